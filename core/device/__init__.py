@@ -1,7 +1,7 @@
-"""The device client: a process of its own that offers this machine's tools over AIP.
+"""The device client: a separate process that offers this machine's tools over AIP.
 
-It imports nothing of the console but the wire (`core.aip`), the error words and the task owner, so that it
-installs and runs on a machine where nothing else of Quarterdeck is wanted.
+Of the console it imports only the protocol (`core.aip`) and a few shared modules such as errors and tasks, so
+that it can be installed and run on a machine without the rest of Quarterdeck.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`quarterdeck-device`, also `python -m core.device`."""
+"""The command line of the device client: `quarterdeck-device`, or `python -m core.device`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from core.errors import BadInput, DeviceError
 
 _LONGEST_TOKEN = 4096
 _LONGEST_PAIRING = 32_768
-# Servers that are fetched when they are first started take their time; a report does not wait for all of it.
+# How long `--check` waits for MCP servers; some are downloaded at their first start, which takes longer.
 _MCP_STARTS_S = 20.0
 _THREADS_END_S = 3.0
 _PR_SET_PDEATHSIG = 1
@@ -48,10 +48,10 @@ Built = TypeVar("Built")
 def main(arguments: list[str] | None = None) -> int:
     """Run the device client; returns the exit code.
 
-    0 done, 1 it cannot listen now, or its disk is full, 2 bad input, or `--check` found what keeps it from
-    starting, 3 refused for good (the token, or the name). With `--once`
-    also: 1 the link was lost, 4 the host's name is not known, 5 nothing answers, 6 the certificate is not
-    the right one, 7 what answers is no console.
+    0: done. 1: it cannot listen now, or its disk is full. 2: bad input, or `--check` found a fault that
+    prevents its start. 3: refused for good (the token or the name). With `--once` also 1: the link was lost,
+    4: the host's name is unknown, 5: the host cannot be reached, 6: the certificate is not accepted, 7: the
+    server is no console.
     """
     options = _parser().parse_args(arguments)
     keep_memory_private()
@@ -71,21 +71,21 @@ def main(arguments: list[str] | None = None) -> int:
             return runner.run(_run(options, config, trust, token))
     except (BadInput, DeviceError) as error:
         sys.stderr.write(f"quarterdeck-device: {error.message}\n")
-        # What a later attempt may mend has another code than what a person must.
+        # LOST: a later attempt may succeed. BAD_INPUT: a person must correct something first.
         return int(Ending.BAD_INPUT if isinstance(error, BadInput) else Ending.LOST)
     except KeyboardInterrupt:
         return int(Ending.DONE)
 
 
 def _loop() -> asyncio.AbstractEventLoop:
-    # Only there is the clock of a sleeping machine known; elsewhere the usual loop is the better one.
+    # `LoopThatCountsSleep` needs Linux's CLOCK_BOOTTIME; elsewhere the default loop is better.
     return LoopThatCountsSleep() if sys.platform == "linux" else asyncio.new_event_loop()
 
 
 def keep_memory_private() -> None:
-    """Have no core dump of this process, which has tokens and typed secrets in it, and no process look in.
+    """Disable core dumps and other processes' access to this memory, which holds tokens and typed secrets.
 
-    Programs that it starts are not touched by this.
+    Linux only. Programs that it starts are not affected.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
@@ -140,7 +140,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _pair(options: argparse.Namespace, trust: TrustStore) -> int:
-    """Remember a console, or make the string that one needs to dial us."""
+    """Save the pairing with a console, or print the string that a console needs to dial this device."""
     if options.listen:
         if options.pair:
             raise BadInput("--listen makes a pairing string and --pair STRING takes one: not both")
@@ -159,15 +159,15 @@ def _pair(options: argparse.Namespace, trust: TrustStore) -> int:
 
 
 def _pasted() -> Pairing:
-    """The pairing on standard input: read until it is whole, so that Enter is enough after a paste.
+    """Read a pairing string from standard input until it is complete, so that a paste and Enter suffice.
 
     Raises:
-        BadInput: standard input ends, and holds none.
+        BadInput: standard input ended, or reached `_LONGEST_PAIRING`, without a valid pairing string.
     """
     if sys.stdin.isatty():
         sys.stderr.write("Paste the console's pairing string, then press Enter.\n")
     text = ""
-    # As bytes: what is no text must not end as a traceback.
+    # Read as bytes: input that is no text must not raise an uncaught decoding error.
     while len(text) < _LONGEST_PAIRING and (line := sys.stdin.buffer.readline(_LONGEST_PAIRING)):
         text += line.decode("ascii", "replace")
         with contextlib.suppress(BadInput):
@@ -176,7 +176,7 @@ def _pasted() -> Pairing:
 
 
 def _forget(trust: TrustStore) -> int:
-    """Know no console any more."""
+    """Delete the pairing and the listening settings with their token."""
     if trust.forget():
         sys.stdout.write(
             "Forgotten: no console is dialled, and none that knew this device's token gets in.\n"
@@ -204,7 +204,7 @@ async def _run(
 
 
 def _ending_signals() -> list[int]:
-    """What ends this program in order: a terminal that closes does too, unless `nohup` says otherwise."""
+    """The signals that end this program in order; SIGHUP (a closed terminal) unless `nohup` ignores it."""
     numbers = [int(signal.SIGTERM), int(signal.SIGINT)]
     if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(int(signal.SIGHUP))
@@ -212,9 +212,9 @@ def _ending_signals() -> list[int]:
 
 
 def _leave_threads_behind(ending: Ending) -> None:
-    """End the process soon, whatever threads still do: all work has its answer, and is on record.
+    """End the process after `_THREADS_END_S`, even if threads still run: all work is answered and recorded.
 
-    A name server that is silent, or a file system, holds a thread for minutes, and nothing can stop it.
+    A name server or a file system that does not answer can block a thread for minutes, and nothing stops it.
     """
     patience = threading.Timer(_THREADS_END_S, os._exit, [int(ending)])
     patience.daemon = True
@@ -224,7 +224,7 @@ def _leave_threads_behind(ending: Ending) -> None:
 async def _link(
     options: argparse.Namespace, config: DeviceConfig, trust: TrustStore, token: str | None
 ) -> DeviceClient | DeviceListener:
-    """What the command line asks for, or what was set up with `--pair`."""
+    """The client or listener that the command line names, or else that `--pair` has saved."""
     if options.listen:
         return await _listener(options, config, trust, read_address(options.listen), options.name)
     if options.connect:
@@ -278,7 +278,7 @@ async def _listener(
 
 
 async def _or_closed(router: Router, build: Callable[[], Built]) -> Built:
-    """What `build` makes; when it cannot, the router is closed."""
+    """Returns the result of `build`; closes the router if it raises."""
     try:
         return build()
     except (BadInput, DeviceError):
@@ -290,7 +290,7 @@ async def _check(options: argparse.Namespace, config: DeviceConfig, trust: Trust
     paired = None if options.name else _known_name(trust)
     name = options.name or paired or socket.gethostname()
     fault = _state_fault(options.state)
-    # Where the state folder cannot be used, the rest of the report is as true as ever.
+    # If the state folder cannot be used, a temporary one allows the rest of the report.
     with tempfile.TemporaryDirectory(prefix="quarterdeck-check-") as aside:
         router = build_router(config, Path(aside) if fault else options.state, name)
         if router.hosted is not None:
@@ -302,7 +302,7 @@ async def _check(options: argparse.Namespace, config: DeviceConfig, trust: Trust
 
 
 def _state_fault(folder: Path) -> str:
-    """What keeps the client from keeping anything there; empty if nothing does."""
+    """Why the client cannot write to the state folder; empty if it can."""
     try:
         make_private(folder)
         with tempfile.TemporaryFile(dir=folder) as probe:
@@ -315,7 +315,7 @@ def _state_fault(folder: Path) -> str:
 
 
 def _known_name(trust: TrustStore) -> str | None:
-    """The name this device was paired under; what is wrong with a pairing is a part of the report."""
+    """The name under which this device was paired; None for an invalid pairing, which `facts` reports."""
     with contextlib.suppress(BadInput):
         pairing = trust.pairing()
         return trust.listening_name() if pairing is None else pairing.name
@@ -323,7 +323,7 @@ def _known_name(trust: TrustStore) -> str | None:
 
 
 def _read_token() -> str:
-    """Read the first line of standard input, byte by byte: what follows must stay for the end's watcher."""
+    """Read standard input's first line byte by byte: `_end_with_parent` must get the rest and its end."""
     line = bytearray()
     while len(line) <= _LONGEST_TOKEN:
         byte = os.read(0, 1)
@@ -337,10 +337,10 @@ def _read_token() -> str:
 
 
 def _end_with_parent(stop: Callable[[], object]) -> None:
-    """Stop when whoever started us goes away: its end of standard input closes, or Linux says so."""
+    """Call `stop` when the parent process ends: standard input closes or, on Linux, SIGTERM arrives."""
 
     def watch() -> None:
-        # Not through sys.stdin: its lock, held by a daemon thread, would abort the interpreter's exit.
+        # Not sys.stdin: its lock, held by a daemon thread, would abort the interpreter's exit.
         while os.read(0, 4096):
             pass
         with contextlib.suppress(RuntimeError):
@@ -348,7 +348,7 @@ def _end_with_parent(stop: Callable[[], object]) -> None:
 
     threading.Thread(target=watch, name="standard input", daemon=True).start()
     if sys.platform == "linux":
-        # Standard input alone is not enough where another child of the parent inherited its other end.
+        # Standard input stays open if another child of the parent inherited its other end.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 

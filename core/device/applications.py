@@ -1,4 +1,4 @@
-"""Finding a program by the name that people call it, and ending programs politely."""
+"""Finds applications by their common name, and closes programs, with a request before they are killed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BETWEEN_LOOKS_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class DesktopEntry:
-    """An application as a desktop's menu lists it. `line` is its `Exec` in words."""
+    """An application in the desktop's menu (a .desktop file). `line` is its `Exec`, split into words."""
 
     name: str
     line: tuple[str, ...]
@@ -32,7 +32,7 @@ class DesktopEntry:
 
 
 def command_for(app_name: str, arguments: list[str]) -> list[str]:
-    """The command line of an application: from the desktop's menu, else of a program on PATH.
+    """The command line of an application: from the desktop's menu, otherwise of a program on PATH.
 
     Raises:
         BadInput: there is no such application, or it needs a terminal.
@@ -60,7 +60,7 @@ def command_for(app_name: str, arguments: list[str]) -> list[str]:
 
 
 def _filled(entry: DesktopEntry, arguments: list[str]) -> list[str]:
-    """The entry's line with its field codes replaced; a program that takes no files gets them at the end."""
+    """The entry's line with its field codes replaced; without a code for files, arguments are appended."""
     line: list[str] = []
     placed = False
     for word in entry.line:
@@ -75,12 +75,12 @@ def _filled(entry: DesktopEntry, arguments: list[str]) -> list[str]:
 
 
 def _entry(app_name: str) -> DesktopEntry | None:
-    """The menu entry whose file or whose name is `app_name`; what a user changed comes first."""
+    """The menu entry whose file or name is `app_name`; the user's entries take precedence."""
     wanted = app_name.casefold()
     for folder in _menu_folders():
         for path in sorted(folder.glob("**/*.desktop")):
             by_file = path.stem.casefold() == wanted or path.name.casefold() == wanted
-            # A pipe of this name would be waited for.
+            # Reading a FIFO would block.
             entry = _read_entry(path) if path.is_file() else None
             if entry is not None and (by_file or entry.name.casefold() == wanted):
                 return entry
@@ -112,29 +112,29 @@ def _read_entry(path: Path) -> DesktopEntry | None:
 
 
 def protected() -> set[int]:
-    """Processes that no console may end: the first, this device client, and everything that it hangs from."""
+    """Processes that no console may end: init, this device client, its ancestors and its supervisor."""
     me = psutil.Process()
     mine = {1, me.pid, *(one.pid for one in me.parents())}
     for one in me.children(recursive=True):
-        # One that has just ended says nothing of itself; the others do all the same.
+        # A child that has just ended raises an error.
         with contextlib.suppress(psutil.Error):
-            # The warden ends with us, and only then; its keepers end with their commands.
+            # The supervisor ends with the device client; its `Keeper` processes end with their commands.
             if "supervisor.py" in " ".join(one.cmdline()):
                 mine.add(one.pid)
     return mine
 
 
 def chosen(process_name: str | None, pid: int | None) -> list[psutil.Process]:
-    """The processes to close.
+    """The processes with a name, or the process with an id, that are to be closed.
 
     Raises:
-        BadInput: there is none.
-        Refused: it is one that this device keeps.
+        BadInput: there is no such process.
+        Refused: all of them are protected.
     """
     kept = protected()
     if pid is not None:
         try:
-            # A thread has an id as well, and whoever signals it ends the process that it belongs to.
+            # A thread has an id as well, and a signal to it would end the process that it belongs to.
             if not psutil.pid_exists(pid):
                 raise psutil.NoSuchProcess(pid)
             process = psutil.Process(pid)
@@ -169,7 +169,7 @@ def _is_called(process: psutil.Process, wanted: str) -> bool:
             names.add(os.path.basename(process.exe()))
     except psutil.Error:
         return False
-    # As `list_processes` shows them.
+    # In the form in which `list_processes` shows them.
     names = {process_table.readable(name) for name in names}
     names |= {name.removesuffix(".exe") for name in names}
     return wanted in {name.casefold() for name in names}
@@ -190,15 +190,15 @@ def _is_kernels(process: psutil.Process) -> bool:
 
 
 def close(processes: list[psutil.Process], seconds: float, force: bool) -> tuple[list[int], list[int]]:
-    """Ask processes to end, and with `force` kill those that have not after `seconds`. Blocks meanwhile.
+    """Ask processes to end, and with `force` kill those still alive after `seconds`. Blocks meanwhile.
 
-    A program with windows is asked through them first, so that it can offer to save. Returns the process ids
-    that ended, and those that did not.
+    Programs with windows are first asked to close these, so that they can offer to save. Returns the ids of
+    the processes that ended, and of those that did not.
     """
     pids = {one.pid for one in processes}
     asked = _ask_windows(pids)
     waiting = [one for one in processes if one.pid in asked]
-    # Half of the time belongs to those that were asked through their windows.
+    # Programs that were asked through their windows get half of the time before they are terminated.
     left = _wait(waiting, seconds / 2) if waiting else []
     late = {one.pid for one in left}
     rest = [one for one in processes if one.pid not in asked or one.pid in late]
@@ -216,7 +216,7 @@ def close(processes: list[psutil.Process], seconds: float, force: bool) -> tuple
 
 
 def _wait(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
-    """Those that have not ended; one whose parent has not looked at its end yet has ended all the same."""
+    """Wait at most `seconds`; returns the processes that have not ended. A zombie counts as ended."""
     until = time.monotonic() + seconds
     alive = list(processes)
     while alive:
@@ -235,7 +235,7 @@ def _is_alive(process: psutil.Process) -> bool:
 
 
 def _ask_windows(pids: set[int]) -> set[int]:
-    """Ask the X windows of these processes to close, as a click on the cross does; says whose had any."""
+    """Ask the X windows of processes to close, like their close button; returns the ids that had windows."""
     if sys.platform != "linux" or not os.environ.get("DISPLAY"):
         return set()
     from core.device.desktop.linux.x11_windows import ask_to_close

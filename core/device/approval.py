@@ -1,8 +1,8 @@
-"""Operators' signed leave for one action, as this device wants to see it before it acts.
+"""The device's check of operators' signed approvals before it runs an action.
 
-The device trusts nothing that a console says of the command: it makes the request again from what arrived and
-from what it knows of its own tool, and compares that with what a pinned key has signed. One approval is good
-for one run, also over a restart.
+The device does not trust the console's description of the command. It rebuilds the request from the command
+that arrived and from its own definition of the tool, and compares it with the request that a pinned key has
+signed. One approval is good for one run, also after a restart.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from core.statements import (
 
 log = structlog.get_logger(__name__)
 
-# A statement is good for no longer: one that ran out while the clock was right is not revived by less.
+# A statement's longest validity: setting the clock back by no more than this revives no expired approval.
 MOST_BACK = timedelta(seconds=MOST_STATEMENT_SECONDS)
 KEPT = 200
 
@@ -53,7 +53,7 @@ def _utc() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """A checked approval. `until` is when the last of its signatures is worth nothing any more."""
+    """A checked approval. `until` is when the last of its signatures expires."""
 
     call_id: str
     code: str
@@ -62,12 +62,12 @@ class Leave:
 
 
 class UsedApprovals:
-    """Which approvals were used, on disk: one small file for each, so that no two clients use the same one.
+    """The record of used approvals: one small file on disk for each, so that no two clients use the same one.
 
-    A clock that is set back brings no used approval to life again: the newest `KEPT` files stay whatever the
-    time is, and older ones until their approvals have expired. Nor does it revive one that has expired
-    unused, as long as it goes back by no more than `MOST_BACK` behind the last use. A clock that goes back
-    farther was wrong before and is right now, as far as can be told; it counts again at once.
+    A clock that is set back does not make a used approval valid again: the newest `KEPT` files stay whatever
+    the time is, and older files until their approvals have expired. Nor does it make an approval valid that
+    expired unused, as long as the clock is at most `MOST_BACK` behind the last use. A clock that is farther
+    behind is assumed to have been wrong before and to be right now: it is believed at once.
     """
 
     def __init__(self, folder: Path, device: str) -> None:
@@ -76,10 +76,10 @@ class UsedApprovals:
         self._uses: list[datetime] | None = None
 
     def now(self, clock: Clock = _utc) -> datetime:
-        """The time, but no earlier than the last use that was not long after it.
+        """The clock's time, or the last use if that is later by at most `MOST_BACK`.
 
         Raises:
-            Refused: which were used cannot be read.
+            Refused: the record of used approvals cannot be read.
         """
         if self._uses is None:
             try:
@@ -90,10 +90,10 @@ class UsedApprovals:
         return max([now, *(used for used in self._uses if used - now <= MOST_BACK)])
 
     def use(self, leave: Leave, clock: Clock = _utc) -> None:
-        """Use an approval up; on disk before this returns.
+        """Record an approval as used; the record is on disk before this returns.
 
         Raises:
-            Refused: it was used before, or that cannot be kept.
+            Refused: the approval was used before, or its use cannot be recorded.
         """
         now = self.now(clock)
         path = self._folder / hashlib.sha256(f"{self._device}\0{leave.call_id}".encode()).hexdigest()
@@ -113,14 +113,14 @@ class UsedApprovals:
         self._uses = self._forget(now)
 
     def _used(self) -> list[datetime]:
-        """When each that is remembered was used."""
+        """The times of the recorded uses."""
         try:
             return [_times(path)[0] for path in self._folder.iterdir()]
         except FileNotFoundError:
             return []
 
     def _forget(self, now: datetime) -> list[datetime]:
-        """Remove files that are not needed any more; when those that are left were used."""
+        """Remove files that are no longer needed; returns the times of the uses that are left."""
         found = sorted(((*_times(path), path) for path in self._folder.iterdir()), reverse=True)
         needed = []
         for number, (used, until, path) in enumerate(found):
@@ -132,10 +132,10 @@ class UsedApprovals:
 
 
 def _times(path: Path) -> tuple[datetime, datetime]:
-    """When an approval was used and until when it holds; of a file that was cut off, from the file's age."""
+    """When an approval was used and when it expires; estimated from the file's age if the file is cut off."""
     try:
         used, until = (datetime.fromisoformat(word) for word in path.read_text("ascii").split())
-        # Of a time that was cut short the zone is missing, and it can be compared with no other.
+        # A time that was cut off has no zone, and cannot be compared with a time that has.
         if used.tzinfo is not None and until.tzinfo is not None:
             return used, until
         raise ValueError(path.name)
@@ -147,10 +147,10 @@ def _times(path: Path) -> tuple[datetime, datetime]:
 
 
 class ApprovalCheck:
-    """This device's own look at approvals. It never asks a console whether one is good."""
+    """Checks approvals by the device's own means. It never asks a console whether an approval is valid."""
 
     def __init__(self, config: DeviceConfig, device: str, folder: Path, clock: Clock = _utc) -> None:
-        """`folder` is where used approvals are remembered."""
+        """`folder` holds the record of used approvals."""
         self._config = config
         self._device = device
         self._clock = clock
@@ -158,17 +158,18 @@ class ApprovalCheck:
 
     @property
     def required(self) -> bool:
-        """Whether actions need an approval here."""
+        """Whether actions need an approval on this device."""
         return self._config.require_signed_approval
 
     def check(self, tool: Tool, command: Command, terms: CommandOptions | None) -> Leave | None:
-        """Whether this very command was approved by enough pinned operators; None where nobody is asked.
+        """Check that enough pinned operators approved exactly this command; None where none is required.
 
-        Our own observations need none; a hosted server's tools do, whatever it says of them. Nothing is
-        used up yet.
+        The device's own observations need no approval. All tools of hosted servers do, even those that their
+        server declares read-only. The approval is not used up yet.
 
         Raises:
-            Refused: it was not (code `denied_by_device`), or the tool has changed since (`contract_changed`).
+            Refused: it was not approved (code `denied_by_device`), or the tool has changed since
+                (`contract_changed`).
         """
         looks_only = tool.tool_type != "action" and tool.namespace == NAMESPACE
         if not self.required or looks_only:
@@ -180,11 +181,12 @@ class ApprovalCheck:
             raise
 
     def leave_to_look(self, tool: Tool, command: Command, terms: CommandOptions | None) -> Leave | None:
-        """The approval of a call that may run without one; None where no operator approved this very call.
+        """The approval of a call that needs none to run; None where no operator approved exactly this call.
 
-        With pinned operators only their signatures count. Without, the console is believed that the
-        statements are an operator's, and they must be about exactly this command: what was approved for
-        another line, and whatever runs by a rule or a grant, shows nothing private. Nothing is used up yet.
+        With pinned operators, only their signatures count. Without, the device believes the console that an
+        operator made the statements; they must still be about exactly this command. A call that was approved
+        with other arguments, or that runs by a rule or a grant, may not read private places. The approval is
+        not used up yet.
         """
         if terms is None or not terms.approval:
             return None
@@ -197,16 +199,16 @@ class ApprovalCheck:
             return None
 
     def use(self, leave: Leave) -> None:
-        """Use an approval up, just before its action begins.
+        """Record an approval as used, just before its action begins.
 
         Raises:
-            Refused: it was used before, or that cannot be kept (code `denied_by_device`).
+            Refused: it was used before, or its use cannot be recorded (code `denied_by_device`).
         """
         self._used.use(leave, self._clock)
         log.info("approved", code=leave.code, call=leave.call_id, by=", ".join(leave.approvers))
 
     def _believed(self, tool: Tool, command: Command, terms: CommandOptions) -> Leave:
-        """What a console says that an operator approved, where this device knows no operator's key."""
+        """The approval that a console reports, on a device without pinned operators."""
         leave = _read_leave(terms)
         request = self._request(tool, command, leave)
         names = {
@@ -216,7 +218,8 @@ class ApprovalCheck:
         }
         if not names:
             raise _refused("The approval that came with the command is not about this command.")
-        # Its time was the console's to check: this device's clock may be wrong, and nothing is signed to it.
+        # The console has checked the expiry. The statements carry no signature that this device can verify,
+        # and its clock may be wrong.
         until = datetime.now(UTC) + timedelta(seconds=MOST_STATEMENT_SECONDS)
         return Leave(request.call_id, short_code(request.digest), tuple(sorted(names)), until)
 
@@ -245,9 +248,10 @@ class ApprovalCheck:
         return Leave(request.call_id, short_code(request.digest), tuple(sorted(counted)), until)
 
     def _request(self, tool: Tool, command: Command, leave: SignedLeave) -> Request:
-        """The request as it arrived. What the console says of the tool is not asked, only what we know.
+        """The request, rebuilt from the command and from this device's own definition of the tool.
 
-        Its approvers saw commitments in place of secrets: these are made again from the values that arrived.
+        Its approvers saw commitments in place of secrets: these are computed again from the values that
+        arrived.
         """
         if not command.call_id:
             raise _refused("The command has no call_id, so no approval can be about it.")
@@ -270,10 +274,13 @@ class ApprovalCheck:
             ) from error
 
     def _check_are_secrets(self, tool: Tool, arguments: dict[str, Any], leave: SignedLeave) -> None:
-        """That whatever the approvers did not see is a secret here as well, and not the command itself."""
+        """Check that each value that approvers did not see is a secret by this device's rules as well.
+
+        Otherwise a console could hide any argument from them, such as the command line itself.
+        """
         if not leave.secrets:
             return
-        # A device that is sent no secrets does not load what reads schemas for them.
+        # Imported only where a command brings secrets: most devices never need it.
         from core.schema_forms.secret_names import SecretNames
         from core.schema_forms.secrets import secret_paths
 
@@ -306,10 +313,10 @@ def _read_leave(terms: CommandOptions) -> SignedLeave:
 
 
 def _check_is_what_was_approved(tool: Tool, leave: SignedLeave) -> None:
-    """That the contract which was signed for is about the tool as it is defined here now.
+    """Check that the signed contract matches the tool's present definition on this device.
 
     Raises:
-        Refused: it is about another definition (code `contract_changed`).
+        Refused: it matches another definition (code `contract_changed`).
     """
     try:
         own = contract_digest(tool.info(), leave.facts)

@@ -1,12 +1,12 @@
-"""Bytes in results: how a tool returns them, and how each kind of peer gets them.
+"""Bytes in results: converts them from a tool's form to the form for each kind of peer.
 
 A tool puts `{"media_type": "image/png", "data_bytes": b"…"}` (or bare `bytes`) anywhere into its result. The
-router takes the bytes out and leaves `{"media_type": …, "$blob": sha256}`. A peer that has `binary` is sent
-just that, behind one binary frame for each blob; any other peer gets `{"media_type": …, "data_base64": …}`.
+router takes the bytes out and leaves `{"media_type": …, "$blob": sha256}`. A peer with the feature `binary`
+gets this, after one binary frame for each blob; any other peer gets `{"media_type": …, "data_base64": …}`.
 
-Long texts leave the same way, but only at the edge (`for_binary_peer`), since every other peer, and whoever
-shortens a result, wants them as texts. A tool's own `$blob` keys are escaped where references stand beside
-them.
+Long texts also become blobs, but only just before they are sent (`for_binary_peer`), since other peers and
+the code that shortens results need them as texts. `$blob` keys in a tool's own data are escaped in results
+with references.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ BYTES_KEY = "data_bytes"
 BASE64_KEY = "data_base64"
 _HEAD_LENGTH = 4
 _DEEPEST = 200
-# In a JSON frame a longer text is escaped, scanned and copied several times at either end.
+# Longer texts become blobs: in a JSON frame each end escapes, scans and copies them several times.
 LARGE_TEXT = 256 * 1024
 
 Blobs = dict[str, bytes]
 
 
 class BinaryResult(Result):
-    """A result with bytes taken out of it: `blobs` holds a ready binary frame for each digest."""
+    """A result whose bytes were taken out: `blobs` maps each digest to a complete binary frame."""
 
     blobs: Blobs = Field(default_factory=dict, exclude=True, repr=False)
 
@@ -51,7 +51,7 @@ def has_bytes(value: Any, depth: int = 0) -> bool:
 
 
 def take_out(value: Any, into: Blobs, media_type: str = "application/octet-stream") -> Any:
-    """`value` with each piece of bytes replaced by its digest; its frame is added to `into`."""
+    """`value` with each bytes object replaced by its digest; the binary frames are added to `into`."""
     if isinstance(value, bytes):
         return {BLOB_KEY: _pack(value, media_type, into)}
     if isinstance(value, dict):
@@ -68,7 +68,7 @@ def take_out(value: Any, into: Blobs, media_type: str = "application/octet-strea
 
 
 def as_base64(value: Any, blobs: Mapping[str, bytes]) -> Any:
-    """`value` as a peer without `binary` gets it."""
+    """`value` in the form for a peer without `binary`."""
     if isinstance(value, dict):
         named = value.get(BLOB_KEY)
         plain = {unescaped(key): as_base64(item, blobs) for key, item in value.items() if key != BLOB_KEY}
@@ -81,17 +81,17 @@ def as_base64(value: Any, blobs: Mapping[str, bytes]) -> Any:
 
 
 def blob_data(frame: bytes) -> memoryview:
-    """The bytes that a frame of ours carries."""
+    """The data of a binary frame."""
     return memoryview(frame)[_HEAD_LENGTH + int.from_bytes(frame[:_HEAD_LENGTH], "big") :]
 
 
 def base64_size(blobs: Mapping[str, bytes]) -> int:
-    """How many bytes all of `blobs` take as base64, which is what a limit must hold for any peer."""
+    """The size of all `blobs` as base64: limits use it for every peer, since it is the largest form."""
     return sum((len(blob_data(frame)) + 2) // 3 * 4 for frame in blobs.values())
 
 
 def marked(result: Result) -> BinaryResult:
-    """A result in which a `$blob` is a reference, wherever it stands."""
+    """A result in which every `$blob` key is a reference: keys in a tool's own data are escaped."""
     if isinstance(result, BinaryResult):
         return result
     return BinaryResult(**{**result.model_dump(exclude={"result"}), "result": take_out(result.result, {})})
@@ -106,9 +106,9 @@ def plain(result: Result) -> Result:
 
 
 def for_binary_peer(result: Result, most_blobs: int) -> Result:
-    """A result as a peer with `binary` gets it: long texts as blobs too, and no forged references.
+    """A result in the form for a peer with `binary`: long texts become blobs, forged references are escaped.
 
-    At most `most_blobs` blobs travel with it; the texts beyond stay where they are.
+    It has at most `most_blobs` blobs; further texts stay in the result.
     """
     known = isinstance(result, BinaryResult)
     blobs = dict(result.blobs) if isinstance(result, BinaryResult) else {}
@@ -118,7 +118,7 @@ def for_binary_peer(result: Result, most_blobs: int) -> Result:
 
 
 def is_ready_for_binary_peer(result: Result) -> bool:
-    """Whether `for_binary_peer` would change nothing; unlike that, this is quick."""
+    """Whether `for_binary_peer` would change nothing; a quick check."""
     return not _has_more_to_do(result.result, 0, marks=not isinstance(result, BinaryResult))
 
 
@@ -148,14 +148,14 @@ def _texts_out(value: Any, into: Blobs, most_blobs: int) -> Any:
     except UnicodeEncodeError:
         return value
     if sha256 in into and into[sha256] != frame:
-        # The same bytes are in the result as bytes; the digest would not say which of the two is meant.
+        # The same data is in the result as bytes: one digest cannot stand for both a text and bytes.
         return value
     into[sha256] = frame
     return {BLOB_KEY: sha256}
 
 
 def _pack(data: bytes, media_type: str, into: Blobs) -> str:
-    # The far end turns a blob of a text type back into a text; these are bytes, and stay some.
+    # The peer converts a blob of a text type to a text; these must stay bytes.
     kind = "application/octet-stream" if media_type.startswith("text/") else media_type
     sha256, frame = pack_blob(data, kind)
     into[sha256] = frame

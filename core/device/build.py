@@ -1,4 +1,4 @@
-"""Puts this machine's tools together: what it can serve is offered, what it cannot is said."""
+"""Builds the router with the tools that this machine can serve, and the list of those that it cannot."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ Found = tuple[list[Tool], list[Unavailable]]
 
 
 class Group(Protocol):
-    """A module of tools."""
+    """A module that offers a group of tools."""
 
     def offer(self, workshop: Workshop, /) -> Found: ...
 
 
-# Each group's names stand here too: it can be asked for none of them when it fails.
+# Names are listed here too, since a group that fails cannot report which tools are unavailable.
 _ON_SCREEN: tuple[tuple[Group, tuple[str, ...]], ...] = (
     (screen, ("screenshot",)),
     (
@@ -71,10 +71,10 @@ _OTHERS: tuple[tuple[Group, tuple[str, ...]], ...] = (
 
 
 def build_router(config: DeviceConfig, state_dir: Path, name: str) -> Router:
-    """Put this machine's tools together; files that the device keeps live below `state_dir`.
+    """Build the router; the device's own files are below `state_dir`.
 
-    It looks what the machine has, which may take a second. MCP servers that device.toml names start in the
-    background, which needs a running loop.
+    It probes what the machine supports, which may take a second. MCP servers that device.toml names start in
+    the background, which needs a running loop.
 
     Raises:
         BadInput: `state_dir` or the list of MCP servers cannot be used.
@@ -84,7 +84,7 @@ def build_router(config: DeviceConfig, state_dir: Path, name: str) -> Router:
 
 
 async def build_router_aside(config: DeviceConfig, state_dir: Path, name: str) -> Router:
-    """Like `build_router`, for a loop that has other things to do meanwhile."""
+    """Like `build_router`, without blocking the loop."""
     config = config.closing(state_dir)
     return _with_hosted(await asyncio.to_thread(_own_tools, config, state_dir, name), config)
 
@@ -113,7 +113,7 @@ def _own_tools(config: DeviceConfig, state_dir: Path, name: str) -> Router:
     late: list[str] = []
     for look in on_screen:
         offered, missing = look.within(workshop, _LOOK_S)
-        # A display, or the accessibility bus, may come yet.
+        # A display or the accessibility bus may become available later.
         late += [row.tool for row in missing]
         _take(router, offered, missing)
     for group, names in _OTHERS:
@@ -136,7 +136,7 @@ def _take(router: Router, offered: list[Tool], missing: list[Unavailable]) -> No
 
 
 class _Look:
-    """A group's look at what the machine has. What goes wrong there costs the group's tools and no others."""
+    """Asks one group which tools the machine supports. An error makes only this group's tools unavailable."""
 
     def __init__(self, group: Group, names: tuple[str, ...]) -> None:
         self._group = group
@@ -144,17 +144,17 @@ class _Look:
         self._looking: threading.Thread | None = None
 
     def now(self, workshop: Workshop) -> Found:
-        """What the group offers, and why it does not offer the rest."""
+        """The tools that the group offers, and the unavailable ones with their reasons."""
         try:
             return self._group.offer(workshop)
-        except Exception as error:  # the edge: other tools need nothing of what failed here
+        except Exception as error:  # any error: the other groups' tools must still be offered
             log.exception("no look at what the machine has", tools=self._names)
             reason = f"What it needs cannot be looked at: {type(error).__name__}: {error}"
             return self._none(reason, "Give the device client what the message names, such as all of /proc")
 
     def within(self, workshop: Workshop, seconds: float) -> Found:
-        """The same where another program is asked, which may never answer."""
-        # Whoever still waits for it is not joined by another one.
+        """Like `now`, but waits at most `seconds`: the group asks another program, which may never answer."""
+        # While a thread still waits for that program, no second thread is started.
         if self._looking is None or not self._looking.is_alive():
             answers: queue.SimpleQueue[Found] = queue.SimpleQueue()
             self._looking = threading.Thread(

@@ -1,8 +1,9 @@
-"""What became of each call: so that nothing runs twice, and an answer that was lost can be asked for.
+"""The log of calls and their results: no call runs twice, and a console can ask for a lost result.
 
-A call is `waiting`, `running` or `done`, or `gone`: asked about before it ever came, and refused since. The
-latest results are kept in memory, bounded in bytes; ids are kept much longer. Actions are on disk too
-(`Ledger`), so that a client that was killed neither runs one again nor calls it never seen.
+A call is `waiting`, `running`, `done` or `gone`. `gone`: the console asked about it before it arrived, and it
+is refused since. The latest results are kept in memory, limited in bytes; call ids are kept much longer.
+Actions are also on disk (`Ledger`), so that a client that was killed neither runs an action again nor reports
+it as never seen.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 State = Literal["waiting", "running", "done", "gone"]
 MOST_RECALLED = 256
-# A console holds 64 binary frames that no result has named yet.
+# A console stores at most 64 binary frames that no result has referred to yet.
 MOST_BLOBS = 32
 _LONGEST_ID = 200
 _MOST_BYTES = 24 * 1024 * 1024
@@ -41,9 +42,9 @@ _MOST_CALLS = 50_000
 
 @dataclass(slots=True)
 class Call:
-    """One call and what is known of it. `what` names the command, so that an id cannot mean another one.
+    """One call and its state. `what` identifies the command: its id cannot be used for another command.
 
-    `other` is what a client that has ended noted of it, which was taken over while it waited here.
+    `other` is the ledger line of an ended client about this call, taken over while the call waited here.
     """
 
     call_id: str
@@ -59,7 +60,7 @@ class Call:
 
 
 class Deliveries:
-    """The calls of one device, over all its links. Without a ledger nothing outlives the process."""
+    """The calls of one device over all its links. Without a ledger they are lost when the process ends."""
 
     def __init__(self, ledger: Ledger | None = None, clock: Callable[[], float] | None = None) -> None:
         self._ledger = ledger
@@ -67,7 +68,7 @@ class Deliveries:
         self._calls: OrderedDict[str, Call] = OrderedDict()
         self._with_result: OrderedDict[str, None] = OrderedDict()
         self._bytes = 0
-        # Until when an unknown id may be that of an action which had to be forgotten.
+        # Until this time, an unknown id may be that of an action whose record was dropped.
         self._forgetful_until = 0.0
         if ledger is not None:
             self._learn(ledger.open())
@@ -77,7 +78,7 @@ class Deliveries:
 
     @property
     def bytes_held(self) -> int:
-        """How large the results in memory are, roughly."""
+        """The approximate size of the results in memory."""
         return self._bytes
 
     def find(self, call_id: str | None) -> Call | None:
@@ -85,10 +86,10 @@ class Deliveries:
         return None if call_id is None else self._calls.get(call_id)
 
     def accept(self, command: Command, terms: CommandOptions | None, *, action: bool) -> Call:
-        """Remember a command whose id is new; it waits to be run.
+        """Record a command with a new id as `waiting`.
 
         Raises:
-            DeviceError: its id is too long to be kept.
+            DeviceError: its id is longer than 200 characters.
         """
         assert command.call_id is not None, "calls without an id are not kept"
         if len(command.call_id) > _LONGEST_ID:
@@ -101,14 +102,14 @@ class Deliveries:
         return call
 
     def begin(self, call: Call) -> None:
-        """Note that a call runs from now on; for an action, on disk before this returns.
+        """Record that a call runs from now on; for an action, on disk before this returns.
 
         Raises:
-            DeviceError: it cannot be noted, so it must not run; or another client with our state folder had
-                it.
+            DeviceError: the call must not run: this cannot be recorded, or another client with this state
+                folder has already begun it or reported it as never seen.
         """
         if call.other is not None:
-            # Its line is in our file by now, and stays the newest one there.
+            # Its line is in this client's file by now and must stay the newest about this call.
             raise _had_by(call.other)
         if call.action and self._ledger is not None:
             self._ledger.write(Line(call.call_id, "started", call.what, call.at))
@@ -118,7 +119,7 @@ class Deliveries:
         call.state = "running"
 
     def finish(self, call: Call, result: Result, size: int) -> None:
-        """Keep a call's result, of about `size` bytes, and wake whoever waits for it."""
+        """Store a call's result, of about `size` bytes, and wake the tasks that wait for it."""
         ran = call.state == "running"
         call.state, call.result, call.size = "done", result, size
         self._bytes += size
@@ -131,7 +132,7 @@ class Deliveries:
         self._make_room()
 
     async def wait(self, call: Call) -> Result:
-        """The result of a call that another frame asked for, when it has one."""
+        """Wait for the end of a call that another frame brought; returns its result."""
         if call.state in {"waiting", "running"}:
             if call.ended is None:
                 call.ended = asyncio.get_running_loop().create_future()
@@ -139,7 +140,7 @@ class Deliveries:
         return self.result_of(call)
 
     def result_of(self, call: Call) -> Result:
-        """What a call that has ended, or may never run, is answered with."""
+        """The result of a call that has ended, or a failure for a call that may never run."""
         if call.state == "gone":
             if (other := self._beside([call.call_id]).get(call.call_id)) is not None:
                 return failure(_had_by(other), call.call_id)
@@ -154,10 +155,10 @@ class Deliveries:
         )
 
     def recall(self, call_ids: list[str], room: int) -> tuple[dict[str, Any], Blobs]:
-        """What is known of each call, and the bytes in their results; unknown ones are `gone` from now on.
+        """The state of each call, and the blobs of their results; unknown calls are `gone` from now on.
 
         Raises:
-            DeviceError: the results are larger than `room` bytes together; nothing has changed.
+            DeviceError: the results together exceed `room` bytes or `MOST_BLOBS` blobs; nothing has changed.
         """
         if self._ledger is not None and any(call_id not in self._calls for call_id in call_ids):
             self.adopt()
@@ -170,7 +171,7 @@ class Deliveries:
                 f"These {len(known)} results have {size} bytes together; ask for fewer at once",
                 ErrorCode.TOO_LARGE,
             )
-        # What this client was refused, because another one had it, is `gone` here and not there.
+        # A call that this client refused because another client had it is `gone` here, but not there.
         beside = self._beside([call_id for call_id, call in known.items() if call and call.state == "gone"])
         beside |= self._bury([call_id for call_id, call in known.items() if call is None])
         blobs: Blobs = {}
@@ -180,12 +181,12 @@ class Deliveries:
         }, blobs
 
     def adopt(self) -> None:
-        """Take over the calls of clients with the same state folder that have ended."""
+        """Take over the calls of ended clients with the same state folder."""
         if self._ledger is not None:
             self._learn(self._ledger.adopt())
 
     def close(self) -> None:
-        """Let the files go."""
+        """Close the ledger."""
         if self._ledger is not None:
             self._ledger.close()
 
@@ -200,20 +201,24 @@ class Deliveries:
         return RecalledResult(state="done", result=result.model_dump(mode="json")).model_dump()
 
     def _bury(self, call_ids: list[str]) -> dict[str, Line]:
-        """Never run these: the console is told that they were never seen. Returns those that another client
-        with our state folder has begun; they are left to it."""
+        """Mark calls as `gone`: they never run, and the console is told that they were never seen.
+
+        Returns the lines of calls that another client with this state folder has begun; these are not marked.
+        """
         now = self._clock()
         beside = self._beside(call_ids)
         unknown = [call_id for call_id in call_ids if call_id not in beside]
         if now < self._forgetful_until:
-            # One of these may have run and been forgotten, so `never_seen` could be a lie.
+            # An unknown call may have run and lost its record, so `never_seen` could be wrong: its outcome is
+            # reported as unknown instead.
             for call_id in unknown:
                 self._calls[call_id] = Call(call_id, "", "done", now, action=True)
             self._make_room()
             return beside
         if unknown:
             self._note(*(Line(call_id, "gone", "", now) for call_id in unknown))
-            # It may have begun one in this very moment; now that this is noted, it begins no more.
+            # Looked at again after the write: the other client may have begun a call in between. From now on
+            # it sees the `gone` line and begins none of them.
             beside |= self._beside(unknown)
         for call_id in unknown:
             if call_id not in beside:
@@ -222,7 +227,7 @@ class Deliveries:
         return beside
 
     def _beside(self, call_ids: list[str]) -> dict[str, Line]:
-        """What another client with our state folder has begun of these."""
+        """The lines of those calls that another client with this state folder has begun."""
         found = self._ledger.elsewhere(call_ids) if self._ledger is not None and call_ids else {}
         return {call_id: line for call_id, line in found.items() if line.state != "gone"}
 
@@ -234,7 +239,8 @@ class Deliveries:
             if self._ledger.is_full:
                 self._ledger.rewrite(self._lines())
         except (DeviceError, OSError) as error:
-            # The action has happened; after a restart its outcome is unknown, which is then the truth.
+            # The action has run, so this is not an error of the call; after a restart its outcome is reported
+            # as unknown.
             log.warning("not noted", reason=str(error))
 
     def _lines(self) -> Iterable[Line]:
@@ -281,13 +287,13 @@ class Deliveries:
             if call.action:
                 call.result = None
             else:
-                # To look again does no harm.
+                # An observation may run again.
                 del self._calls[oldest]
         self._forget_old()
 
     def _forget_old(self) -> None:
         too_old = self._clock() - EXPIRY_S
-        # Each turn removes one or passes over one at work, of which there are few.
+        # Each turn removes a call or skips an unfinished one, of which there are few.
         for _ in range(len(self._calls)):
             call = next(iter(self._calls.values()))
             expired = call.at < too_old and len(self._calls) > KEPT_ANYWAY
@@ -307,15 +313,15 @@ _INTERRUPTED = DeviceError("It was running when the device client ended", ErrorC
 
 
 def _steady() -> Callable[[], float]:
-    """A clock that begins at the time of day, and goes on whatever is done to that."""
+    """A monotonic clock that starts at the time of day and is not affected when that is set."""
     offset = time.time() - time.monotonic()
     return lambda: time.monotonic() + offset
 
 
 def what_of(command: Command, terms: CommandOptions | None) -> str:
-    """What a call is about: the tool, its arguments, and the digest of the permitted request if there is one.
+    """Identifies a command: its tool, a hash of its arguments, and the permitted request's digest if given.
 
-    The console's digest alone would not do: it says what it likes, or nothing.
+    The digest alone is not enough: the console may send any digest, or none.
     """
     given = json.dumps(command.parameters or {}, sort_keys=True).encode()
     arguments = hashlib.sha256(given).hexdigest()[:16]
@@ -324,7 +330,7 @@ def what_of(command: Command, terms: CommandOptions | None) -> str:
 
 
 def _had_by(other: Line) -> DeviceError:
-    """Why a call is not run that another client has begun, or said that it never came."""
+    """The error for a call that another client has begun or has reported as never seen."""
     if other.state == "gone":
         return DeviceError(
             "The console asked another client of this device about this call, and was told it never came",
@@ -336,7 +342,7 @@ def _had_by(other: Line) -> DeviceError:
 
 
 def _told(line: Line) -> dict[str, Any]:
-    """What another client's line says of a call."""
+    """Another client's line about a call, as a recalled result."""
     if line.state == "started":
         return RecalledResult(state="running").model_dump()
     lost = DeviceError("It ended, but its result is not kept any more", ErrorCode.OUTCOME_UNKNOWN)

@@ -1,4 +1,4 @@
-"""A device that dials its console: connects, registers, serves, and comes back when the link ends."""
+"""A device that dials its console: connects, registers, serves, and connects again when the link ends."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ log = structlog.get_logger(__name__)
 
 
 class Ending(IntEnum):
-    """Why the client, or one attempt of it, ended; the process's exit code."""
+    """Why the client, or an attempt to connect, ended; also the process's exit code."""
 
     DONE = 0
     LOST = 1
@@ -55,7 +55,7 @@ class Ending(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class LinkEnd:
-    """How one attempt ended, and why. `registered` says whether the console took us."""
+    """How and why an attempt ended. `registered`: the console accepted the registration."""
 
     registered: bool
     ending: Ending
@@ -63,7 +63,7 @@ class LinkEnd:
 
 
 class _Connect(connect):
-    """Follows no redirect: our token is for the address that was paired and for no other."""
+    """A connection that follows no redirect: the token must go only to the address that was paired."""
 
     def process_redirect(self, exc: Exception) -> Exception:
         return exc
@@ -84,19 +84,19 @@ class DeviceClient:
         fingerprint: str = "",
         state_dir: Path | None = None,
     ) -> None:
-        """`fingerprint`: the SHA-256 of the only certificate that is accepted; without it, the system's
-        authorities are believed. `state_dir`: where the record of actions is kept over restarts.
+        """`fingerprint`: the SHA-256 of the only accepted certificate; without it, the system's certificate
+        authorities are trusted. `state_dir`: where the ledger of actions is kept over restarts.
 
         Raises:
-            BadInput: the address cannot be used, or the state folder cannot.
-            DeviceError: the state folder cannot be used now, as where its disk is full.
+            BadInput: the address or the state folder cannot be used.
+            DeviceError: the state folder cannot be used now, as when its disk is full.
         """
         check_url(url)
         parts = urlsplit(url)
         if fingerprint and parts.scheme != "wss":
             raise BadInput("A certificate can only be pinned for a wss:// address")
         self._url = url
-        # The query may hold a token, so it is never shown.
+        # For logs: without user and query, which may hold a token.
         self._shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         self._host = parts.hostname or ""
         self._secure = _trust(fingerprint) if parts.scheme == "wss" else None
@@ -112,7 +112,7 @@ class DeviceClient:
         self._stopping.set()
 
     async def run(self, once: bool = False) -> Ending:
-        """Keep a link until stopped; with `once`, for one registration at most."""
+        """Keep a link until stopped; with `once`, make a single attempt."""
         loop = asyncio.get_running_loop()
         attempt = 0
         stopped = self._desk.tasks.spawn("stop", self._stopping.wait())
@@ -129,7 +129,8 @@ class DeviceClient:
                     return Ending.REFUSED
                 if once:
                     return Ending.DONE if end.registered else end.ending
-                # A console that takes us and drops us at once is not dialled at full speed either.
+                # A console that registers this device and closes the link at once must not be dialled in a
+                # tight loop: only a link that lasted resets the wait.
                 good = end.registered and loop.time() - began >= self._timing.good
                 attempt = 0 if good else attempt + 1
                 await self._wait_a_little(max(0, attempt - 1))
@@ -139,7 +140,7 @@ class DeviceClient:
 
     async def _wait_a_little(self, attempt: int) -> None:
         low, high = self._timing.back_off
-        # Jitter keeps a hundred devices from coming back in the same instant.
+        # Random jitter, so that a hundred devices do not connect again at the same moment.
         seconds = min(high, low * 2 ** min(attempt, 16)) * random.uniform(0.5, 1.0)
         log.info("will try again", console=self._shown, seconds=round(seconds, 2))
         with contextlib.suppress(TimeoutError):
@@ -174,7 +175,7 @@ class DeviceClient:
         return ended
 
     def _in_words(self, error: Exception) -> tuple[Ending, str]:
-        """What went wrong, so that a person knows where to look."""
+        """The error's class and a message that tells a person where to look."""
         if isinstance(error, Refused):
             return Ending.REFUSED, error.message
         if isinstance(error, InvalidStatus):
@@ -210,7 +211,7 @@ class DeviceClient:
     async def _connection(self) -> AsyncIterator[ClientConnection]:
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else None
         loopback = is_loopback(self._host)
-        # A proxy from the environment has no business between two ends on one machine.
+        # Never a proxy from the environment for a console on the same machine.
         proxy = None if loopback else _proxy(self._url)
         self._proxied = proxy is not None
         connection = await _Connect(
@@ -239,7 +240,7 @@ def _proxy(url: str) -> str | None:
     """The proxy that the environment names for an address.
 
     Raises:
-        OSError: what it names cannot be used; it may hold a password, so it is not shown.
+        OSError: the proxy cannot be used; the message omits its address, which may hold a password.
     """
     uri = parse_uri(url)
     try:

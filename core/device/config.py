@@ -1,4 +1,4 @@
-"""`device.toml`: the limits that a device keeps whatever a console says."""
+"""Reads `device.toml`: the limits that a device enforces, which no console can change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Section(BaseModel):
 
 
 class _Numbers(_Section):
-    # TOML has types: a number is no text, and yes is not 1.
+    # Strict, since TOML has types: a string is not converted to a number, nor `true` to 1.
     model_config = ConfigDict(strict=True)
 
 
@@ -34,32 +34,34 @@ class Limits(_Numbers):
     max_pending_frames: int = Field(default=256, ge=1, le=10_000)
     tool_timeout_s: float = Field(default=600.0, gt=0, le=86_400)
     shell_timeout_s: float = Field(default=600.0, gt=0, le=86_400)
-    # Of one command in the read-only shell: its processes, and the memory of each and of all together.
+    # For one command in the read-only shell: its processes, and the memory of each and of all together.
     read_shell_processes: int = Field(default=128, ge=4, le=4096)
     read_shell_memory_bytes: int = Field(default=2048 * MEBIBYTE, ge=64 * MEBIBYTE)
 
 
 class Undo(_Numbers):
-    """How long and how much old file content is kept."""
+    """The limits of the undo store: the age of its entries and the size of their content."""
 
     days: float = Field(default=7.0, gt=0, le=365)
     max_bytes: int = Field(default=512 * MEBIBYTE, ge=0)
 
 
 class PinnedOperator(_Section):
-    """Whose approvals this device believes. `public_key` is a raw Ed25519 key, 64 hexadecimal digits."""
+    """An operator whose approvals this device accepts. `public_key`: raw Ed25519, 64 hexadecimal digits."""
 
     name: str = Field(min_length=1, max_length=200)
     public_key: str = Field(pattern="^[0-9a-f]{64}$")
 
 
 def _default_roots() -> tuple[Path, ...]:
-    """Home and the temporary folder. A service may have no home, or an empty HOME, which stands for `/`: the
-    whole disk is a root only where device.toml says so."""
+    """The home and temporary folders.
+
+    A service may have no home, or an empty HOME, which means `/`. The whole disk is never a default root.
+    """
     found = []
     with contextlib.suppress(RuntimeError):
         found.append(Path.home())
-    # Without room for a trial file there is no temporary folder, and a full disk is when help is wanted.
+    # `gettempdir` fails on a full disk, where it cannot write its test file. The device must start there too.
     with contextlib.suppress(FileNotFoundError):
         found.append(Path(tempfile.gettempdir()))
     roots = [_resolved(path) for path in found if path.is_absolute()]
@@ -78,25 +80,26 @@ def _expanded(path: Path) -> Path:
 
 
 class DeviceConfig(_Section):
-    """What `device.toml` may say. Paths are absolute or begin with `~`, and are held resolved."""
+    """The settings of `device.toml`. Paths are absolute or begin with `~`, and are stored resolved."""
 
     roots: tuple[Path, ...] = Field(default_factory=_default_roots, min_length=1)
     closed_paths: tuple[Path, ...] = ()
-    # Shown only to calls that an operator approved, beside what `core.private_paths` names.
+    # Readable only by calls that an operator approved, in addition to those of `core.private_paths`.
     private_paths: tuple[Path, ...] = ()
-    # With shell_execute goes EXEC_CLI, and likewise whatever does the same under another name. Whoever wants
-    # no command to run switches launch_application off as well: a shell is a program like any other.
+    # shell_execute also switches off EXEC_CLI, and likewise for other tools that have a second name. To
+    # prevent all commands, switch launch_application off as well: it can start a shell.
     tools_off: frozenset[str] = frozenset()
     limits: Limits = Limits()
     undo: Undo = Undo()
-    # A file of `mcpServers`, or the servers themselves; see `core.device.mcp.config`.
+    # A file with `mcpServers`, or the servers themselves; see `core.device.mcp.config`.
     mcp_servers: Path | dict[str, Any] | None = None
-    # Actions need an approval that was signed by one of these people; no console can switch it off.
+    # Actions need an approval signed by pinned operators; no console can switch this off.
     require_signed_approval: bool = False
     pinned_operators: tuple[PinnedOperator, ...] = ()
-    # How many of them must have signed, each with a key of their own.
+    # How many pinned operators must have signed, each with a key of their own.
     approvers: int = Field(default=1, ge=1, le=16)
-    # Arguments that a console may hide from approvers, beside those that schema and name show as secret here.
+    # More names of arguments that a console may redact for approvers, besides those that are secret by their
+    # schema or name.
     secret_names: tuple[str, ...] = Field(default=(), max_length=200)
 
     @model_validator(mode="after")
@@ -119,7 +122,7 @@ class DeviceConfig(_Section):
         return tuple(_resolved(path) for path in paths)
 
     def closing(self, *paths: Path | None) -> DeviceConfig:
-        """The same limits with more paths that no file tool may touch; None is passed over."""
+        """A copy with more `closed_paths`, which no file tool may touch; None is ignored."""
         more = tuple(_resolved(path) for path in paths if path is not None)
         return self.model_copy(update={"closed_paths": (*self.closed_paths, *more)})
 
@@ -128,7 +131,7 @@ def load_config(path: Path | None) -> DeviceConfig:
     """Read `device.toml`; without a path, the defaults. The file itself becomes a closed path.
 
     Raises:
-        BadInput: it cannot be read, is not TOML, or has a key or value that is not known.
+        BadInput: the file cannot be read, is not TOML, or has an unknown key or an invalid value.
     """
     if path is None:
         return DeviceConfig()

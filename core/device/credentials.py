@@ -1,6 +1,6 @@
-"""Whom this device knows: the console it was paired with, or the token of a console that dials it.
+"""The device's credentials: the pairing with a console, or its listening address and token; its certificate.
 
-Everything lies below the state folder, readable by this user alone and closed to every tool.
+All files are below the state folder, readable by this user alone and closed to every tool.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ _ANY_ADDRESS = {"0.0.0.0", "::"}
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder, with what is missing above it, for this user alone, whatever the umask says.
+    """Make a folder and its missing parents with mode 0700, whatever the umask is.
 
     Raises:
-        BadInput: it cannot be made, or anybody may put another one in its place or files into it.
+        BadInput: it cannot be made, or it is world-writable without the sticky bit, so that any user could
+            replace its files.
     """
     try:
         missing = [one for one in (folder, *folder.parents) if not one.exists()]
@@ -43,14 +44,14 @@ def make_private(folder: Path) -> None:
 
 
 class TrustStore:
-    """The files below one state folder."""
+    """The credential files below one state folder."""
 
     def __init__(self, state_dir: Path) -> None:
         self.state_dir = state_dir
         self._folder = state_dir / "trust"
 
     def save_pairing(self, pairing: Pairing) -> None:
-        """Dial this console from now on.
+        """Save the console to be dialled from now on; replaces a saved listening address.
 
         Raises:
             BadInput: the state folder cannot be written.
@@ -59,25 +60,25 @@ class TrustStore:
         (self._folder / _LISTENING).unlink(missing_ok=True)
 
     def pairing(self) -> Pairing | None:
-        """The console that was paired, if any.
+        """The saved pairing, if any.
 
         Raises:
-            BadInput: the file is there and cannot be used.
+            BadInput: the file exists but cannot be used.
         """
         text = self._read(_PAIRING)
         return None if text is None else decode_pairing(text)
 
     def save_listening(self, address: ListenAddress, advertised: str | None, name: str) -> None:
-        """Listen here from now on when nothing else is said, under the name that the token is for."""
+        """Save the default address to listen on and the paired name; replaces a saved pairing."""
         known = {"host": address.host, "port": address.port, "advertised": advertised, "name": name}
         self._write(_LISTENING, json.dumps(known) + "\n")
         (self._folder / _PAIRING).unlink(missing_ok=True)
 
     def listening(self) -> tuple[ListenAddress, str | None] | None:
-        """Where to listen, and as what; None when nothing was said.
+        """The saved address to listen on, and the advertised host; None where none was saved.
 
         Raises:
-            BadInput: the file is there and cannot be used.
+            BadInput: the file exists but cannot be used.
         """
         text = self._read(_LISTENING)
         if text is None:
@@ -89,7 +90,7 @@ class TrustStore:
             raise BadInput(f"{self._folder / _LISTENING} cannot be used; remove it") from error
 
     def listening_name(self) -> str | None:
-        """The name that a console was told with the pairing string; None where none was kept.
+        """The name in the pairing string given to a console; None where none was saved.
 
         Raises:
             BadInput: as `listening`.
@@ -100,10 +101,10 @@ class TrustStore:
         return name if isinstance(name, str) and name else None
 
     def listening_token(self) -> str:
-        """What a console must show; made when it is first asked for.
+        """The token that a console must present; generated at the first call.
 
         Raises:
-            BadInput: the state folder cannot be used.
+            BadInput: the state folder cannot be used, or the file holds no valid token.
         """
         found = self._read(_TOKEN)
         if found is None:
@@ -115,9 +116,9 @@ class TrustStore:
         return token
 
     def forget(self) -> bool:
-        """Forget the paired console, where to listen, and the token that let consoles in; False if none was.
+        """Delete the pairing, the listening address and the listening token; False if none existed.
 
-        The certificate stays: it is this device's own, and no secret of a pairing.
+        The certificate stays: it belongs to this device, not to a pairing.
 
         Raises:
             BadInput: the state folder cannot be written.
@@ -131,7 +132,7 @@ class TrustStore:
         return bool(known)
 
     def identity(self, name: str) -> Identity:
-        """The certificate that consoles pin.
+        """This device's certificate, which consoles pin; made at the first call.
 
         Raises:
             BadInput: it cannot be made or read.
@@ -142,10 +143,10 @@ class TrustStore:
             raise BadInput(f"No certificate can be kept in {self._folder}: {error}") from error
 
     def pairing_with_us(self, address: ListenAddress, name: str, advertised: str | None) -> Pairing:
-        """What a console needs to dial this device; `advertised` is what it calls this machine.
+        """The pairing with which a console dials this device; `advertised`: the host in its address.
 
         Raises:
-            BadInput: nobody can know the address.
+            BadInput: the port is 0, or this machine's address is not known.
         """
         if address.port == 0:
             raise BadInput("A console needs to know the port: name one in --listen")
@@ -173,7 +174,7 @@ class TrustStore:
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             fresh.unlink(missing_ok=True)
-            # Nobody else can read it, from the first byte on.
+            # Made with 0600, so that no other user can read it at any time.
             end = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(end, "w", encoding="ascii") as file:
                 file.write(text)

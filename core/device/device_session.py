@@ -1,4 +1,4 @@
-"""One registered link between this device and a console, whichever of the two dialled."""
+"""One registered link between this device and a console, dialled by either of them."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ from core.machine_id import machine_mark
 
 log = structlog.get_logger(__name__)
 
-# What this device announces: the extensions of the wire, and what holds of its tools.
+# The features that this device announces: the AIP extensions, and properties of its tools.
 ANNOUNCED = (*sorted(FEATURES), "typed_errors", "parallel_observations", "observation_refs", "undo")
-# Frames that are not what they should be; more than this end the link.
+# The limit of invalid frames and frames without commands; more of them end the link.
 _FAULTS_AT_ONCE = 100.0
 _FAULTS_PER_S = 20.0
 _SETTLE_S = 0.1
@@ -61,8 +61,11 @@ _SETTLE_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds. `back_off` is the range of the wait between two attempts; `good` is a link's age after which
-    its end starts those waits anew. `probe` is how long a console has to show that it is still there."""
+    """Times in seconds. `back_off` is the range of the wait between two attempts to connect.
+
+    A link that lasted `good` seconds resets this wait. `probe` is how long a connected console has to answer
+    a ping when another console wants to connect.
+    """
 
     register: float = 10.0
     heartbeat: float = 20.0
@@ -74,7 +77,7 @@ class Timing:
 
 
 class Session:
-    """A link from its registration on. `features` are those agreed with this console."""
+    """A link from its registration to its end. `features` are those agreed with this console."""
 
     def __init__(self, connection: Connection, desk: Desk, timing: Timing) -> None:
         self.features: frozenset[str] = frozenset()
@@ -89,11 +92,11 @@ class Session:
         self._registered_with: list[Unavailable] = []
 
     async def register(self) -> None:
-        """Introduce ourselves, and wait for the console's word.
+        """Register with the console and wait for its answer.
 
         Raises:
-            Refused: this console will never have us.
-            DeviceError: not now, but perhaps later; `protocol_error` when its answer was none.
+            Refused: the console refused the registration for good.
+            DeviceError: it refused for now, or (code `protocol_error`) sent no valid answer.
         """
         router = self._desk.router
         self._registered_with = list(router.unavailable)
@@ -103,7 +106,7 @@ class Session:
         try:
             info = {"system_info": registration(self._desk.name, features)}
         except OSError as error:
-            # As stock devices do: a machine that tells nothing of itself can be worked on all the same.
+            # As on stock devices: a machine whose facts cannot be read can still serve commands.
             log.warning("what this machine is cannot be read", reason=str(error))
             info = {}
         hello = ClientMessage(
@@ -118,10 +121,10 @@ class Session:
                 "quarterdeck": {
                     "version": __version__,
                     "features": list(ANNOUNCED),
-                    # How many operators must have signed for an action here; 0 for none.
+                    # How many operators must have signed for an action; 0 where no approval is required.
                     "requires_approval": router.approvers,
                     "machine": machine_mark(),
-                    # A console follows links to them only for the client that it started itself.
+                    # A console checks symlinks in arguments against these only for a client that it started.
                     "roots": [shown(str(root)) for root in router.roots],
                     "unavailable": [asdict(missing) for missing in router.unavailable],
                 },
@@ -156,17 +159,17 @@ class Session:
         self._asker = Asker(self.features, self._progress_of if FEATURE_PROGRESS in self.features else None)
 
     async def serve(self) -> None:
-        """Answer what the console sends until the link ends.
+        """Serve the console's frames until the link ends.
 
         Raises:
-            ConnectionClosed: it broke, or the console broke the rules.
+            ConnectionClosed: the link broke, or was closed because the console violated the protocol.
         """
         heartbeat = self._desk.tasks.spawn("heartbeat", self._heartbeat())
         pulse = Pulse(asyncio.get_running_loop())
         try:
             self._desk.begin(self)
             if self._desk.router.unavailable != self._registered_with:
-                # A server failed, or came up, while the console was answering the registration.
+                # A hosted server failed or became available during the registration.
                 self.announce_tools()
             async for data in self._connection:
                 await self._receive(data, pulse.arrival())
@@ -176,14 +179,14 @@ class Session:
             pulse.stop()
 
     async def say(self, text: str) -> None:
-        """Send a frame that nobody needs once the link is gone."""
+        """Send a frame that may be lost if the link has ended."""
         try:
             await self._connection.send(text)
         except ConnectionClosed:
             return
 
     def announce_tools(self) -> None:
-        """Say soon that the tools are not what they were; many changes in a moment are one."""
+        """Announce changed tools to the console after `_SETTLE_S`; changes within it are announced once."""
         if FEATURE_TOOLS_CHANGED not in self.features:
             return
         if self._announcing is None or self._announcing.done():
@@ -199,7 +202,7 @@ class Session:
 
     async def _heartbeat(self) -> None:
         measures = FEATURE_METRICS in self.features and self._meter is not None
-        # The first one brings the load at once; a stock console gets none before its time.
+        # A console with `metrics` gets the load at once; a stock console expects no early heartbeat.
         wait = min(1.0, self._heartbeat_s) if measures else self._heartbeat_s
         while True:
             await asyncio.sleep(wait)
@@ -262,8 +265,8 @@ class Session:
         try:
             await self._answer(message, results)
         except ConnectionClosed:
-            # A console with `recall` asks for them; any other holds them for unknown, and sending them over
-            # the next link would confuse it.
+            # A console with `recall` asks for them later. Any other treats their outcome as unknown, and
+            # does not expect them on the next link.
             log.warning("results not sent, the link is gone", results=len(results))
 
     async def _answer(self, message: ServerMessage, results: list[Result]) -> None:
@@ -281,20 +284,20 @@ class Session:
         try:
             said = answer.model_dump_json()
         except PydanticSerializationError:
-            # Only ids that the console wrote can be no Unicode text, and with those no command has run.
+            # Only ids sent by the console can be invalid Unicode, and no command with such an id has run.
             fault = DeviceError("An id in this frame is no Unicode text", ErrorCode.PROTOCOL_ERROR)
             await self._complain(fault, message.response_id, 0)
             return
         await self._connection.send(said)
 
     async def _ready(self, result: Result) -> Result:
-        """A result as this console reads it; its binary frames have left before it."""
+        """A result in the form for this console; sends its binary frames first."""
         if FEATURE_BINARY not in self.features:
             return plain(result)
         if isinstance(result, BinaryResult) and len(result.blobs) > MOST_BLOBS:
             result = plain(result)
         if not is_ready_for_binary_peer(result):
-            # Digests of megabytes are not for the loop.
+            # In a thread: hashing megabytes would block the loop.
             result = await asyncio.to_thread(for_binary_peer, result, MOST_BLOBS)
         if isinstance(result, BinaryResult):
             for frame in result.blobs.values():
@@ -302,7 +305,7 @@ class Session:
         return result
 
     async def _ask_for_session(self, message: ServerMessage) -> None:
-        """Answer a task as stock devices do: send it back, which opens a session on a stock server."""
+        """Answer a task like stock devices: send it back, which opens a session on a stock server."""
         asked = ClientMessage(
             type="task",
             status=FrameStatus.CONTINUE,
@@ -336,7 +339,7 @@ class Session:
 
 
 def _in_time(step: Step, stood: float) -> Step:
-    """The step, or why it is none any more: it may have waited `stood` seconds for this device to read it."""
+    """The step, or a fault if its deadline passed in the `stood` seconds before this device read it."""
     if step.terms is None or step.terms.deadline_s > stood:
         return step
     seconds = step.terms.deadline_s
@@ -347,7 +350,7 @@ def _in_time(step: Step, stood: float) -> Step:
 
 
 def _meter() -> LoadMeter | None:
-    """What measures this machine's load; None where it tells nothing of that, as with half of /proc."""
+    """A meter of this machine's load; None where its counters cannot be read, as with a restricted /proc."""
     try:
         return LoadMeter()
     except OSError:
@@ -355,7 +358,7 @@ def _meter() -> LoadMeter | None:
 
 
 def _load(meter: LoadMeter | None) -> dict[str, Any] | None:
-    """The load as a heartbeat says it. The heartbeat itself matters more."""
+    """The load as a heartbeat's metadata; None if it cannot be read, so that the heartbeat is still sent."""
     try:
         return None if meter is None else {"quarterdeck": {"metrics": meter.read().model_dump()}}
     except OSError:
@@ -363,7 +366,7 @@ def _load(meter: LoadMeter | None) -> dict[str, Any] | None:
 
 
 def _is_unicode(text: str | None) -> bool:
-    """Whether a frame can hold a text; what was read leniently may have half of a pair of surrogates."""
+    """Whether a frame can hold a text: a leniently read text may contain a lone surrogate."""
     try:
         (text or "").encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Runs the commands of one frame as AIP wants it: in order, and no further after a failure."""
+"""Runs the commands of a frame as AIP requires: in order, skipping those after a failure."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 
 SKIPPED = "Skipped due to previous failure (early_exit=True)."
 _SERVED_KEPT = 4096
-# A console takes 32 MiB in one frame; the results of one batch share what the rest of the frame leaves.
+# A console accepts frames of up to 32 MiB; the results of a batch share this much of it.
 _FRAME_ROOM = 30 * 1024 * 1024
 _SMALLEST_SHARE = 16 * 1024
-# A frame of a million commands would not be a batch but a flood.
+# Limits the commands of all pending frames together: a frame of a million commands is a flood.
 MOST_STEPS = 8192
-# What waits is held in memory, and each frame may be as large as the link allows.
+# Waiting frames are in memory, and each may be as large as the link allows.
 MOST_WAITING_BYTES = 128 * 1024 * 1024
 _CONTROL = (CANCEL_COMMAND, RECALL_COMMAND)
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """What the console behind a frame understands; `progress_of` makes a `Report` where it wants progress."""
+    """The features of the console that sent a frame; `progress_of` makes a `Report` if it wants progress."""
 
     features: frozenset[str] = frozenset()
     progress_of: Callable[[str], CallProgress] | None = None
@@ -45,7 +45,7 @@ STOCK = Asker()
 
 @dataclass(slots=True)
 class Frame:
-    """A frame at work or waiting for its turn; `begun` counts the steps that have had theirs."""
+    """A running or waiting frame; `begun` counts the steps that have started."""
 
     steps: Sequence[Step]
     asker: Asker
@@ -58,18 +58,18 @@ class Frame:
     repeats: bool = False
 
     def ends_at(self, step: Step) -> float | None:
-        """When a step's own deadline passes, on the loop's clock."""
+        """When a step's own deadline passes, on the loop's clock; None if it has none."""
         return None if step.terms is None else self.arrived + step.terms.deadline_s
 
     def latest(self) -> float | None:
-        """When the last of all deadlines passes; None while a step has none."""
+        """When the last of all deadlines passes; None if a step has none."""
         ends = [self.ends_at(step) for step in self.steps]
         known = [end for end in ends if end is not None]
         return max(known) if known and len(known) == len(ends) else None
 
 
 class BatchRunner:
-    """Frames with an action run one after another; frames that only look run beside them."""
+    """Runs frames: those with an action one after another, those with only observations beside them."""
 
     def __init__(self, router: Router, limits: Limits, deliveries: Deliveries | None = None) -> None:
         self._router = router
@@ -82,9 +82,9 @@ class BatchRunner:
     def refusal(
         self, response_id: str | None, steps: Sequence[Step] = (), asker: Asker = STOCK, size: int = 0
     ) -> DeviceError | None:
-        """Why a frame of `size` bytes may not run at all; None admits it, and remembers its id."""
+        """Why a frame of `size` bytes is refused as a whole; None admits it and records its id."""
         if all(_is_control(step) for step in steps) and steps:
-            # A console must be able to cancel while everything is full.
+            # A console must be able to cancel while every limit is reached.
             return None
         if len(self._frames) >= self._limits.max_pending_frames:
             return DeviceError("This device has too many frames waiting", ErrorCode.TIMEOUT)
@@ -108,7 +108,7 @@ class BatchRunner:
         return None
 
     def is_instant(self, steps: Sequence[Step]) -> bool:
-        """Whether a frame is one command that waits for nothing."""
+        """Whether a frame is a single command that can be served without waiting."""
         if len(steps) != 1 or steps[0].command is None:
             return False
         if _is_control(steps[0]):
@@ -116,9 +116,9 @@ class BatchRunner:
         return self._router.is_instant(steps[0].command) and self._deliveries.find(steps[0].call_id) is None
 
     def admit(self, steps: Sequence[Step], asker: Asker, arrived: float, size: int = 0) -> Frame:
-        """Note a frame's commands; from now on they can be cancelled and asked about. `serve` comes next.
+        """Record a frame's commands; from now on they can be cancelled and recalled. `serve` must follow.
 
-        `arrived` is when the frame came, on the loop's clock; deadlines count from then. `size`: its bytes.
+        `arrived` is when the frame arrived, on the loop's clock; deadlines count from it. `size`: bytes.
         """
         frame = Frame(steps, asker, arrived, size)
         self._frames[id(frame)] = frame
@@ -129,7 +129,7 @@ class BatchRunner:
         return frame
 
     async def run(self, steps: Sequence[Step], asker: Asker = STOCK) -> list[Result]:
-        """Admit and serve steps that come now."""
+        """Admit and serve steps that arrive now."""
         return await self.serve(self.admit(steps, asker, asyncio.get_running_loop().time()))
 
     async def serve(self, frame: Frame) -> list[Result]:
@@ -146,7 +146,7 @@ class BatchRunner:
             self._end_calls(frame)
 
     def cancel(self, call_id: str) -> bool:
-        """Stop a call that runs, or keep one that waits from starting; false where neither can be."""
+        """Stop a running call, or keep a waiting call from starting; False where neither is possible."""
         if self._router.cancel(call_id):
             return True
         for frame in self._frames.values():
@@ -160,7 +160,7 @@ class BatchRunner:
 
     @contextlib.asynccontextmanager
     async def _turn(self, frame: Frame) -> AsyncIterator[bool]:
-        """Wait until no other frame with an action runs; false when that took too long or was called off."""
+        """Wait until no other frame with an action runs; False when deadlines passed or all was cancelled."""
         if frame.withdrawn.issuperset(step.call_id for step in frame.steps):
             yield False
             return
@@ -258,7 +258,7 @@ class BatchRunner:
         return _success(command, found, BinaryResult(status=ResultStatus.SUCCESS, blobs=blobs))
 
     def _accept(self, step: Step) -> Call | None:
-        """Note a command that has not been seen; None for one that has no id, or is known."""
+        """Record a new command; None for a command that has no id, is known, or cannot be recorded."""
         command = step.command
         if command is None or command.call_id is None or _is_control(step):
             return None
@@ -271,7 +271,7 @@ class BatchRunner:
             return None
 
     async def _again(self, frame: Frame, step: Step) -> Result:
-        """Answer a command that came before with its first result, once there is one."""
+        """The result of a command that came before: that of its first run, waited for if necessary."""
         try:
             call = self._same(step)
             seconds = self._limits.tool_timeout_s
@@ -286,7 +286,7 @@ class BatchRunner:
             return failure(error, step.call_id)
 
     def _known(self, step: Step) -> Result:
-        """A step that came before, inside a frame with others that did not: it cannot wait there."""
+        """The result of a step that came before, in a frame with new steps, which cannot wait for it."""
         call = self._same(step)
         if call.state in {"waiting", "running"}:
             raise DeviceError(
@@ -311,7 +311,7 @@ class BatchRunner:
             self._deliveries.finish(call, result, _size(result))
 
     def _end_calls(self, frame: Frame) -> None:
-        """Nothing may wait for a frame that ended before all of it was answered."""
+        """Finish the unanswered calls of a frame that ended early, so that no task waits for them."""
         for index, step in enumerate(frame.steps if frame.calls else ()):
             lost = DeviceError("The device client ended while it had this call", ErrorCode.OUTCOME_UNKNOWN)
             self._finish(frame, index, failure(lost, step.call_id))

@@ -1,6 +1,6 @@
-"""Reads the console's frames so that every command in them can be answered, the malformed ones included.
+"""Reads the console's frames so that every command in them gets an answer, malformed commands included.
 
-Stock devices drop a whole frame over one bad action and leave the console waiting for hours.
+Stock devices drop a whole frame because of one bad action, and the console waits for hours.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from core.errors import DeviceError, ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One action of a frame: a command, or why it is none."""
+    """One action of a frame: a valid command, or the fault that makes it invalid."""
 
     call_id: str | None
     command: Command | None
@@ -35,10 +35,10 @@ class Received:
 
 
 def read_frame(data: str | bytes, with_terms: bool = False) -> Received:
-    """Read one frame; `with_terms` where the console was told that this device knows them.
+    """Read one frame; `with_terms`: command options were agreed with this console, and are read.
 
     Raises:
-        DeviceError: it is so malformed that no command in it could be answered (code `protocol_error`).
+        DeviceError: the frame is so malformed that no command in it can be answered (code `protocol_error`).
     """
     try:
         message = read_server_frame(data)

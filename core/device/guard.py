@@ -1,6 +1,6 @@
-"""The device's own door-keeper: what no console can talk it out of.
+"""The device's check of every call's arguments, and its limit on results; no console can switch it off.
 
-Size, schema, NUL and NaN, roots, in that order; nothing of a tool runs before all four have passed.
+Size, schema, NUL and NaN, and paths are checked in that order. A tool runs only after all four.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from core.errors import BadInput, DeviceError, ErrorCode, Refused
 
 _SHOWN = 120
 _MOST_LINKS = 40
-# What the system takes. Resolving takes the square of a path's length, and an argument may be a megabyte.
+# The system's limit. Resolving takes time quadratic in the length, and an argument may have a megabyte.
 _LONGEST_PATH = 32_767 if sys.platform == "win32" else 4_096
 _PROCESSES = Path("/proc")
 _OWN_PROCESS = _PROCESSES / "self"
-# In a property's schema: it is secret when its neighbour of that name says so.
+# A key in a property's schema: the property is secret if the sibling property named there says so.
 _SECRET_IF = "x-quarterdeck-secret-if"
 
 
 class Guard:
-    """Checks arguments before a tool sees them, and bounds results after."""
+    """Checks arguments before a tool runs, and shortens results that are too large."""
 
     def __init__(self, config: DeviceConfig) -> None:
         self._config = config
@@ -48,10 +48,11 @@ class Guard:
         self._validators: dict[str, Validator] = {}
 
     def check(self, tool: Tool, parameters: dict[str, Any] | None) -> dict[str, Any]:
-        """Check everything but the paths, which may have to wait for a disk.
+        """Check all but the paths, whose check may block on a disk.
 
         Raises:
-            BadInput: too large, not as the tool's schema says, with a NUL character or a number that is none.
+            BadInput: the arguments are too large, violate the tool's schema, or hold a NUL character, a
+                number that is not finite, or a secret's placeholder.
         """
         arguments = parameters or {}
         size = _encoded_size(arguments)
@@ -62,8 +63,8 @@ class Guard:
                 ErrorCode.TOO_LARGE,
             )
         if tool.namespace != NAMESPACE:
-            # A server's own schema could keep the plain checker busy for years; this one is bounded.
-            # It came with the first server, and a device without one does not load it.
+            # A hosted server's schema could keep the jsonschema validator busy for years; this validator's
+            # work is limited. Imported here, since a device without hosted servers never needs it.
             from core.schema_forms.validator import validator_for as validator_within_bounds
 
             faults = validator_within_bounds(tool.input_schema).errors(arguments)
@@ -74,7 +75,7 @@ class Guard:
         validator = self._validators.get(tool.key)
         if validator is None or validator.schema is not tool.input_schema:
             made = validator_for(tool.input_schema, default=Draft202012Validator)
-            # The empty registry: no schema makes this device fetch another one.
+            # An empty registry, so that no schema can make this device fetch another schema.
             validator = self._validators[tool.key] = made(tool.input_schema, registry=Registry())
         fault = next(validator.iter_errors(arguments), None)
         if fault is not None:
@@ -85,8 +86,8 @@ class Guard:
     def hold_paths(self, tool: Tool, arguments: dict[str, Any], approved: bool) -> dict[str, HeldPath]:
         """Resolve a tool's path arguments. Blocks on the disk.
 
-        A tool that only looks runs unasked where the policy sees nothing in its arguments, and a link can
-        lead anywhere: what it names must not be private unless an operator `approved` this very call.
+        The policy may allow an observation by its arguments alone, and a symlink in them can lead to any
+        place. So the resolved path must not be private unless an operator `approved` exactly this call.
 
         Raises:
             BadInput: a path is relative, or leads outside the roots (code `path_not_allowed`).
@@ -102,7 +103,7 @@ class Guard:
         names = {_comparable(above) for above in (path, *path.parents)}
         way = _identities(path, *path.parents)
         for place in private_places(self._config):
-            # As with what is closed: another name of the same file or folder is as private.
+            # As with closed paths: another name of the same file or folder is private as well.
             if _comparable(place) in names or not way.isdisjoint(_identities(place)):
                 raise Refused(
                     f"{shown_place(place)} is private: it is shown only to a call that an operator approved",
@@ -110,7 +111,11 @@ class Guard:
                 )
 
     def hold(self, given: str, argument: str = "path") -> HeldPath:
-        """Resolve one path, symlinks and `..` included, and find the root that it is below."""
+        """Resolve one path, symlinks and `..` included, and find the root that it is below.
+
+        Raises:
+            BadInput: the path is not allowed (code `path_not_allowed`), or is not a usable absolute path.
+        """
         if "\0" in given:
             raise BadInput(f"{argument} holds a NUL character")
         if len(given) > _LONGEST_PATH:
@@ -135,7 +140,7 @@ class Guard:
                 ErrorCode.PATH_NOT_ALLOWED,
             )
         if not _is_text(resolved):
-            # No result, no error and no undo entry could name it.
+            # JSON could not hold the name in a result, an error or an undo entry.
             leads = f"{argument} {_short(given)} leads to a name that is not UTF-8: {shown(str(resolved))}"
             raise BadInput(leads, ErrorCode.PATH_NOT_ALLOWED)
         way = _identities(resolved, *resolved.parents)
@@ -155,10 +160,10 @@ class Guard:
         )
 
     def bound(self, result: Any, limit: int | None = None) -> tuple[Any, int]:
-        """The result, shortened where its JSON is larger than this device's limit, and its size in bytes.
+        """The result, shortened if its JSON exceeds this device's limit or `limit`, and its size in bytes.
 
-        What is shortened is the longest text in it, or its longest list by whole rows, and an object says so
-        with `truncated: true`.
+        The longest texts are shortened first, then the longest list by whole rows. A shortened object has
+        `truncated: true`.
 
         Raises:
             DeviceError: the result is not JSON (code `bad_result`).
@@ -171,10 +176,10 @@ class Guard:
         return shorter, result_size(shorter)
 
     def process_slot(self, running: int) -> None:
-        """Refuse one process too many.
+        """Check that another process may start.
 
         Raises:
-            Refused: as many processes as this device allows are running.
+            Refused: as many processes as this device allows are already running.
         """
         if running >= self._limits.max_processes:
             raise Refused(
@@ -203,9 +208,10 @@ def _encoded_size(arguments: dict[str, Any]) -> int:
 
 
 def _planted_link(path: Path) -> str | None:
-    """The link on a path's way that Linux itself would not follow: another user's, in a folder such as /tmp.
+    """The first symlink in a path that another user made in a sticky, world-writable folder such as /tmp.
 
-    Resolved here, a path would otherwise lead a write that was meant for /tmp to this user's own files.
+    Linux itself does not follow such links (`fs.protected_symlinks`). This device resolves paths itself, so
+    without this check the link could redirect a write meant for /tmp to this user's own files.
     """
     if sys.platform == "win32":
         return None
@@ -235,23 +241,23 @@ def _planted_link(path: Path) -> str | None:
 def _below(path: Path, root: Path) -> bool:
     if path.is_relative_to(root):
         return True
-    # Windows ignores case; there `normcase` says whether two names are one.
+    # Windows ignores case: `normcase` makes names comparable there.
     return Path(os.path.normcase(path)).is_relative_to(os.path.normcase(root))
 
 
 def _is_closed_by(path: Path, closed: Path, way: set[tuple[int, int]]) -> bool:
-    """`way`: the files that the path and the folders above it are, by their identities."""
+    """Whether `closed` is the path or above it. `way`: the (device, inode) pairs of path and parents."""
     if _below(path, closed):
         return True
     if sys.platform == "darwin" and Path(_folded(path)).is_relative_to(_folded(closed)):
-        # Most file systems there ignore case and Unicode forms; what only might be closed, is.
+        # Most file systems of macOS ignore case and Unicode forms; a path that may be closed is refused.
         return True
-    # A hard link, a bind mount or a name in other letters leads to the very same file or folder.
+    # A hard link, a bind mount or another case of the name leads to the same file or folder.
     return not way.isdisjoint(_identities(closed))
 
 
 def _is_own_thread(path: Path) -> bool:
-    """Whether a path shows this process under the number of one of its threads: its memory holds tokens."""
+    """Whether a path is below /proc/N, N being a thread of this process, whose memory holds tokens."""
     if not path.is_relative_to(_PROCESSES) or path == _PROCESSES:
         return False
     number = path.relative_to(_PROCESSES).parts[0]
@@ -259,7 +265,7 @@ def _is_own_thread(path: Path) -> bool:
 
 
 def _comparable(path: str | Path) -> str:
-    """A path as it is compared with others, where letters of either case may be the same."""
+    """A path in the form for comparisons: case-folded where the system ignores case."""
     return _folded(path) if sys.platform == "darwin" else os.path.normcase(path)
 
 
@@ -290,7 +296,7 @@ def _short(value: Any) -> str:
 
 
 def _refuse_odd(value: Any, place: str) -> None:
-    """Refuse what schemas let pass: NUL, NaN (neither more nor less than any limit), secrets' stand-ins."""
+    """Refuse values that schemas allow: NUL, NaN (passes every limit), infinity and secrets' placeholders."""
     if isinstance(value, str):
         if "\0" in value:
             raise BadInput(f"{place or 'an argument'} holds a NUL character")
@@ -309,7 +315,7 @@ def _refuse_odd(value: Any, place: str) -> None:
 
 
 def _explain(fault: ValidationError, tool: Tool) -> str:
-    """Say what is wrong in words that name the argument and what would be allowed."""
+    """The message for a schema violation: it names the argument and what is allowed."""
     name = ".".join(str(part) for part in fault.absolute_path)
     schema = fault.schema if isinstance(fault.schema, dict) else {}
     wanted: Any = fault.validator_value
@@ -353,7 +359,7 @@ def _shortened(result: Any, most: int) -> Any:
 
 
 def _drop_rows(cut: dict[str, Any], most: int) -> None:
-    """Leave out the last rows of the longest list, as many as it takes."""
+    """Remove rows from the end of the longest list until the result fits."""
     lists = [(result_size(value), key) for key, value in cut.items() if isinstance(value, list)]
     if not lists:
         return
@@ -361,7 +367,7 @@ def _drop_rows(cut: dict[str, Any], most: int) -> None:
     room = size - (result_size(cut) - most)
     rows: list[Any] = []
     for row in cut[key]:
-        # Each has a comma or a bracket beside it.
+        # One more byte for the comma or bracket.
         room -= result_size(row) + 1
         if room < 1:
             break
@@ -374,7 +380,7 @@ def text_within(value: str, most: int) -> str:
     low, high, size = 0, min(len(value), most), len('""')
     while low < high:
         middle = (low + high + 1) // 2
-        # Each character is written by itself, so what fits already need not be written again.
+        # A character's JSON does not depend on its neighbours, so only the added part is measured.
         more = result_size(value[low:middle]) - len('""')
         if size + more <= most:
             low, size = middle, size + more

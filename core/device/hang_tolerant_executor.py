@@ -1,7 +1,7 @@
-"""Threads for work that waits for a disk, which a disk that never answers cannot use up.
+"""A thread pool for work that blocks on disks, which a disk that never answers cannot exhaust.
 
-A call of a dead network mount never returns, and nothing can end its thread. Such threads are counted out
-after a while and others take their place; unlike the standard library's, none keeps the process from ending.
+A call to a dead network mount never returns, and nothing can end its thread. After a while such a thread no
+longer counts, and a new one replaces it. Unlike the standard library's, no thread keeps the process alive.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-# Past this many that never came back, work waits.
+# With this many stuck threads, no more are started and work waits.
 _MOST_STUCK = 256
 Answer = TypeVar("Answer")
 
 
 class WorkerThreads(concurrent.futures.Executor):
-    """At most `most` threads at work, not counting those that have been at one thing for `stuck_after_s`."""
+    """At most `most` busy threads, not counting threads whose present call has taken `stuck_after_s`."""
 
     def __init__(self, most: int, name: str, stuck_after_s: float = 5.0) -> None:
         self._most = most
@@ -28,7 +28,7 @@ class WorkerThreads(concurrent.futures.Executor):
         self._stuck_after_s = stuck_after_s
         self._changed = threading.Condition()
         self._waiting: deque[tuple[concurrent.futures.Future[Any], Callable[[], Any]]] = deque()
-        # Since when each thread that is at work has been, on the monotonic clock.
+        # When each busy thread began its present call, on the monotonic clock.
         self._busy: dict[threading.Thread, float] = {}
         self._free = 0
         self._watch: threading.Timer | None = None
@@ -40,7 +40,7 @@ class WorkerThreads(concurrent.futures.Executor):
         """Have `fn` called in a thread.
 
         Raises:
-            RuntimeError: it was shut down.
+            RuntimeError: the executor was shut down.
         """
         future: concurrent.futures.Future[Answer] = concurrent.futures.Future()
         with self._changed:
@@ -51,7 +51,7 @@ class WorkerThreads(concurrent.futures.Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more work; `wait` until what is at work has ended, or is stuck."""
+        """Take no more work; with `wait`, wait until all work has ended or is stuck."""
         with self._changed:
             self._closed = True
             while cancel_futures and self._waiting:
@@ -67,7 +67,7 @@ class WorkerThreads(concurrent.futures.Executor):
         return sum(begun > since for begun in self._busy.values())
 
     def _staff(self) -> None:
-        """Wake a thread, or start one, for what waits. The lock is held."""
+        """Wake a thread, or start a new one, for waiting work. The caller holds the lock."""
         self._changed.notify()
         while len(self._waiting) > self._free:
             if self._at_work() + self._free >= self._most or len(self._busy) >= self._most + _MOST_STUCK:
@@ -104,7 +104,7 @@ class WorkerThreads(concurrent.futures.Executor):
                 del self._busy[me]
                 self._changed.notify_all()
                 if self._at_work() + self._free >= self._most:
-                    # It was taken for stuck, and another one has its place.
+                    # This thread was counted as stuck, and another has replaced it.
                     return
                 self._free += 1
 
@@ -114,7 +114,7 @@ def _run(future: concurrent.futures.Future[Answer], work: Callable[[], Answer]) 
         return
     try:
         answer = work()
-    except BaseException as error:  # noqa: BLE001  # whoever waits for the future is the one to judge it
+    except BaseException as error:  # noqa: BLE001  # the caller that waits for the future handles it
         future.set_exception(error)
     else:
         future.set_result(answer)

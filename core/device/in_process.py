@@ -1,7 +1,7 @@
-"""This device's tools inside the console's own process: what a link brings, without the link.
+"""The device's tools inside the console's process, with the features of a link but without a link.
 
-Bytes in results, progress, the load and changes of what is offered reach the console as they do over AIP, so
-that nothing above the channel can tell one from the other.
+Bytes in results, progress, the load and changes of the offered tools reach the console as they do over AIP,
+so that no code above the channel sees a difference.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from core.device.router import Router
 from core.device.tool import Unavailable, tell_nobody
 from core.tasks import TaskGroupOwner
 
-# What the console has of a device in its own process, in the words of a link's negotiation.
+# The features of a device in the console's process, named as in a link's negotiation.
 FEATURES = (
     FEATURE_BINARY,
     FEATURE_CANCEL,
@@ -41,11 +41,11 @@ FEATURES = (
     FEATURE_TERMS,
     FEATURE_TOOLS_CHANGED,
 )
-# Many changes in a moment are one, as over a link.
+# Changes within this time are announced once, as over a link.
 _SETTLE_S = 0.1
 _FIRST_LOAD_S = 1.0
 _LOAD_EVERY_S = 20.0
-# Bytes that are hashed on the loop; more of them are for a thread.
+# Up to this many bytes are hashed on the loop; more in a thread.
 _SMALL = 64 * 1024
 
 
@@ -59,7 +59,7 @@ async def _nothing_to_do() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the console is told unasked. `on_changed` is awaited: it lists the tools again."""
+    """The console's callbacks for events. `on_changed` is awaited: it lists the tools again."""
 
     on_progress: Callable[[Progress], None] = _nothing
     on_load: Callable[[Metrics], None] = _nothing
@@ -67,7 +67,7 @@ class Told:
 
 
 class InProcessDevice:
-    """A router as the local channel has it."""
+    """A router behind the interface that the console's local channel uses."""
 
     def __init__(self, router: Router, told: Told) -> None:
         self._router = router
@@ -77,31 +77,31 @@ class InProcessDevice:
         self._changed = False
 
     def start(self) -> None:
-        """Begin to tell of changes, and of the load."""
+        """Begin to report changed tools and the load."""
         self._router.on_tools_changed = self._announce_soon
         if self._router.late is not None:
             self._tasks.spawn("late tools", self._router.late.watch(self._router))
         self._tasks.spawn("load", self._measure())
 
     async def close(self) -> None:
-        """Stop the tools, what they run included, and tell nothing more."""
+        """Stop the tools and their child processes, and report nothing more."""
         self._router.on_tools_changed = lambda: None
         await self._router.close()
         await self._tasks.close()
 
     @property
     def unavailable(self) -> list[Unavailable]:
-        """What is not offered now, and why."""
+        """The tools that are not offered now, with the reasons."""
         return self._router.unavailable
 
     def tools(self) -> list[ToolInfo]:
-        """Every tool that is offered now."""
+        """All tools that are offered now."""
         return self._router.tools()
 
     async def run(
         self, command: Command, deadline_s: float, *, terms: CommandOptions | None = None
     ) -> Result:
-        """Serve one command within `deadline_s` seconds; bytes stand in its result as `data_bytes`."""
+        """Serve one command within `deadline_s` seconds; bytes are in its result as `data_bytes`."""
         if command.call_id is None or self._router.is_instant(command):
             result = await self._router.run(command, deadline_s, None, tell_nobody, terms, binary=True)
         else:
@@ -117,7 +117,7 @@ class InProcessDevice:
         return _filled(result)
 
     def cancel(self, call_id: str) -> bool:
-        """Stop a running command; False where it does not run, or cannot be stopped."""
+        """Stop a running command; False if it does not run or cannot be stopped."""
         return self._router.cancel(call_id)
 
     async def _tell_progress(self, frame: str) -> None:
@@ -139,7 +139,7 @@ class InProcessDevice:
         try:
             meter = LoadMeter()
         except OSError:
-            # This machine tells nothing of its load, as one without half of /proc.
+            # The load cannot be read, as with a restricted /proc.
             return
         while True:
             await asyncio.sleep(wait)
@@ -152,7 +152,7 @@ class InProcessDevice:
 
 
 def _filled(result: BinaryResult) -> Result:
-    """A result with its bytes back in their places, as a link puts them there."""
+    """A result with its bytes put back in place of the references, as at the end of a link."""
     held = PendingBinaryFrames(LinkLimits())
     for frame in result.blobs.values():
         held.keep(*unpack_blob(frame))

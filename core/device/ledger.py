@@ -1,11 +1,12 @@
-"""What this device did with each action, on disk: so that a killed client knows it when it is back.
+"""The ledger: this device's record of actions on disk, which a killed client reads when it is restarted.
 
-One file of JSON lines for each running client below the state folder, `calls-N.jsonl`, held by a lock on
+Each running client has a file of JSON lines below the state folder, `calls-N.jsonl`, and holds a lock on
 `calls-N.lock`. A line is one `write` with O_APPEND, made before the action starts, so `kill -9` loses none.
-A file whose owner has gone is taken over by whoever asks next.
+The next client that asks takes over the file of a client that has ended.
 
-Power failure may lose the last seconds. So while a client runs, its lock file names the machine's boot: who
-finds the name of another boot there knows that lines may be missing, and says of no call that it never came.
+A power failure may lose the lines of the last seconds. So while a client runs, its lock file names the
+machine's boot. A client that finds another boot's name there knows that lines may be missing, and does not
+report any unknown call as never seen.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ log = structlog.get_logger(__name__)
 _SLOTS = 16
 _MOST_BYTES = 8 * 1024 * 1024
 _BINARY = getattr(os, "O_BINARY", 0)
-# What passes without anybody changing the state folder.
+# Errors that may pass without a change to the state folder.
 _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO})
 _HELD = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK})
 
 
 class Ledger:
-    """This client's file. Its methods write to the page cache: quick enough for the event loop."""
+    """This client's file. Its methods write to the page cache, quickly enough for the event loop."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -55,15 +56,15 @@ class Ledger:
         self._size = 0
         self._full_at = _MOST_BYTES
         self._torn = False
-        # Lines that are lost may have been about any call; whoever has noted that sets it back.
+        # Lines were lost, which may have been about any call; `Deliveries` resets it when it has noted this.
         self.doubtful = False
 
     def open(self) -> list[Line]:
-        """Take a file, and read what it and the files of clients that have ended say, oldest first.
+        """Take a file; returns its lines and those of ended clients' files, oldest first.
 
         Raises:
             BadInput: the folder cannot be written.
-            DeviceError: not now, but later it may, as where its disk is full.
+            DeviceError: the folder cannot be used now, but perhaps later, as when its disk is full.
         """
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -90,7 +91,7 @@ class Ledger:
         return lines
 
     def adopt(self) -> list[Line]:
-        """Take over what clients left behind that have ended since; oldest first."""
+        """Take over the lines of clients that have ended since; oldest first."""
         if self._file is None:
             return []
         try:
@@ -100,15 +101,15 @@ class Ledger:
             return []
 
     def elsewhere(self, call_ids: Collection[str]) -> dict[str, Line]:
-        """What other clients with this folder, running ones too, have noted last of these calls.
+        """The last lines of other clients with this folder, running or not, about these calls.
 
-        Whoever writes a line first and then looks here is seen by, or sees, another one that does the same.
+        If two clients each write their line first and then call this, at least one sees the other's line.
         """
         paths = self._siblings()
         for _ in range(_SLOTS):
             found = [line for path in paths for line in lines_of(path, call_ids)]
             before, paths = paths, self._siblings()
-            # Else one of them was being taken over, and its lines may have been on their way.
+            # If the files differ, one was being taken over, and its lines may have been in neither place.
             if before == paths:
                 break
         return {line.call_id: line for line in merged(found)}
@@ -122,7 +123,7 @@ class Ledger:
             return []
 
     def write(self, *lines: Line) -> None:
-        """Append lines in one piece.
+        """Append lines with one `write`.
 
         Raises:
             DeviceError: they could not be written.
@@ -147,7 +148,7 @@ class Ledger:
         self._torn = False
 
     def _take_back(self, written: int) -> None:
-        """Remove the part of a line that still had room."""
+        """Remove the partial line that a full disk left."""
         assert self._file is not None
         try:
             os.ftruncate(self._file, os.fstat(self._file).st_size - written)
@@ -157,14 +158,14 @@ class Ledger:
 
     @property
     def is_full(self) -> bool:
-        """Whether the file should be rewritten with only what still counts."""
+        """Whether the file should be rewritten with only the lines that are still needed."""
         return self._size > self._full_at
 
     def rewrite(self, lines: Iterable[Line]) -> None:
-        """Replace the file by these lines; while they fill more than half of its quota, results are left out.
+        """Replace the file by these lines; after half of the quota, results of older lines are left out.
 
         Raises:
-            OSError: the file is as it was.
+            OSError: the new file could not be written; the old file is unchanged.
         """
         assert self._slot is not None
         newest_first = [encode(line) for line in lines][::-1]
@@ -185,12 +186,12 @@ class Ledger:
             with contextlib.suppress(OSError):
                 fresh.unlink(missing_ok=True)
             raise
-        # Closed first: Windows replaces no file that is open.
+        # Closed first: Windows cannot replace an open file.
         self._close_file()
         try:
             os.replace(fresh, path)
             self._size = size
-            # Where what still counts fills the quota by itself, not every line may rewrite all of it.
+            # The needed lines alone may fill the quota; without this, every new line would rewrite the file.
             self._full_at = max(_MOST_BYTES, size + _MOST_BYTES // 32)
         finally:
             self._open_file()
@@ -199,7 +200,7 @@ class Ledger:
         assert self._slot is not None
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | _BINARY
         self._file = os.open(self._path(self._slot), flags, 0o600)
-        # Somebody may have been cut off in the middle of a line; what follows must not become a part of it.
+        # The file may end in a partial line, from a client that was killed; the next line must not join it.
         self._torn = os.lseek(self._file, 0, os.SEEK_END) > 0
         if self._torn:
             os.lseek(self._file, -1, os.SEEK_END)
@@ -211,10 +212,10 @@ class Ledger:
             self._file = None
 
     def close(self) -> None:
-        """Let the file go; what is in it stays."""
+        """Release the file; its lines stay."""
         if self._lock is not None and self._file is not None:
             with contextlib.suppress(OSError):
-                # The lines first: without the mark nobody asks whether they are all there.
+                # The lines first: without the mark, the next client assumes that none is missing.
                 os.fsync(self._file)
                 _write_mark(self._lock, "")
         self._let_go()
@@ -229,7 +230,7 @@ class Ledger:
         return self._folder / f"calls-{slot}.jsonl"
 
     def _others(self) -> list[Line]:
-        """The lines of files whose owner has ended; they are in ours before those files go."""
+        """Take over the files of ended clients: write their lines to this file, then remove them."""
         assert self._slot is not None
         found: list[Line] = []
         for slot in range(_SLOTS):
@@ -239,7 +240,7 @@ class Ledger:
             if held is None:
                 continue
             try:
-                # Of a file the newest line counts, so what is known better here must stay the newest.
+                # A call's newest line in a file counts, so lines that say less than this file's are left out.
                 lines = news(self._take_over(slot, held), read_lines(self._path(self._slot))[0])
                 if lines:
                     self.write(*lines)
@@ -251,7 +252,7 @@ class Ledger:
         return sorted(found, key=lambda line: line.at)
 
     def _take_over(self, slot: int, held: int) -> list[Line]:
-        """The lines of a client that has ended; notes whether some may be missing."""
+        """The lines of an ended client; sets `doubtful` if some may be missing."""
         path = self._path(slot)
         lines, broken = read_lines(path)
         if broken:
@@ -272,7 +273,7 @@ def _write_all(end: int, data: bytes) -> None:
 
 
 def _lock(path: Path) -> int | None:
-    """Hold a lock file until its descriptor is closed; None when somebody else does."""
+    """Lock a file until the returned descriptor is closed; None when another client has the lock."""
     end = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if sys.platform == "win32":
@@ -287,7 +288,7 @@ def _lock(path: Path) -> int | None:
         with contextlib.suppress(OSError):
             os.close(end)
         if error.errno not in _HELD:
-            # Not every file system has locks, and without one nobody is kept out.
+            # A file system without locks cannot keep other clients out, so this is an error.
             raise
         return None
     return end
@@ -299,7 +300,7 @@ def _read_mark(held: int) -> str:
 
 
 def _write_mark(held: int, mark: str) -> None:
-    """Leave the name of this boot in a lock file, or nothing where all lines are safe."""
+    """Write the name of this boot into a lock file, or empty it when all lines are on the disk."""
     os.ftruncate(held, 0)
     os.lseek(held, 0, os.SEEK_SET)
     _write_all(held, mark.encode("ascii"))

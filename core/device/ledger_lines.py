@@ -1,4 +1,4 @@
-"""The lines of a record of actions: written, read, and which of several about one call counts."""
+"""The ledger's lines: encodes and reads them, and decides which of several lines about a call counts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 State = Literal["started", "done", "gone"]
-# A call's deadline is a day at most; a console that asks later than this has given up itself.
+# A call's deadline is at most a day; after this time no console waits for its result.
 EXPIRY_S = 48 * 3600.0
-# So many are remembered however old: a clock that was wrong and is put right makes young ones look old.
+# So many are kept at any age: correcting a wrong clock can make young lines look old.
 KEPT_ANYWAY = 4096
 _LARGEST_RESULT = 16 * 1024
 _LARGEST_LINE = 64 * 1024
@@ -21,7 +21,7 @@ _LARGEST_LINE = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What is known of one call: `result` is AIP's Result where it was small enough to keep."""
+    """The state of one call. `result` is its AIP `Result` if that was small enough to be kept."""
 
     call_id: str
     state: State
@@ -51,11 +51,11 @@ def read_lines(path: Path) -> tuple[list[Line], int]:
 
 
 def lines_of(path: Path, call_ids: Collection[str]) -> list[Line]:
-    """What a file says of some calls, of which it mostly has none."""
+    """The newest lines of a file about some calls. Mostly it has none, so its bytes are searched first."""
     try:
         data = path.read_bytes()
     except OSError:
-        # It is gone, or another user's: then its client has never shared our calls.
+        # The file is gone, or belongs to another user, whose client never shared these calls.
         return []
     if not any(json.dumps(call_id).encode() in data for call_id in call_ids):
         return []
@@ -63,7 +63,7 @@ def lines_of(path: Path, call_ids: Collection[str]) -> list[Line]:
 
 
 def merged(lines: Iterable[Line]) -> list[Line]:
-    """One line for each call, oldest first. That a call began counts, also where another client buried it."""
+    """One line for each call, oldest first. `started` and `done` count before another client's `gone`."""
     best: dict[str, Line] = {}
     for line in sorted(lines, key=lambda line: line.at):
         known = best.get(line.call_id)
@@ -73,7 +73,7 @@ def merged(lines: Iterable[Line]) -> list[Line]:
 
 
 def news(lines: Iterable[Line], known: Iterable[Line]) -> list[Line]:
-    """The lines that say more than what is known."""
+    """The lines about calls that are not known, or known as `gone` while the line says otherwise."""
     states = {line.call_id: line.state for line in known}
     return [
         line for line in lines if line.call_id not in states or states[line.call_id] == "gone" != line.state
@@ -91,7 +91,7 @@ def that_count(lines: Iterable[Line]) -> list[Line]:
 
 
 def encode(line: Line) -> bytes:
-    """A line as its file has it; a result that is too large is left out."""
+    """A line as stored in its file; a result that is too large is left out."""
     row: dict[str, Any] = {"c": line.call_id, "s": line.state, "w": line.what, "t": round(line.at, 3)}
     if line.result is not None:
         with_result = json.dumps({**row, "r": line.result}).encode()
@@ -101,7 +101,7 @@ def encode(line: Line) -> bytes:
 
 
 def without_result(data: bytes) -> Line:
-    """An encoded line again, but for its result."""
+    """Decode an encoded line without its result."""
     line = _decode(data)
     assert line is not None, "it was encoded a moment ago"
     return Line(line.call_id, line.state, line.what, line.at)

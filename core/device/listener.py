@@ -1,8 +1,8 @@
-"""A device that is dialled: one console at a time may connect, and shows the token first.
+"""A device that listens: one console at a time may connect, and must present the token first.
 
-console ── TLS, our certificate ──► device     beyond loopback only; the console has it pinned
-console ── upgrade (token) ───────► device     no Origin, the right path, nobody else connected
-console ◄─ register ────────────── device     from here on as when we dial
+console ── TLS, device certificate ─► device   beyond loopback only; the console has pinned the certificate
+console ── upgrade (token) ─────────► device   no Origin, the right path, no other console connected
+console ◄─ register ──────────────── device    from here on as when the device dials
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from core.errors import BadInput, DeviceError, Refused
 log = structlog.get_logger(__name__)
 
 PATH = "/ws"
-# Connections that have not shown a token yet.
+# The limit of connections that have not presented the token yet.
 _MOST_AT_DOOR = 32
 _MOST_OF_ONE_ADDRESS = 8
 _TAKEN = "another console is connected to this device"
@@ -41,18 +41,18 @@ _TAKEN = "another console is connected to this device"
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
-    """Where to listen, as `HOST:PORT` says."""
+    """The host and port to listen on."""
 
     host: str
     port: int
 
     @property
     def loopback(self) -> bool:
-        """Whether only this computer can reach it."""
+        """Whether only this computer can reach the address."""
         return is_loopback(self.host)
 
     def url(self, host: str | None = None, port: int | None = None) -> str:
-        """The address for a console that calls this machine `host`."""
+        """The URL for a console that knows this machine as `host`."""
         name = host or self.host
         shown = f"[{name}]" if ":" in name else name
         return f"{'ws' if self.loopback else 'wss'}://{shown}:{port or self.port}{PATH}"
@@ -62,7 +62,7 @@ def read_address(text: str) -> ListenAddress:
     """Read `HOST:PORT`, `[HOST]:PORT` or `:PORT` (this computer only).
 
     Raises:
-        BadInput: it is none.
+        BadInput: the text has none of these forms.
     """
     try:
         parts = urlsplit(f"//{text}")
@@ -85,10 +85,10 @@ class DeviceListener:
         secure: ssl.SSLContext | None = None,
         timing: Timing = Timing(),
     ) -> None:
-        """Beyond loopback `secure` is needed.
+        """`secure` (TLS) is required for any address other than loopback.
 
         Raises:
-            BadInput: it is missing there.
+            BadInput: `secure` is missing there, or `token` is empty.
         """
         if secure is None and not address.loopback:
             raise BadInput("Beyond this computer a device only listens with TLS")
@@ -102,7 +102,7 @@ class DeviceListener:
         limits = LinkLimits(
             register_s=timing.register, door_most=_MOST_AT_DOOR, door_most_of_one=_MOST_OF_ONE_ADDRESS
         )
-        # Whoever comes counts from the first byte of TCP on: a TLS handshake may take its time.
+        # The gate counts connections from TCP's accept on, since a client can delay its TLS handshake.
         self._door = ConnectionGate(self._authorise, PATH, limits, secure, lambda refused: None)
         self._inside: ServerConnection | None = None
         self._server: Server | None = None
@@ -110,25 +110,25 @@ class DeviceListener:
 
     @property
     def port(self) -> int:
-        """The port it listens on; 0 before `start`."""
+        """The port that it listens on; 0 before `start`."""
         return int(self._server.sockets[0].getsockname()[1]) if self._server is not None else 0
 
     async def start(self) -> None:
         """Begin to listen.
 
         Raises:
-            BadInput: it is no address.
-            DeviceError: the address cannot be listened on now; it may be later, as when a machine starts.
+            BadInput: the host or port is invalid.
+            DeviceError: the address cannot be used now, but perhaps later, as when the machine is starting.
         """
         timing = self._timing
         try:
             self._server = await serve(
                 self._serve,
-                # asyncio takes several hosts, whatever the type of `serve` says.
+                # asyncio accepts several hosts, although the type of `serve` does not.
                 cast(Any, hosts_of(self._address.host, self._address.port)),
                 self._address.port,
                 process_request=self._admit,
-                # All that asyncio wants of it is a protocol; the doorstep becomes the visitor's connection.
+                # asyncio needs only a protocol: `PreTlsProtocol` becomes the connection after the handshake.
                 create_connection=cast(Any, self._visitor),
                 compression=None if self._address.loopback else "deflate",
                 max_size=timing.max_frame_bytes,
@@ -150,19 +150,19 @@ class DeviceListener:
         self._stopping.set()
 
     async def run(self) -> Ending:
-        """Serve consoles until stopped."""
+        """Serve consoles until `stop` is called."""
         if self._server is None:
             await self.start()
         try:
             await self._stopping.wait()
             return Ending.DONE
         finally:
-            # The work first, so that its last answers still find the link.
+            # The work first, so that its last results are still sent over the link.
             await self._desk.close()
             await self.close()
 
     async def close(self) -> None:
-        """Stop listening and close the link that there is."""
+        """Stop listening and close the present link, if any."""
         if self._server is not None:
             await self._door.close()
             self._server.close()
@@ -177,7 +177,7 @@ class DeviceListener:
         return "console" if hmac.compare_digest(given, self._token) else None
 
     async def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Let an upgrade through (None) or answer it with a refusal."""
+        """Accept an upgrade request (None) or return its refusal."""
         refusal = self._door.admit(connection, request)
         if refusal is None and not await self._is_free():
             assert isinstance(connection, HandshakeConnection)
@@ -185,7 +185,7 @@ class DeviceListener:
         return refusal
 
     async def _is_free(self) -> bool:
-        """Whether no console is connected that still answers; a dead one is sent away."""
+        """Whether a console may connect: none is connected, or it no longer answers and is disconnected."""
         first = self._inside
         if first is None:
             return True
@@ -206,11 +206,11 @@ class DeviceListener:
         self._door.leave(connection.step)
         first = self._inside
         if first is not None and first.transport is not None and not first.transport.is_closing():
-            # Two came through the door in the same moment.
+            # Two consoles were admitted at the same moment.
             await connection.close(1013, _TAKEN)
             return
         self._inside = connection
-        # A socket that is closed has no address any more.
+        # Read now: a closed socket has no address.
         peer = peer_of(connection)
         session = Session(connection, self._desk, self._timing)
         try:

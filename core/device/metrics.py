@@ -1,4 +1,4 @@
-"""How loaded this machine is: for heartbeats, and for whoever asks."""
+"""Measures this machine's load, for heartbeats and for tools."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import psutil
 
 from core.aip.extensions import Metrics
 
-# The kernel counts in hundredths of a second: over less than this, one of them more is everything.
+# The kernel counts in hundredths of a second: over a shorter time, a single count distorts the share.
 _SHORTEST_S = 0.2
-# Over more than this, what is measured is no longer what the machine does now.
+# Over a longer time, the average no longer shows the present load.
 _LONGEST_S = 30.0
 
 
 class LoadMeter:
-    """Measures the processor between two readings: psutil's own interval is shared with whoever else asks."""
+    """Measures the processors between two readings of its own: all callers of psutil share one interval."""
 
     def __init__(self) -> None:
         self._last = _times()
@@ -35,7 +35,7 @@ class LoadMeter:
 
 
 class CpuShare:
-    """How busy the processors are, for any number of askers at any times. For any thread."""
+    """Measures how busy the processors are, for any number of callers at any time. Thread-safe."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
@@ -46,21 +46,22 @@ class CpuShare:
         self._percent: float | None = None
         self._at = clock()
         self._last: tuple[float, float] | None = None
-        # A machine that hides these facts from its users has other tools to offer.
+        # Where users may not read the counters, the device's other tools must still work.
         with contextlib.suppress(OSError, psutil.Error):
             self._last = _times()
 
     def is_instant(self) -> bool:
-        """Whether `read` need not wait to have something to compare with."""
+        """Whether `read` returns without a wait, since it has an earlier reading to compare with."""
         age = self._clock() - self._at
         if self._last is None or age >= _LONGEST_S:
             return False
         return self._percent is not None or age >= _SHORTEST_S
 
     def read(self) -> float:
-        """The share in percent: since the last reading, or over a fifth of a second where that was long ago.
+        """The share in percent since the last reading, or over 0.2 s if there is none from the last 30 s.
 
-        Asked again sooner than that, the answer is the same. Blocks for as long where `is_instant` says no.
+        Within 0.2 s of the last reading it returns the same value. It blocks for 0.2 s where `is_instant` is
+        False.
         """
         with self._lock:
             age = self._clock() - self._at
@@ -83,9 +84,9 @@ def _percent(before: tuple[float, float], now: tuple[float, float]) -> float:
 
 
 def _times() -> tuple[float, float]:
-    """Seconds that all processors were busy, and those that they had."""
+    """The busy time and the total time of all processors, in seconds."""
     times = psutil.cpu_times()
-    # A guest's time is counted in `user` and `nice` already.
+    # `user` and `nice` already include the time of guests.
     total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
     idle = times.idle + getattr(times, "iowait", 0.0)
     return total - idle, total

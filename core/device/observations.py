@@ -1,4 +1,4 @@
-"""Observation refs: a picture's ticket, so that a later click can prove which picture it was aimed at."""
+"""Observation refs: single-use ids of screenshots, by which a click names the screenshot it was aimed at."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEPT = 64
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Where a picture came from, in screen pixels, and the size it was sent in."""
+    """A screenshot's area in screen pixels, and the size in which it was sent."""
 
     monitor: int
     left: int
@@ -26,7 +26,7 @@ class Observation:
     height: int
     picture_width: int
     picture_height: int
-    # What lay on the screen just before the picture was taken, the topmost first.
+    # The layers on the screen just before the screenshot was taken, the topmost first.
     layers: tuple[Layer, ...] = field(default=(), compare=False, repr=False)
 
     @property
@@ -35,7 +35,7 @@ class Observation:
         return self.picture_width / self.width
 
     def on_screen(self, x: float, y: float) -> tuple[int, int]:
-        """The screen pixel under the middle of a pixel of the picture.
+        """The screen pixel at the centre of a picture's pixel.
 
         Raises:
             BadInput: the pixel is outside the picture.
@@ -50,10 +50,10 @@ class Observation:
         return self.left + min(int(across), self.width - 1), self.top + min(int(down), self.height - 1)
 
     def shows(self, x: int, y: int, now: Sequence[Layer], met: str | None) -> bool:
-        """Whether a screen pixel still belongs to what it belonged to in the picture.
+        """Whether a screen pixel still belongs to the same layer as in the picture.
 
-        `now` are the layers as they are, `met` is the id of the one that a pointer meets there. What lies
-        above that one without taking a click must be the same as well.
+        `now` are the present layers; `met` is the id of the layer that a pointer hits at this pixel. Layers
+        above it, which take no clicks, must be the same as well.
         """
         before = [one for one in self.layers if one.box.holds(x, y)]
         after = [one for one in now if one.box.holds(x, y)]
@@ -63,14 +63,14 @@ class Observation:
 
 
 class ObservationStore:
-    """Issues opaque refs that live 30 seconds and are good for one use on this device."""
+    """Issues opaque refs that are valid for 30 seconds and one use, on this device only."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._held: OrderedDict[str, tuple[float, Observation]] = OrderedDict()
 
     def issue(self, observation: Observation) -> str:
-        """Remember `observation` and return its ref."""
+        """Store `observation` and return its ref."""
         ref = secrets.token_urlsafe(18)
         self._held[ref] = (self._clock() + LIFETIME_S, observation)
         while len(self._held) > _KEPT:
@@ -78,10 +78,10 @@ class ObservationStore:
         return ref
 
     def consume(self, ref: str) -> Observation:
-        """Use a ref up.
+        """Return a ref's observation and invalidate the ref.
 
         Raises:
-            DeviceError: it expired, was used, or is not this device's (code `stale_observation`).
+            DeviceError: the ref expired, was used, or is not this device's (code `stale_observation`).
         """
         expires, observation = self._held.pop(ref, (0.0, None))
         if observation is None:

@@ -1,4 +1,4 @@
-"""Who else uses a folder just now: a lock that every user of it holds, and that ends with its process."""
+"""Detects whether other processes use a folder, by a lock that each of them holds until it ends."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from pathlib import Path
 
 
 class Presence:
-    """This user's presence, from its making until `close`. `is_alone`: nobody else was there.
+    """This process's use of a folder, from construction until `close`. `is_alone`: no other process used it.
 
-    Whoever was alone calls `share` when what it wanted to do alone is done; others that come wait for it.
+    A process that is alone must call `share` when its exclusive work is done; later processes wait for it.
     """
 
     def __init__(self, path: Path) -> None:
-        """`path` is the lock's own file. Where there can be no lock, one is alone."""
+        """`path` is the lock's own file. Where it cannot be locked, `is_alone` is True."""
         self._end = -1
         self.is_alone = True
-        # On a disk that is read-only, or has no locks, nobody can be seen.
+        # On a read-only disk, or a file system without locks, other processes cannot be detected.
         with contextlib.suppress(OSError):
             self._end = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             self.is_alone = _is_first(self._end)
 
     def share(self) -> None:
-        """Let others in, and stay; from now on nobody knows to be alone."""
+        """Allow other processes, and keep a shared lock; from now on `is_alone` is False for all of them."""
         self.is_alone = False
         if self._end >= 0:
             with contextlib.suppress(OSError):
                 _join(self._end)
 
     def close(self) -> None:
-        """Be gone."""
+        """Release the lock."""
         if self._end >= 0:
             os.close(self._end)
             self._end = -1
@@ -51,7 +51,7 @@ if sys.platform == "win32":
         return True
 
     def _join(end: int) -> None:
-        """There are no shared locks here: the first one keeps its own."""
+        """Does nothing: Windows has no shared locks here, so the first process keeps its exclusive lock."""
 
 else:
     import fcntl

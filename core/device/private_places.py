@@ -1,7 +1,7 @@
-"""The private places of this machine: shown only to a call that an operator approved, that very call.
+"""The private places of this machine: files and folders readable only by a call that an operator approved.
 
-Which places count is said by `core.private_paths` and by `private_paths` in device.toml. A place need not be
-there: what comes to be at its path is as private.
+They are defined by `core.private_paths` and by `private_paths` in device.toml. A place need not exist: a file
+that is made at its path later is private too.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from fnmatch import fnmatchcase
 from core import private_paths
 from core.device.config import DeviceConfig
 
-# As this system writes them.
+# With this system's path separator.
 _IN_HOME = tuple(
     place.replace("/", os.sep)
     for place in (*private_paths.IN_HOME, *private_paths.IN_HOME_ON.get(sys.platform, ()))
 )
-# Programs find their keys there instead; those that name several separate them as PATH does.
+# Environment variables that move a program's keys to another place; several paths are separated as in PATH.
 _NAMED_BY = (
     *("GNUPGHOME", "PASSWORD_STORE_DIR", "KUBECONFIG", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"),
     *("AZURE_CONFIG_DIR", "CLOUDSDK_CONFIG", "GOOGLE_APPLICATION_CREDENTIALS", "DOCKER_CONFIG"),
@@ -29,16 +29,16 @@ _NAMED_BY = (
 )
 _MOVED = {"XDG_CONFIG_HOME": ".config/", "XDG_DATA_HOME": ".local/share/"}
 SCRATCH_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
-"""Where every user and program may keep files for a while (hier(7))."""
+"""Folders for temporary files of all users and programs (hier(7))."""
 
-# Kerberos tickets and keytabs, X authorities and grid proxies, which programs put into scratch folders.
+# Kerberos tickets and keytabs, X authority files and grid proxy certificates in scratch folders.
 _IN_SCRATCH = ("krb5*", "*.keytab", "xauth*", ".xauth*", ".Xauth*", "serverauth.*", "x509up_*")
-# The first user id of a person on Linux (login.defs, UID_MIN), and that of `nobody`.
+# The first user id of a person on Linux (UID_MIN in login.defs), and that of the user `nobody`.
 _FIRST_PERSON, _NOBODY = 1000, 65534
 
 
 def private_places(config: DeviceConfig) -> list[str]:
-    """Absolute paths of files and folders, there or not, some below others. Blocks on the disk."""
+    """Absolute paths of files and folders; some may not exist or lie below others. Blocks on the disk."""
     homes, roots = _own_homes(), [str(root) for root in config.roots]
     places = [str(path) for path in config.private_paths]
     for home in homes:
@@ -47,7 +47,7 @@ def private_places(config: DeviceConfig) -> list[str]:
     places += _in_scratch_folders(roots)
     if sys.platform != "win32":
         is_root = os.geteuid() == 0
-        # Of a place that this user cannot read there is nothing to hide.
+        # A place that this user cannot read needs no protection.
         places += (path for path in private_paths.ON_SYSTEM if is_root or os.access(path, os.R_OK))
         if is_root:
             places += _other_homes(homes, roots)
@@ -55,15 +55,15 @@ def private_places(config: DeviceConfig) -> list[str]:
 
 
 def shown_place(place: str) -> str:
-    """A place as a person writes it, with `~` for the home."""
+    """A place with `~` for the home folder, for messages."""
     home = os.path.expanduser("~")
     return f"~{place[len(home) :]}" if place.startswith(f"{home.rstrip(os.sep)}{os.sep}") else place
 
 
 def outermost(paths: Sequence[str]) -> list[str]:
-    """Paths without those that lie below another one of them, sorted."""
+    """The sorted paths without those that are below another of them."""
     kept: list[str] = []
-    # By their parts, so that what lies below a folder comes right after it.
+    # Sorted by their parts, so that paths below a folder come right after it.
     for path in sorted(set(paths), key=lambda path: path.split(os.sep)):
         if not kept or not is_below(path, kept[-1]):
             kept.append(path)
@@ -71,12 +71,12 @@ def outermost(paths: Sequence[str]) -> list[str]:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Whether an absolute path is a folder or lies below it, by its text."""
+    """Whether an absolute path equals `folder` or is below it, by its text."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def _own_homes() -> list[str]:
-    """This user's home: what HOME says and, where that is another one, what the system says."""
+    """This user's home folders: that in HOME, and that in the system's user database if it differs."""
     homes = [os.path.expanduser("~")]
     if sys.platform != "win32":
         import pwd
@@ -100,7 +100,7 @@ def _in_home(home: str) -> Iterator[str]:
 
 
 def _in_scratch_folders(roots: list[str]) -> Iterator[str]:
-    """Credentials in the scratch folders that are roots, or lie in one."""
+    """Credentials in scratch folders that are roots or below a root."""
     for folder in SCRATCH_FOLDERS:
         if any(is_below(folder, root) for root in roots):
             with contextlib.suppress(OSError):
@@ -112,7 +112,7 @@ def _in_scratch_folders(roots: list[str]) -> Iterator[str]:
 
 
 def _named_elsewhere(kept: list[str]) -> Iterator[str]:
-    """What the environment names; never a folder that a home or a root lies in."""
+    """The places that the environment names, except folders that contain a home or a root."""
     for name in _NAMED_BY:
         for path in os.environ.get(name, "").split(os.pathsep):
             plain = os.path.normpath(path)
@@ -121,7 +121,10 @@ def _named_elsewhere(kept: list[str]) -> Iterator[str]:
 
 
 def _other_homes(own: list[str], roots: list[str]) -> Iterator[str]:
-    """The homes of other people, which root could read; of one that a root is in, its private places."""
+    """Other people's home folders, for a device that runs as root.
+
+    Of a home that overlaps a root of this device, only its private places.
+    """
     import pwd
 
     for row in pwd.getpwall():

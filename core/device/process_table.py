@@ -1,4 +1,4 @@
-"""The processes of this machine as rows, with what looks like a secret taken out of their command lines."""
+"""Lists the processes of this machine; likely secrets in their command lines are redacted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 
 MASK = "***"
-# Between two looks at the processor time; a single look tells only the average since the start.
+# The time between two readings of the processor time; one reading gives only the average since the start.
 _MEASURED_S = 0.1
 _MOST_LINE = 4096
 _MOST_ARGUMENT = 2048
@@ -32,7 +32,7 @@ _SHAPED = re.compile(
 
 
 def masked(arguments: Iterable[str]) -> list[str]:
-    """The same arguments without the values that look like secrets."""
+    """The arguments with values that look like secrets redacted, and shortened to `_MOST_ARGUMENT`."""
     shown: list[str] = []
     hide_next = False
     for long in arguments:
@@ -50,14 +50,14 @@ def masked(arguments: Iterable[str]) -> list[str]:
 
 
 def readable(text: str) -> str:
-    """The same as Unicode: a process may be called anything, and its arguments are bytes."""
+    """A text as valid Unicode: the names and arguments of processes may hold any bytes."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def rows(
     name: str | None, user: str | None, min_cpu_percent: float, min_memory_bytes: int
 ) -> list[dict[str, Any]]:
-    """Processes that match, those that use most first. Blocks for a tenth of a second."""
+    """The matching processes, sorted by processor use, then memory, highest first. Blocks for 0.1 s."""
     wanted = name.casefold() if name else ""
     first: dict[psutil.Process, float] = {}
     for process in psutil.process_iter():
@@ -89,7 +89,7 @@ def _row(process: psutil.Process, before: float, seconds: float) -> dict[str, An
         try:
             line = " ".join(masked(map(readable, process.cmdline())))
         except (psutil.AccessDenied, psutil.ZombieProcess):
-            # What has ended has no command line any more, but somebody may be looking for just that.
+            # A zombie has no command line, but is listed: an operator may be looking for it.
             line = ""
         try:
             user: str | None = readable(process.username())

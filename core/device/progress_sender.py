@@ -1,4 +1,4 @@
-"""Progress of one call on its way out: merged, paced and bounded, whatever the tool and the socket do."""
+"""Sends a call's progress to the console: merged, paced and limited, however fast the tool reports it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from core.tasks import TaskGroupOwner
 Stream = Literal["stdout", "stderr", "note"]
 Send = Callable[[str], Awaitable[None]]
 
-# A tool that prints faster than this link takes it loses its oldest text, and the reader is told.
+# If a tool prints faster than the link sends, its oldest text is dropped, and the next frame says so.
 _MOST_HELD = 256 * 1024
 _FRAME_CHARACTERS = 65_536
 _MOST_BYTES_EACH = 4
 
 
 class CallProgress:
-    """A `Report` for one call. May be called from any thread; `close` comes before the result."""
+    """A `Report` for one call. May be called from any thread; `close` must come before the result is sent."""
 
     def __init__(self, call_id: str, send: Send, tasks: TaskGroupOwner, pause_s: float = 0.05) -> None:
         self._call_id = call_id
@@ -48,14 +48,14 @@ class CallProgress:
         total: float | None = None,
         unit: str = "",
     ) -> None:
-        """Take one report; it leaves with the next frame."""
+        """Add one report to the next frame."""
         if threading.get_ident() == self._thread:
             self._take(text, stream, done, total, unit)
         else:
             self._loop.call_soon_threadsafe(self._take, text, stream, done, total, unit)
 
     async def close(self) -> None:
-        """Send what is left, and nothing after it."""
+        """Send the remaining text; later reports are ignored."""
         if self._pump is None:
             self._closed = True
             return
@@ -68,7 +68,7 @@ class CallProgress:
 
     @property
     def held(self) -> int:
-        """How many characters wait to be sent."""
+        """The number of characters waiting to be sent."""
         return self._size
 
     def _take(self, text: str, stream: Stream, done: float | None, total: float | None, unit: str) -> None:
@@ -113,16 +113,16 @@ class CallProgress:
             while self._has_news():
                 await self._send_one()
                 await asyncio.sleep(self._pause_s)
-            # Nothing was said for a while: the next report starts another pump.
+            # Nothing is waiting: the next report starts a new pump.
             self._pump = None
             return
 
     async def _send_one(self) -> None:
-        """Send one frame: the text of one stream, and how far the call is."""
+        """Send one frame with text of one stream and the latest progress numbers."""
         stream: Stream = "note"
         text = ""
         if self._size:
-            # Round robin: the stream that was sent goes to the end.
+            # Round robin: the stream just sent goes to the end.
             stream = next(name for name, chunks in self._held.items() if chunks)
             text = self._next_text(stream)
             self._held[stream] = self._held.pop(stream)
@@ -146,12 +146,12 @@ class CallProgress:
             said = f"\n[{dropped} characters were left out: the link is slower than the output]\n"
         merged = "".join(self._held[stream])
         room = _FRAME_CHARACTERS - len(said)
-        # 64 KiB on the wire: characters beyond ASCII take up to four bytes.
+        # At most 64 KiB on the wire: characters beyond ASCII take up to four bytes.
         text = merged[:room] if merged[:room].isascii() else merged[: room // _MOST_BYTES_EACH]
         rest = merged[len(text) :]
         self._held[stream] = deque([rest] if rest else [])
         self._resize(stream, -len(text))
-        # Text that is no Unicode would break the frame; the result says what it really was.
+        # Lone surrogates would make the frame invalid; the result has the exact text.
         return (said + text).encode("utf-8", "replace").decode("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Finds the tool a command names, lets the guard look at it, runs it, and always answers."""
+"""Runs commands: finds the named tool, checks approval and arguments, runs it and always returns a result."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 log = structlog.get_logger(__name__)
 
 _CLOSE_S = 5.0
-# How long a tool that keeps its deadline itself may take to end what it has begun.
+# The time after its deadline that a tool with `keeps_deadline` has to end by itself.
 _OWN_END_S = 5.0
-# Tools that do under another name, or in another shape, what the second one does.
+# Tool: the tool that does the same. Switching the second off in `tools_off` switches off the first.
 _SAME_AS = {
     "EXEC_CLI": "shell_execute",
     "SYS_INFO": "get_system_info",
@@ -51,7 +51,7 @@ PLATFORM = {"linux": "linux", "win32": "windows", "darwin": "macos"}.get(sys.pla
 
 @dataclass(slots=True)
 class _Run:
-    """One run. Its `end` comes with the run's; its task may go on with other things of its own."""
+    """One run of a tool. `end` is set when it ends; the task that runs it may continue with other work."""
 
     tool: Tool
     call_id: str | None
@@ -68,7 +68,7 @@ class Router:
         threads: concurrent.futures.Executor,
         approvals: ApprovalCheck | None = None,
     ) -> None:
-        """`approvals`: this device's own look at what operators have signed; None asks for nothing."""
+        """`approvals`: this device's check of operators' signed approvals; None requires none."""
         self.unavailable: list[Unavailable] = []
         self.on_tools_changed: Callable[[], None] = lambda: None
         self._workshop = workshop
@@ -81,13 +81,13 @@ class Router:
         self._running: dict[asyncio.Task[Any], _Run] = {}
         self._cancelled: set[asyncio.Task[Any]] = set()
         self._closed = False
-        # The MCP servers whose tools are offered beside our own, where device.toml names any.
+        # The MCP servers that device.toml names, whose tools are offered beside the built-in ones.
         self.hosted: McpHost | None = None
-        # What may be served later on; whoever has a loop watches it.
+        # Tools that may become available later; `Desk` and `InProcessDevice` run its `watch`.
         self.late: LateTools | None = None
 
     def offer(self, tool: Tool) -> bool:
-        """Add a tool, and say whether; not one that device.toml switches off or another platform has."""
+        """Add a tool, unless device.toml switches it off or it is for another platform; True if added."""
         off = self._workshop.config.tools_off
         if tool.name in off or (tool.namespace == NAMESPACE and _SAME_AS.get(tool.name) in off):
             self.unavailable.append(
@@ -100,12 +100,12 @@ class Router:
         return True
 
     def withdraw(self, namespace: str) -> None:
-        """Stop offering what one hosted server offered; calls of it that run go on."""
+        """Stop offering the tools of one hosted server; running calls continue."""
         self._tools = {key: tool for key, tool in self._tools.items() if tool.namespace != namespace}
         self._by_name = {tool.name: tool for tool in self._tools.values()}
 
     def announce(self) -> None:
-        """Say that what is offered is not what was listed before."""
+        """Report that the list of offered tools has changed."""
         self.on_tools_changed()
 
     def tools(self) -> list[ToolInfo]:
@@ -114,7 +114,7 @@ class Router:
 
     @property
     def approvers(self) -> int:
-        """How many operators must have signed for an action; 0 where no approval is asked for."""
+        """How many operators must have signed for an action; 0 where no approval is required."""
         config = self._workshop.config
         return config.approvers if config.require_signed_approval else 0
 
@@ -125,16 +125,16 @@ class Router:
 
     @property
     def observations(self) -> ObservationStore:
-        """The refs that this device's pictures came with."""
+        """The observation refs of this device's screenshots."""
         return self._workshop.observations
 
     def is_observation(self, command: Command) -> bool:
-        """Whether a command can run beside an action: it names a tool that only looks, or none at all."""
+        """Whether a command can run beside an action: it names an observation tool, or no known tool."""
         tool = self._by_name.get(command.tool_name)
         return tool is None or tool.tool_type == "data_collection"
 
     def is_instant(self, command: Command) -> bool:
-        """Whether serving a command waits for nothing."""
+        """Whether a command can be served without waiting."""
         tool = self._tools.get(f"{command.tool_type}::{command.tool_name}")
         return tool is not None and tool.is_instant(command.parameters or {})
 
@@ -149,13 +149,13 @@ class Router:
     ) -> Result:
         """Serve one command within `deadline_s` seconds from now.
 
-        Every fault becomes a result with status `failure`, whose error begins with its code. Only
-        cancelling the task leaves without an answer. Bytes in a result come as base64 or, with `binary`, as
-        the blobs of a `BinaryResult`.
+        Every error becomes a result with status `failure`, whose error text begins with the error code. Only
+        a cancelled task returns no result. Bytes in a result come as base64 or, with `binary`, as the blobs
+        of a `BinaryResult`.
         """
         result = await self._answer(command, deadline_s, max_result_bytes, report, terms)
         if (tool := self._by_name.get(command.tool_name)) is not None:
-            # Of whose tool it is a failure, too.
+            # Failures name the tool's namespace too.
             result.namespace = tool.namespace
         return result if binary else plain(result)
 
@@ -174,7 +174,7 @@ class Router:
         except FailedWithResult as error:
             return failure(error, command.call_id, await self._shown(error.result, max_result_bytes))
         except QuarterdeckError as error:
-            # A tool that was told to stop may have its own word for what became of it.
+            # A cancelled tool may raise its own error, which says more than `cancelled`.
             self._cancelled.difference_update({asyncio.current_task()})
             return failure(error, command.call_id)
         except asyncio.CancelledError:
@@ -187,7 +187,7 @@ class Router:
                 f"{command.tool_name} was stopped; part of it may have happened", ErrorCode.CANCELLED
             )
             return failure(told, command.call_id)
-        except Exception as error:  # the edge: a tool's fault is an answer, not silence
+        except Exception as error:  # any error of a tool: the console must get a result
             log.exception("tool failed", tool=command.tool_name)
             fault = DeviceError(
                 f"{command.tool_name}: {type(error).__name__}: {error}", ErrorCode.TOOL_FAILED
@@ -195,7 +195,7 @@ class Router:
             return failure(fault, command.call_id)
 
     def _meta(self, command: Command) -> Result | None:
-        """The answer to what is no tool's: an empty name, as stock devices have it, or a wish to cancel."""
+        """The result of a command without a tool: an empty name, as on stock devices, or a cancel request."""
         if not command.tool_name:
             return Result(
                 status=ResultStatus.SUCCESS, error="", result="No action taken.", call_id=command.call_id
@@ -238,17 +238,17 @@ class Router:
         return BinaryResult(**answer, blobs=blobs) if blobs else Result(**answer)
 
     async def _approved_look(self, tool: Tool, command: Command, terms: CommandOptions | None) -> bool:
-        """Whether an operator approved this very call of a tool that needs no approval."""
+        """Whether an operator approved exactly this call of a tool that needs no approval."""
         if self._approvals is None or tool.tool_type == "action" or tool.namespace != NAMESPACE:
             return False
         leave = self._approvals.leave_to_look(tool, command, terms)
         if leave is not None and self._workshop.config.pinned_operators:
-            # A recorded frame must not show it a second time.
+            # Used up, so that a replayed frame does not return the private content again.
             await self._workshop.in_thread(self._approvals.use, leave)
         return leave is not None
 
     async def _shown(self, value: Any, most: int | None) -> Any:
-        """What a failed tool has to show, as JSON; nothing where it is none."""
+        """A failed tool's partial result as JSON; None where it is not JSON."""
         try:
             return as_base64(*await self._bound(value, most))
         except QuarterdeckError as error:
@@ -256,16 +256,16 @@ class Router:
             return None
 
     async def _bound(self, value: Any, most: int | None) -> tuple[Any, Blobs]:
-        """The value within this device's limits, and the bytes that were in it.
+        """The value shortened to this device's limits, and the blobs taken out of it.
 
         Raises:
-            DeviceError: it is not JSON but for bytes, or has more bytes than the limit.
+            DeviceError: the value is not JSON apart from its bytes, or its bytes exceed the limit.
         """
         if not has_bytes(value):
             bounded, _ = self._guard.bound(value, most)
             return bounded, {}
         blobs: Blobs = {}
-        # Digests of megabytes are not for the loop.
+        # In a thread: hashing megabytes would block the loop.
         skeleton = await self._workshop.in_thread(take_out, value, blobs)
         allowed = min(self._workshop.config.limits.max_output_bytes, most or sys.maxsize)
         size = base64_size(blobs)
@@ -278,9 +278,9 @@ class Router:
         return bounded, blobs
 
     def cancel(self, call_id: str) -> bool:
-        """Stop a running command, child processes included; it answers with the error `cancelled`.
+        """Stop a running command, child processes included; its result has the error `cancelled`.
 
-        False when it does not run (any more), or is in the middle of something that cannot be stopped.
+        False when it does not run, or is at a point where it cannot be stopped.
         """
         for task, run in self._running.items():
             if run.call_id == call_id:
@@ -294,7 +294,7 @@ class Router:
         return False
 
     async def close(self) -> None:
-        """Stop what is running, child processes included, and wait until it has ended."""
+        """Stop all running calls, child processes included, and wait until they have ended."""
         self._closed = True
         ends = [run.end for run in self._running.values()]
         for task in list(self._running):
@@ -305,7 +305,7 @@ class Router:
             await self.hosted.close()
         await self._workshop.children.close()
         await self._workshop.desktop.close()
-        # What writes a file just now may come to its end; for a disk that does not answer nobody waits.
+        # A file that is being written is finished first; a disk that does not answer is not waited for.
         end_threads = functools.partial(self._threads.shutdown, wait=True, cancel_futures=True)
         await asyncio.to_thread(end_threads)
         self._workshop.undo.close()
@@ -323,7 +323,7 @@ class Router:
         named = self._by_name.get(command.tool_name)
         if named is not None:
             if named.meta_tool:
-                # Stock servers ask for the list under whichever type their agent has.
+                # Stock servers request the list under the tool type of their agent.
                 return named
             raise BadInput(
                 f"{command.tool_name} is offered as {named.tool_type}, not as {command.tool_type}",
@@ -342,7 +342,7 @@ class Router:
 
     async def _within(self, tool: Tool, command: Command, call: ToolCall, seconds: float) -> Any:
         if seconds <= 0:
-            # What does not suspend would run to its end before a timer could stop it.
+            # A tool that never suspends would run to its end before a timer could stop it.
             raise DeviceError(f"{tool.name} was not started before its deadline", ErrorCode.TIMEOUT)
         task = asyncio.current_task()
         assert task is not None, "Router.run is awaited inside a task"
@@ -358,7 +358,8 @@ class Router:
                         call = replace(call, paths=paths)
                     run.started = True
                     if tool.keeps_deadline:
-                        # Only in case that it does not: cancelled, it could not say what it had until then.
+                        # The tool ends by itself and returns its partial result, which a cancelled tool
+                        # cannot; the timer stops it only if it does not end.
                         deadline.reschedule(until + _OWN_END_S)
                     return await tool.run(replace(call, until=until))
         except TimeoutError:
@@ -371,7 +372,7 @@ class Router:
 
 
 def _too_late(tool: Tool, seconds: float, started: bool) -> DeviceError:
-    # What is left of a deadline has many digits, which say nothing.
+    # Rounded: the rest of a deadline has many meaningless digits.
     shown = f"{seconds:.3g}" if seconds < 1 else f"{round(seconds, 1):g}"
     if not started:
         return DeviceError(f"{tool.name} was not started within {shown} s", ErrorCode.TIMEOUT)
@@ -384,7 +385,7 @@ def _too_late(tool: Tool, seconds: float, started: bool) -> DeviceError:
 
 
 def failure(error: QuarterdeckError, call_id: str | None, result: Any = None) -> Result:
-    """An error as AIP's result; `result` is what there is to show all the same."""
+    """An error as an AIP result; `result` is a partial result, if any."""
     return Result(
         status=ResultStatus.FAILURE,
         error=error_text(error),

@@ -1,4 +1,4 @@
-"""What a device keeps from one link to the next: its tools, the work at hand and what became of it."""
+"""The device's runtime: the state that outlives a link, that is its tools, running work and results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LAST_WORDS_S = 2.0
 
 
 class Voice(Protocol):
-    """The link there is now."""
+    """The interface of the present link, over which the runtime sends."""
 
     features: frozenset[str]
 
@@ -32,16 +32,16 @@ class Voice(Protocol):
 
 
 class Desk:
-    """One device's commands, over all its links. Work goes on when a link ends."""
+    """The runtime of one device over all its links. Work continues when a link ends."""
 
     def __init__(
         self, name: str, router: Router, config: DeviceConfig, state_dir: Path | None = None
     ) -> None:
-        """`state_dir`: where the record of actions is kept; without it, it ends with the process.
+        """`state_dir`: where the ledger of actions is kept; without it, it is lost when the process ends.
 
         Raises:
-            BadInput: the record cannot be kept there.
-            DeviceError: not now, but later it may.
+            BadInput: the ledger cannot be kept there.
+            DeviceError: it cannot be kept there now, but perhaps later.
         """
         self.name = name
         self.router = router
@@ -54,36 +54,36 @@ class Desk:
         router.on_tools_changed = self._tools_changed
 
     def begin(self, link: Voice) -> None:
-        """A link has registered; what is said unasked goes over it from now on."""
+        """Use a newly registered link for progress and announcements from now on."""
         self._link = link
         if self.router.late is not None and not self._watching:
             self._watching = True
             self.tasks.spawn("late tools", self.router.late.watch(self.router))
-        # A client that shared our state folder may have ended and left work for us to answer for.
+        # A client with the same state folder may have ended; this device answers for its calls now.
         self.deliveries.adopt()
 
     def end(self, link: Voice) -> None:
-        """A link has ended."""
+        """Stop using a link that has ended."""
         if self._link is link:
             self._link = None
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Serve commands beside whatever else goes on, also past the end of the link they came over."""
+        """Serve commands in a task that continues after the end of their link."""
         task = self.tasks.spawn("commands", work)
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
 
     async def tell_progress(self, text: str) -> None:
-        """Say how far a call is, where somebody wants to know now."""
+        """Send a progress frame, if a link with the feature `progress` exists now."""
         link = self._link
         if link is not None and FEATURE_PROGRESS in link.features:
             await link.say(text)
 
     async def close(self) -> None:
-        """Stop the work, let it give its answers, and end."""
+        """Stop all work, wait briefly for its results to be sent, and close the ledger."""
         await self.router.close()
         if self._serving:
-            # What was just cancelled still has its answer to give; a dead link gives up at once.
+            # Cancelled work still sends its results; on a dead link this fails at once.
             await asyncio.wait(self._serving, timeout=_LAST_WORDS_S)
         await self.tasks.close()
         self.deliveries.close()

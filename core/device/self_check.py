@@ -1,4 +1,4 @@
-"""`--check`: what this machine can and cannot offer, for a person or, as JSON, for a program."""
+"""The report of `--check`: what this machine can and cannot offer, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SANDBOXED = "shell_execute_read"
 def facts(
     name: str, config: DeviceConfig, router: Router, trust: TrustStore, state_fault: str = ""
 ) -> dict[str, Any]:
-    """Everything that `--check` says; `state_fault` is what is wrong with the state folder, if anything."""
+    """The facts that `--check` reports; `state_fault` is why the state folder cannot be used, if so."""
     offered = {info.tool_name for info in router.tools()}
     return {
         "name": name,
@@ -31,7 +31,7 @@ def facts(
         "pinned_operators": [operator.name for operator in config.pinned_operators],
         "tools": sorted(offered),
         "unavailable": [asdict(missing) for missing in router.unavailable],
-        # A name that is written wrong would switch nothing off, and nobody would know.
+        # A misspelled name would switch nothing off without any notice.
         "tools_off_unknown": sorted(
             config.tools_off - offered - {missing.tool for missing in router.unavailable}
         ),
@@ -43,7 +43,7 @@ def facts(
 
 
 def report(found: dict[str, Any]) -> str:
-    """The same for a person."""
+    """The facts as text for a person."""
     lines = [
         f"{found['name']}: quarterdeck-device {found['version']} on {found['platform']}",
         "",

@@ -1,7 +1,7 @@
-"""When a frame came, at the earliest: a process that stood still reads late what came meanwhile.
+"""Detects that the process stood still, to find the earliest time at which a frame may have arrived.
 
-A laptop that slept, a machine that was paused, a stopped process: the frames wait in the socket's buffer, and
-the console that sent them has long given up. Their deadlines count from where the standstill began.
+While a laptop sleeps, a machine is paused or the process is stopped, frames wait in the socket's buffer, and
+the console may have given up on them. Their deadlines count from the beginning of the standstill.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import time
 
 _BEAT_S = 1.0
 _STANDSTILL_S = 3.0
-# For as long after it, what is read may have come before its end.
+# For this long after a standstill, frames that are read may have arrived before its end.
 _CATCHING_UP_S = 1.0
 
 
 class LoopThatCountsSleep(asyncio.SelectorEventLoop):
-    """A loop whose clock goes on while the machine sleeps, so that no deadline is put off by that."""
+    """An event loop whose clock also counts the machine's sleep, so that sleep does not delay deadlines."""
 
     if sys.platform == "linux":
 
@@ -26,7 +26,7 @@ class LoopThatCountsSleep(asyncio.SelectorEventLoop):
 
 
 class Pulse:
-    """Notes when the loop stood still, until `stop`. Times are seconds on the loop's clock."""
+    """Records when the loop stood still, until `stop`. Times are seconds on the loop's clock."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -35,7 +35,7 @@ class Pulse:
         self._next = loop.call_later(_BEAT_S, self._beat)
 
     def stop(self) -> None:
-        """Note nothing any more."""
+        """Stop recording."""
         self._next.cancel()
 
     def _beat(self) -> None:
@@ -43,7 +43,7 @@ class Pulse:
         self._next = self._loop.call_later(_BEAT_S, self._beat)
 
     def arrival(self) -> float:
-        """When a frame that is read now came, at the earliest."""
+        """The earliest time at which a frame that is read now may have arrived."""
         now = self._loop.time()
         self._note(now)
         return self._stood_from if now - self._stood_until < _CATCHING_UP_S else now

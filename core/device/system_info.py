@@ -1,4 +1,4 @@
-"""Facts about this machine, as typed numbers with their unit in the name."""
+"""Reads facts about this machine, as numbers with their unit in the key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _cpu_share = CpuShare()
 
 
 def memory() -> dict[str, Any]:
-    """Main memory and swap; what is used is what is not available."""
+    """Main memory and swap; on Linux, used is total minus available."""
     if _IS_LINUX:
         return _linux_memory()
     main, swap = psutil.virtual_memory(), psutil.swap_memory()
@@ -40,17 +40,17 @@ def memory() -> dict[str, Any]:
 
 
 def _linux_memory() -> dict[str, Any]:
-    """One read of one file: psutil reads three, and this is what consoles ask for most."""
+    """Main memory and swap from one read of one file: psutil reads three, and consoles ask for this most."""
     kib: dict[bytes, int] = {}
     with open("/proc/meminfo", "rb", buffering=0) as file:
         for line in file.read(65_536).splitlines():
             name, _, value = line.partition(b":")
             kib[name] = int(value.split(maxsplit=1)[0])
-            # The last of those below; some forty lines follow.
+            # The last line that is needed; about forty follow.
             if name == b"SwapFree":
                 break
     total, free = kib[b"MemTotal"] * 1024, kib[b"MemFree"] * 1024
-    # Kernels before 3.14, and some containers, do not say what is available; others say more than there is.
+    # Kernels before 3.14 and some containers lack MemAvailable; other containers report more than MemTotal.
     available = min(kib.get(b"MemAvailable", kib[b"MemFree"] + kib.get(b"Cached", 0)) * 1024, total)
     swap_total = kib.get(b"SwapTotal", 0) * 1024
     return {
@@ -65,11 +65,11 @@ def _linux_memory() -> dict[str, Any]:
 
 
 def disk() -> dict[str, Any]:
-    """Mounted file systems, the root first. Blocks where a network mount does not answer."""
+    """The mounted file systems, the root first. Blocks while a network mount does not answer."""
     root = os.path.abspath(os.sep)
     mounts = {part.mountpoint: (part.device, part.fstype) for part in psutil.disk_partitions()}
     if root not in mounts:
-        # In a container the root is often no "physical" device.
+        # psutil leaves the root out in containers, where it is often no "physical" device.
         every = {part.mountpoint: part for part in psutil.disk_partitions(all=True)}
         mounts[root] = (every[root].device, every[root].fstype) if root in every else ("", "")
     rows = []
@@ -93,7 +93,7 @@ def disk() -> dict[str, Any]:
 
 
 def cpu() -> dict[str, Any]:
-    """The processor; `use_percent` is of the last seconds. Blocks a moment where nobody asked for long."""
+    """The processor; `use_percent` is that of the last seconds. May block for 0.2 s (`CpuShare.read`)."""
     return {
         "model": cpu_model(),
         "cores": psutil.cpu_count(logical=False) or psutil.cpu_count() or 1,
@@ -105,7 +105,7 @@ def cpu() -> dict[str, Any]:
 
 
 def network() -> dict[str, Any]:
-    """Interfaces with their addresses and counters."""
+    """The network interfaces with their addresses and counters."""
     states, counters = psutil.net_if_stats(), psutil.net_io_counters(pernic=True)
     rows = []
     for name, addresses in sorted(psutil.net_if_addrs().items()):
@@ -128,7 +128,7 @@ def network() -> dict[str, Any]:
 
 
 def hardware() -> dict[str, Any]:
-    """The machine itself; what it does not tell is null."""
+    """The machine's hardware; facts that cannot be read are null."""
     battery = _battery()
     return {
         "manufacturer": _dmi("sys_vendor"),
@@ -148,17 +148,17 @@ _BLOCK, _PCI = Path("/sys/block"), Path("/sys/bus/pci/devices")
 
 
 def disks() -> list[dict[str, Any]]:
-    """The disks that Linux knows, each with its size and whether it turns; none elsewhere."""
+    """The disks that Linux knows, each with its size and whether it is rotational; none on other systems."""
     rows = []
     for block in sorted(_BLOCK.glob("*")):
-        # Those without a device behind them are made of others: loops, RAM, volumes.
+        # Block devices without a `device` are virtual: loop devices, RAM disks, logical volumes.
         if (block / "device").exists():
             sectors, turns = _sys_text(block / "size"), _sys_text(block / "queue" / "rotational")
             rows.append(
                 {
                     "name": block.name,
                     "model": _sys_text(block / "device" / "model"),
-                    # In sysfs a sector has 512 bytes whatever the disk's own are (sysfs-block, `size`).
+                    # In sysfs a sector has 512 bytes, whatever the disk's sector size (sysfs-block, `size`).
                     "size_bytes": int(sectors) * 512 if sectors and sectors.isdigit() else 0,
                     "rotational": None if turns is None else turns == "1",
                 }
@@ -167,7 +167,7 @@ def disks() -> list[dict[str, Any]]:
 
 
 def disk_controllers() -> list[dict[str, Any]]:
-    """The PCI devices of class 01, mass storage, with the drivers that serve them; none without PCI."""
+    """The PCI devices of class 01 (mass storage) with their drivers; none without PCI."""
     rows = []
     for device in sorted(_PCI.glob("*")):
         kind = _sys_text(device / "class") or ""
@@ -189,14 +189,14 @@ _STORAGE = {"00": "scsi", "01": "ide", "04": "raid", "06": "sata", "07": "sas", 
 
 
 def _sys_text(path: Path) -> str | None:
-    """What a file of sysfs says; None where it says nothing."""
+    """The text of a file in sysfs; None where it is empty or cannot be read."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         return path.read_text("utf-8").strip() or None
     return None
 
 
 def os_info() -> dict[str, Any]:
-    """The operating system and since when it runs."""
+    """The operating system, and when it was booted."""
     boot = psutil.boot_time()
     return {
         "name": platform.system(),
@@ -221,7 +221,7 @@ FACTS: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 def is_instant(kind: object) -> bool:
-    """Whether facts of a kind are a few counters in memory; the rest may wait for a disk or a sensor."""
+    """Whether facts of a kind can be read without waiting; the others may wait for a disk or a sensor."""
     return kind == "memory" or (kind == "cpu" and _cpu_share.is_instant())
 
 
@@ -238,7 +238,7 @@ def registration(name: str, features: list[str]) -> dict[str, Any]:
         "supported_features": features,
         "platform_type": "computer",
         "schema_version": "1.0",
-        # Where AIP has room for what it does not name; a kernel's build date tells an operator little.
+        # AIP's field for other facts: `os_version` is only the kernel's build on some systems.
         "custom_metadata": {
             "os_name": f"{_distribution() if _IS_LINUX else platform.platform()}, {platform.machine()}"
         },
@@ -247,7 +247,7 @@ def registration(name: str, features: list[str]) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def cpu_model() -> str:
-    """The processor's name as it calls itself."""
+    """The processor's model name."""
     if _IS_LINUX:
         for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
             key, _, value = line.partition(":")
@@ -276,7 +276,7 @@ def _battery() -> Any:
     try:
         return psutil.sensors_battery()
     except (OSError, ValueError, RuntimeError, NotImplementedError):
-        # Drivers differ in what they leave out; the rest of the machine is known all the same.
+        # Some drivers lack values, which makes psutil fail; the other facts must still be returned.
         return None
 
 
@@ -296,7 +296,7 @@ def _distribution() -> str:
 
 
 def _user() -> str | None:
-    """Whose rights this process has. The environment may name whoever logged in before `sudo`, or anybody."""
+    """The user with whose rights this process runs; the environment may name another, as under `sudo`."""
     try:
         return psutil.Process().username()
     except (psutil.Error, KeyError, OSError):

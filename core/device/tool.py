@@ -1,4 +1,4 @@
-"""What a tool of this device is: its contract, its schemas, and the function that serves it."""
+"""Defines a tool of this device: its contract, its schemas and the function that runs it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """A tool that this machine cannot serve now, why, and what a person can do about it."""
+    """A tool that this machine cannot serve now, the reason, and what a person can do about it."""
 
     tool: str
     reason: str
@@ -38,7 +38,7 @@ class Unavailable:
 
 
 class FailedWithResult(DeviceError):
-    """A tool failed but has something to show, such as the output until the time-out."""
+    """A tool failed with a partial result, such as the output until the time-out."""
 
     def __init__(self, message: str, code: ErrorCode, result: Any) -> None:
         super().__init__(message, code)
@@ -46,7 +46,7 @@ class FailedWithResult(DeviceError):
 
 
 class Report(Protocol):
-    """Tells whoever asked how far a call has come; see `core.aip.extensions.Progress`. It never blocks."""
+    """Reports a call's progress to the console; see `core.aip.extensions.Progress`. It never blocks."""
 
     def __call__(
         self,
@@ -67,15 +67,15 @@ def tell_nobody(
     total: float | None = None,
     unit: str = "",
 ) -> None:
-    """A `Report` where nobody listens."""
+    """A `Report` that does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """Arguments that passed the guard; path arguments come resolved, by the argument's name.
+    """The checked arguments of a call; `paths` holds resolved path arguments by the argument's name.
 
-    `room`: how many bytes of JSON the result may take, where that is less than this device's own limit.
-    `approved`: an operator approved this very call, so that it is shown private places too.
+    `room`: the limit of the result's JSON in bytes, if less than this device's own limit.
+    `approved`: an operator approved exactly this call, so it may read private places.
     `until`: when the call's deadline passes, on the loop's clock; infinity where it has none.
     """
 
@@ -89,7 +89,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What holds of every call of a tool, declared to the console; words are those of its fleet."""
+    """The properties of every call of a tool, declared to the console; values as in `core.fleet.models`."""
 
     effect: Literal["observe", "change", "destroy"]
     risk: Literal["low", "medium", "high", "critical"]
@@ -107,15 +107,15 @@ def _never(arguments: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool and how to run it.
+    """A tool and the function that runs it.
 
-    `is_instant` says that a call with these arguments, not yet checked, waits for nothing, so that it may
-    be served without a task and a deadline of its own.
+    `is_instant`: a call with these (not yet checked) arguments never waits, so that it may be served without
+    a task and a deadline of its own.
 
-    `stops_with_task` says that nothing more can happen once the task running it has been cancelled; where
-    it is false for an action, a deadline that passes leaves the outcome unknown.
+    `stops_with_task`: nothing more can happen once the task that runs it has been cancelled. Where it is
+    false for an action, a deadline that passes leaves the outcome unknown.
 
-    `keeps_deadline` says that the tool itself ends by `ToolCall.until` and then has something to show.
+    `keeps_deadline`: the tool itself ends by `ToolCall.until` and then has a partial result.
     """
 
     name: str
@@ -133,12 +133,12 @@ class Tool:
     is_instant: Callable[[dict[str, Any]], bool] = _never
     meta_tool: bool = False
     namespace: str = NAMESPACE
-    # How a hosted server described the tool, where that is not ours to say.
+    # A hosted server's description of its tool, used unchanged; None for built-in tools.
     declared: ToolInfo | None = None
 
     @property
     def key(self) -> str:
-        """AIP's key of a tool: its type and its name."""
+        """The tool's key in AIP: its type and its name."""
         return f"{self.tool_type}::{self.name}"
 
     def info(self) -> ToolInfo:
@@ -176,7 +176,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Workshop:
-    """What the tools of one device share."""
+    """The services that all tools of one device share."""
 
     device: str
     config: DeviceConfig
@@ -188,17 +188,17 @@ class Workshop:
     desktop: Desktop = field(default_factory=local_desktop)
 
     async def in_thread(self, work: Callable[..., Answer], *arguments: Any) -> Answer:
-        """Run blocking work beside the loop."""
+        """Run blocking work in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self.threads, work, *arguments)
 
     @property
     def first_root(self) -> Path:
-        """Where a shell starts when no working directory is named."""
+        """The folder in which a shell starts when no working directory is given."""
         return self.config.roots[0]
 
 
 def object_schema(properties: dict[str, Any], required: tuple[str, ...] | None = None) -> dict[str, Any]:
-    """A closed JSON Schema object; every property is required unless `required` says which are."""
+    """A JSON Schema object without additional properties; all are required unless `required` is given."""
     return {
         "type": "object",
         "properties": properties,
@@ -228,5 +228,5 @@ def yes_or_no(description: str, **more: Any) -> dict[str, Any]:
 
 
 def nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    """The same with null allowed."""
+    """A schema that also allows null."""
     return {**schema, "type": [schema["type"], "null"]}

@@ -1,6 +1,6 @@
-"""Tools that this machine could not serve at the start: offered as soon as it can.
+"""Offers tools that this machine could not serve at the client's start, as soon as it can.
 
-A device client often starts before the graphical session does, or outlives one.
+A device client often starts before the graphical session, or outlives it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Look = Callable[[], tuple[list[Tool], list[Unavailable]]]
 
 
 class Offers(Protocol):
-    """Where tools are offered: the router."""
+    """The interface of the router for offering tools."""
 
     unavailable: list[Unavailable]
 
@@ -31,21 +31,21 @@ class Offers(Protocol):
 
 
 class LateTools:
-    """Looks again for what is missing, until nothing is."""
+    """Probes for the missing tools again until none is missing."""
 
     def __init__(self, look: Look, missing: Iterable[str]) -> None:
-        """`look` blocks, and says what can be served now; `missing` are the tools it could not offer yet."""
+        """`look` blocks and returns the tools that can be served now; `missing`: those not offered yet."""
         self._look = look
         self.missing = frozenset(missing)
 
     async def watch(self, router: Offers, pause_s: float = PAUSE_S) -> None:
-        """Look every `pause_s` seconds while something is missing."""
+        """Probe every `pause_s` seconds while tools are missing."""
         while self.missing:
             await asyncio.sleep(pause_s)
             await self.look_again(router)
 
     async def look_again(self, router: Offers) -> None:
-        """Offer what can be served now and could not be before, and say so."""
+        """Offer the missing tools that can be served now, and announce the change."""
         offered, _ = await asyncio.to_thread(self._look)
         come = [tool for tool in offered if tool.name in self.missing]
         if not come:

@@ -1,9 +1,9 @@
-"""Old file content, kept on the device until it is asked for, expires, or has to make room.
+"""The store of old file content, kept on the device until it is restored, expires or is dropped for space.
 
-Each entry is two files: `<id>.json`, what was done to which file, and `<id>.old`, the content before.
+An entry has two files: `<id>.json` (the change and its file) and `<id>.old` (the content before the change).
 Claiming an entry renames its JSON file, which succeeds for exactly one claimant, also across processes.
-Several device clients may use one folder; what looks left over is cleared away only where nobody else does,
-for it may be the other's work at hand.
+Several device clients may use one folder. Leftovers of a crash are removed only while no other client uses
+the folder, since they may be a change that it is making.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from core.files import sync_folder
 
 log = structlog.get_logger(__name__)
 
-# Also files that were not there before cost a file each.
+# A limit besides the bytes: an entry for a new file holds no content, but still takes a file.
 MOST_ENTRIES = 10_000
-# Changes that may have been at work when a process was killed; it has four threads for them.
+# The most changes that may have been unfinished when a process was killed; it has four threads for them.
 _AT_WORK = 8
 ID_PATTERN = "^[A-Za-z0-9_-]{16,64}$"
 _ID = re.compile(ID_PATTERN)
@@ -43,7 +43,7 @@ class UndoEntry(BaseModel):
     `kind` names the tool that made the change, and so the inverse.
     """
 
-    # A later version may have more to say; what it kept is good all the same.
+    # A later version may write more fields; its entries stay usable.
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     undo_id: str
@@ -65,7 +65,7 @@ class UndoStore:
         self._limits = limits
         self._clock = clock
         self._lock = threading.RLock()
-        # In the order in which they were made, whatever the clock said then.
+        # In the order in which the entries were made, whatever the clock said.
         self._index: dict[str, tuple[float, int]] = {}
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -84,16 +84,16 @@ class UndoStore:
         self._make_room(0)
 
     def close(self) -> None:
-        """Let others know that nothing is at work here any more; what is kept stays."""
+        """Stop using the folder, which other clients can see; the entries stay."""
         self._presence.close()
 
     @property
     def most_bytes(self) -> int:
-        """The quota."""
+        """The quota for the content of all entries."""
         return self._limits.max_bytes
 
     def refuse_too_large(self, path: Path, size: int) -> None:
-        """Say no before a file is read that could not be kept.
+        """Refuse a file that is too large to be kept, before it is read.
 
         Raises:
             Refused: `size` bytes are more than the quota.
@@ -105,11 +105,11 @@ class UndoStore:
             )
 
     def keep(self, path: Path, old: bytes | None, mode: int, new_sha256: str) -> str:
-        """Keep what `path` held (None: it did not exist), durably, and return the undo id.
+        """Store the old content of `path` durably (None: it did not exist); returns the undo id.
 
         Raises:
             Refused: the content alone is larger than the quota.
-            OSError: it cannot be kept, and nothing is left of it.
+            OSError: the entry cannot be written; no part of it is left.
         """
         size = len(old or b"")
         self.refuse_too_large(path, size)
@@ -124,7 +124,7 @@ class UndoStore:
             made_at=self._clock(),
         )
         with self._lock:
-            # Other clients keep theirs here too, and all of it shares the quota.
+            # Entries of other clients are in this folder too, and count against the same quota.
             self._load()
             self._make_room(size, MOST_ENTRIES - 1)
             try:
@@ -133,21 +133,21 @@ class UndoStore:
                 _write_private(self._entry(entry.undo_id), entry.model_dump_json().encode())
                 sync_folder(self._folder)
             except BaseException:
-                # A part of it would fill the very disk that is full, and count for no quota.
+                # A partial entry would fill a disk that is full already, without counting against the quota.
                 self.forget(entry.undo_id)
                 raise
             self._index[entry.undo_id] = (entry.made_at, size)
         return entry.undo_id
 
     def forget(self, undo_id: str) -> None:
-        """Drop an entry whose change did not happen after all, or has been undone."""
+        """Remove an entry whose change did not happen or has been undone."""
         with self._lock:
             self._index.pop(undo_id, None)
             for path in (self._entry(undo_id), self._claimed(undo_id), self._old(undo_id)):
                 _remove(path)
 
     def entry(self, undo_id: str) -> UndoEntry:
-        """What an entry is about, without taking it.
+        """Read an entry without claiming it.
 
         Raises:
             BadInput: there is no such entry.
@@ -160,10 +160,10 @@ class UndoStore:
             raise _gone() from error
 
     def claim(self, undo_id: str) -> tuple[UndoEntry, bytes | None]:
-        """Take an entry so that nobody else can; `give_back` or `forget` must follow.
+        """Claim an entry exclusively and read its content; `give_back` or `forget` must follow.
 
         Raises:
-            BadInput: there is no such entry: unknown, used, expired or dropped for room.
+            BadInput: the entry is unknown, used, expired or dropped for space, or cannot be read.
         """
         if not _ID.fullmatch(undo_id):
             raise BadInput("undo_id is not an undo id")
@@ -181,7 +181,7 @@ class UndoStore:
                 self.forget(undo_id)
                 raise _gone() from error
             except BaseException:
-                # Too many open files, say: what cannot be read now can be later.
+                # The cause may pass, such as too many open files: a later claim can succeed.
                 self.give_back(undo_id)
                 raise
 
@@ -202,7 +202,7 @@ class UndoStore:
         try:
             os.rename(self._claimed(undo_id), self._entry(undo_id))
         except OSError as error:
-            # The next start does it.
+            # The next start gives it back.
             log.warning("an undo entry cannot be given back now", undo_id=undo_id, reason=str(error))
 
     def _entry(self, undo_id: str) -> Path:
@@ -215,15 +215,17 @@ class UndoStore:
         return self._folder / f"{undo_id}.old"
 
     def _give_back_all(self) -> list[str]:
-        """Make entries again of the claims that restores cut short left; whether the file is still what the
-        write left decides the next attempt."""
+        """Give back the claims of restores that a crash interrupted; returns their ids.
+
+        The next restore checks whether the file is still as the write left it.
+        """
         claimed = [path.stem for path in self._folder.glob("*.claimed") if _ID.fullmatch(path.stem)]
         for undo_id in claimed:
             self.give_back(undo_id)
         return claimed
 
     def _load(self) -> list[UndoEntry]:
-        """Learn what others kept or used up; what is new of it, oldest first."""
+        """Bring the index up to date with other clients' changes; returns the new entries, oldest first."""
         alone, now = self._presence.is_alone, self._clock()
         there = {name.removesuffix(".json") for name in os.listdir(self._folder) if name.endswith(".json")}
         for undo_id in self._index.keys() - there:
@@ -232,18 +234,18 @@ class UndoStore:
         found = [entry for path in unknown if (entry := _read(path, alone)) is not None]
         found.sort(key=lambda entry: entry.made_at)
         for entry in found:
-            # What a clock that was wrong dated ahead has its days as well, counted from now.
+            # An entry dated in the future by a wrong clock expires as if it were made now.
             self._index[entry.undo_id] = (min(entry.made_at, now), entry.old_size)
         return found
 
     def _clear_leftovers(self, entries: list[UndoEntry], claimed: list[str]) -> None:
-        """Remove content that a crash left without its entry, and new content that never became a file's."""
+        """Remove old content without an entry, and temporary files of unfinished writes, after a crash."""
         for path in self._folder.glob("*.old"):
             if not self._entry(path.stem).exists():
                 _remove(path)
         last = [*entries[-_AT_WORK:], *(entry for entry in entries if entry.undo_id in claimed)]
         if last:
-            # Beside: a network disk that does not answer must not keep this device from starting.
+            # In a thread: a network disk that does not answer must not block the device's start.
             threading.Thread(target=_clear_beside, args=(last,), name="undo", daemon=True).start()
 
     def _make_room(self, wanted: int, most: int = MOST_ENTRIES) -> None:
@@ -258,13 +260,16 @@ class UndoStore:
 
 
 def _read(path: Path, alone: bool) -> UndoEntry | None:
-    """An entry; None where it cannot be used. What a crash tore is removed, the rest may be of use later; and
-    what looks torn may be in the middle of being written where one is not alone."""
+    """Read an entry; None where it cannot be used.
+
+    An entry that a crash truncated is removed, but only while no other client uses the folder: it may be
+    writing that entry now. Other unusable entries stay, since a later version may read them.
+    """
     try:
         entry = UndoEntry.model_validate_json(path.read_bytes())
         return entry if entry.undo_id == path.stem else None
     except FileNotFoundError:
-        # Another client has just used it.
+        # Another client has just claimed it.
         return None
     except OSError as error:
         log.warning("an undo entry cannot be read", path=str(path), reason=str(error))
@@ -276,7 +281,7 @@ def _read(path: Path, alone: bool) -> UndoEntry | None:
 
 
 def temporary_name(undo_id: str) -> str:
-    """What a file is called until its new content is whole; the undo id tells whose it was after a crash."""
+    """The name of a file's new content until it is complete; its undo id leads to the entry after a crash."""
     return f".{undo_id}.tmp"
 
 

@@ -1,1 +1,1 @@
-"""Files of the device: reached without races, read, written whole, listed."""
+"""File access of the device: resolves paths without races, reads, writes atomically and lists folders."""

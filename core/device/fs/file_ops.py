@@ -1,6 +1,6 @@
-"""Reading, atomically writing and restoring files through a held folder. All of it blocks on the disk.
+"""Reads, atomically writes and restores files through an open folder. All functions block on the disk.
 
-What a file has beside its content and mode, carried over to the file that takes its place.
+A write replaces the file and copies the old file's owner, access control list and attributes to the new one.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from core.errors import BadInput, DeviceError, ErrorCode
 from core.text_encodings import decoded
 
 _ACL = "system.posix_acl_access"
-# A label that cannot be set is the system's to give; a list of who may do what must not get lost.
+# Labels may fail to be copied: the system sets its own. An access control list must not be lost.
 _LABELS = {"security.selinux", "security.SMACK64"}
 _LISTS = {_ACL, "system.nfs4_acl"}
 
 
 def keep_owner(descriptor: int, before: os.stat_result) -> bool:
-    """Give the new file the old one's owner and group, as far as this user may; False: not its group."""
+    """Give the new file the old owner and group, as far as this user may; False if the group differs."""
     now = os.fstat(descriptor)
     if (now.st_uid, now.st_gid) == (before.st_uid, before.st_gid):
         return True
@@ -44,17 +44,18 @@ def keep_owner(descriptor: int, before: os.stat_result) -> bool:
 if sys.platform == "linux":
 
     def keep_attributes(old: int, new: int) -> None:
-        """Give the new file the old one's access control list, labels and notes, and none of its folder's.
+        """Copy the access control list, security labels and `user.` attributes of the old file to the new.
 
-        Not its capabilities, nor hashes of its content: those were the old content's.
+        A list that the new file inherited from its folder is removed. Capabilities and hashes of the content
+        are not copied, since they belong to the old content.
 
         Raises:
-            OSError: an access control list or a note cannot be carried over.
+            OSError: an access control list or a `user.` attribute cannot be copied.
         """
         try:
             had = set(os.listxattr(old))
         except OSError:
-            # This file system knows of none.
+            # This file system has no extended attributes.
             return
         for name in had:
             if name in _LABELS:
@@ -63,26 +64,26 @@ if sys.platform == "linux":
             elif name in _LISTS or name.startswith("user."):
                 os.setxattr(new, name, os.getxattr(old, name))
         if _ACL not in had and _ACL in os.listxattr(new):
-            # Its folder gave it one, by which more may come in than the old file let.
+            # Inherited from the folder: it may grant more access than the old file did.
             os.removexattr(new, _ACL)
 
 else:
 
     def keep_attributes(old: int, new: int) -> None:
-        """Nothing: here the standard library has no word for them."""
+        """Does nothing: the standard library has no extended attributes on this platform."""
 
 
 WriteMode = Literal["create", "overwrite", "append"]
-# Without setuid and setgid: content that somebody writes must not run with the rights of the file's owner.
+# Without setuid and setgid: content that a console writes must not run with the rights of the file's owner.
 _PERMISSIONS = 0o777
-# The ceiling of `Limits.max_argument_bytes`: no write adds more, however a device was configured then.
+# The upper bound of `Limits.max_argument_bytes`: no write adds more, under any configuration.
 MOST_WRITTEN = 32 * 1024 * 1024
 _CHUNK = 1024 * 1024
 
 
 @contextlib.contextmanager
 def told_as_failure(path: Path) -> Iterator[None]:
-    """Turn the system's errors about `path` into ours."""
+    """Convert OSErrors about `path` to `BadInput` or `DeviceError`."""
     try:
         yield
     except PermissionError as error:
@@ -94,17 +95,17 @@ def told_as_failure(path: Path) -> Iterator[None]:
 
 
 def read(held: HeldPath, encoding: str, offset: int, most: int, room: int) -> dict[str, Any]:
-    """Read at most `most` bytes from `offset` on, and no more than `room` bytes of JSON can say.
+    """Read at most `most` bytes from `offset` on, and no more than fit into `room` bytes of JSON.
 
     Raises:
-        BadInput: missing, not a regular file, not readable, or not text in the encoding that is asked for.
+        BadInput: the file is missing, not a regular file, not readable, or not text in the given encoding.
     """
-    # Base64 makes four bytes of three.
+    # Base64 encodes three bytes as four.
     most = min(most, room // 4 * 3 if encoding == "base64" else room)
     with told_as_failure(held.path), held.folder() as folder:
         descriptor, facts = folder.open_file()
         with os.fdopen(descriptor, "rb") as file:
-            # None: a kernel's own file that has nothing to say just now.
+            # `read` returns None for a file of the kernel (/proc, /sys) that has no data now.
             data = (file.read(most) if _seek(file, offset) else b"") or b""
             truncated = bool(data and file.read(1))
     if encoding == "base64":
@@ -112,14 +113,15 @@ def read(held: HeldPath, encoding: str, offset: int, most: int, room: int) -> di
     else:
         name = str(held.path)
         content, used = decoded(data, encoding, offset, cut=truncated, name=name)
-        # In JSON a control character takes six bytes, and a character of one byte up to three.
+        # JSON may be longer than the data: a control character takes six bytes, and a character that is one
+        # byte in the file's encoding up to three.
         while result_size(content) > room:
             used, truncated = used // 2, True
             content, used = decoded(data[:used], encoding, offset, cut=True, name=name)
         data = data[:used]
     return {
         "content": content,
-        # A file may grow while it is read, and those of /proc say 0.
+        # A file may grow while it is read, and the size of files in /proc is 0.
         "size": max(facts.st_size, offset + len(data) if data else 0),
         "sha256": hashlib.sha256(data).hexdigest(),
         "truncated": truncated,
@@ -127,7 +129,7 @@ def read(held: HeldPath, encoding: str, offset: int, most: int, room: int) -> di
 
 
 def _seek(file: BinaryIO, offset: int) -> bool:
-    """Go to `offset`; False where no file of this file system reaches that far."""
+    """Seek to `offset`; False where it is beyond the largest file of this file system."""
     try:
         file.seek(offset)
     except OSError as error:
@@ -138,12 +140,12 @@ def _seek(file: BinaryIO, offset: int) -> bool:
 
 
 def write(held: HeldPath, data: bytes, mode: WriteMode, undo: UndoStore) -> dict[str, Any]:
-    """Write a file as one step that happens wholly or not at all, and keep the old content.
+    """Write a file atomically (wholly or not at all) and keep the old content for undo.
 
     Raises:
-        BadInput: it exists and `mode` is create, is not a regular file, or may not be written.
-        Refused: the old content is more than the device keeps for undo.
-        FailedWithResult: it was written, but may not outlive a power cut.
+        BadInput: the file exists and `mode` is create, is not a regular file, or may not be written.
+        Refused: the old content is larger than the device keeps for undo.
+        FailedWithResult: the file was written, but the change may be lost in a power failure.
     """
     with told_as_failure(held.path), held.folder() as folder:
         facts = folder.stat(folder.name)
@@ -155,7 +157,7 @@ def write(held: HeldPath, data: bytes, mode: WriteMode, undo: UndoStore) -> dict
             undo.refuse_too_large(held.path, facts.st_size)
             _refuse_read_only(folder)
         old = None if facts is None else _content(folder, undo)
-        # Not joined: what is kept for undo may be half of this device's memory.
+        # Not joined into one bytes object: the old content may take half of this machine's memory.
         new = (old, data) if mode == "append" and old else (data,)
         digest = _sha256(new)
         permissions = 0 if facts is None else facts.st_mode & _PERMISSIONS
@@ -171,7 +173,7 @@ def write(held: HeldPath, data: bytes, mode: WriteMode, undo: UndoStore) -> dict
 
 
 def _refuse_read_only(folder: Folder) -> None:
-    """Renaming asks nobody but the folder; a file that is read-only, or another's, says no all the same."""
+    """Refuse to replace a file that this user may not write: renaming checks only the folder's rights."""
     if not folder.may_write(folder.name):
         raise BadInput(f"{folder.path / folder.name} is read-only for this user", ErrorCode.DENIED_BY_DEVICE)
 
@@ -180,7 +182,7 @@ def _make_durable(folder: Folder, done: dict[str, Any]) -> None:
     try:
         folder.sync()
     except OSError as error:
-        # It did happen, and can be undone: neither must be lost with the bad news.
+        # The change has been made and can be undone: the error must carry the result with its undo id.
         raise FailedWithResult(
             f"{folder.path / folder.name} was changed, but may not outlive a power cut: {error.strerror}",
             ErrorCode.PARTIAL_FAILURE,
@@ -189,11 +191,11 @@ def _make_durable(folder: Folder, done: dict[str, Any]) -> None:
 
 
 def restore(held: HeldPath, undo_id: str, undo: UndoStore) -> dict[str, Any]:
-    """Undo one write; `held` is the path that its entry names, checked again.
+    """Undo one write; `held` is the path in its entry, checked again.
 
     Raises:
-        BadInput: the entry is gone, or the file is no longer what the write left.
-        FailedWithResult: it was undone, but that may not outlive a power cut.
+        BadInput: the entry does not exist any more, or the file has changed since the write.
+        FailedWithResult: the write was undone, but this may be lost in a power failure.
     """
     entry, old = undo.claim(undo_id)
     done = {"file_path": str(held.path), "existed": entry.existed, "sha256": entry.old_sha256}
@@ -222,10 +224,10 @@ def restore(held: HeldPath, undo_id: str, undo: UndoStore) -> dict[str, Any]:
 def _content(folder: Folder, undo: UndoStore) -> bytes:
     descriptor, facts = folder.open_file()
     with os.fdopen(descriptor, "rb") as file:
-        # Python takes at once as much memory as it is told to read; most files hold what they say they do.
+        # Python allocates the full size of a `read` at once, so no more is asked for than the file's size.
         parts = [file.read(min(facts.st_size, undo.most_bytes) + 1)]
         size = len(parts[0])
-        # Somebody may make it larger while it is read.
+        # Another program may make the file larger while it is read.
         while parts[-1] and size <= undo.most_bytes:
             parts.append(file.read(_CHUNK))
             size += len(parts[-1])
@@ -241,10 +243,10 @@ def _sha256(parts: tuple[bytes, ...]) -> str:
 
 
 def _digest(folder: Folder, most: int) -> str:
-    """The digest of a file that the write left with at most `most` bytes, and that anyone may have changed.
+    """The digest of a file that had at most `most` bytes after the write; other programs may have changed it.
 
     Raises:
-        BadInput: it holds more, or comes to while it is read.
+        BadInput: it has more bytes, or grows beyond them while it is read.
     """
     descriptor, facts = folder.open_file()
     with os.fdopen(descriptor, "rb") as file:
@@ -252,7 +254,7 @@ def _digest(folder: Folder, most: int) -> str:
             raise _changed_since(folder.path / folder.name, f"it holds {facts.st_size} bytes")
         digest = hashlib.sha256()
         while chunk := file.read(_CHUNK):
-            # A sparse file grows by terabytes at once, and reading those takes hours.
+            # A sparse file can grow by terabytes at once, which would take hours to read.
             if file.tell() > most:
                 raise _changed_since(folder.path / folder.name, f"it holds more than {most} bytes")
             digest.update(chunk)
@@ -273,11 +275,12 @@ def _put(
     temporary: str,
     mode: int | None = None,
 ) -> None:
-    """Write beside, make durable, then rename; a file that was there keeps what it had beside its content.
+    """Write a temporary file, fsync it, then rename it; an old file's owner, mode and attributes stay.
 
-    Either all of it happened, or an error is raised and nothing did. The folder's `sync` makes it durable.
+    If an error is raised, nothing has changed. The folder's `sync` makes the rename durable.
     """
-    # For a new file the kernel applies the umask; an old file's mode is set before anyone can open it.
+    # For a new file the kernel applies the umask. A replacement is opened with 0600, and gets its mode before
+    # it gets its name.
     descriptor = folder.open(
         temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if before is None else 0o600
     )
@@ -285,7 +288,7 @@ def _put(
         with os.fdopen(descriptor, "wb") as file:
             file.writelines(data)
             if before is not None and hasattr(os, "fchmod"):
-                # What is kept for undo may come from a client that kept more of the mode.
+                # The entry may come from a client version that kept more bits of the mode.
                 wanted = (before.st_mode if mode is None else mode) & _PERMISSIONS
                 _keep_all_but_content(folder, file.fileno(), before, wanted)
             file.flush()
@@ -303,7 +306,7 @@ def _put(
 
 def _keep_all_but_content(folder: Folder, descriptor: int, before: os.stat_result, mode: int) -> None:
     if not keep_owner(descriptor, before):
-        # Another group must not be let in by what was meant for the old one.
+        # The group differs: its members get only what the permissions give to others.
         mode &= ~0o070 | (mode & 0o007) << 3
     old, _ = folder.open_file()
     try:
@@ -315,7 +318,7 @@ def _keep_all_but_content(folder: Folder, descriptor: int, before: os.stat_resul
 
 
 def _unchanged(folder: Folder, before: os.stat_result | None) -> None:
-    """Refuse when somebody else wrote in the meantime: what is kept for undo would not be what is lost."""
+    """Refuse when another program wrote in the meantime: undo would not have the content that is lost."""
     now = folder.stat(folder.name)
     if now is None and before is None:
         return
@@ -324,18 +327,18 @@ def _unchanged(folder: Folder, before: os.stat_result | None) -> None:
 
 
 def _version(facts: os.stat_result) -> tuple[int, ...]:
-    # Whoever sets the time of change back cannot set this one: on Windows it is when the file was made.
+    # A program can set st_mtime back, but not st_ctime (inode change time; on Windows, creation time).
     return facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
 
 
 def _name_new(folder: Folder, temporary: str) -> None:
-    """Give a new file its name without ever replacing one that appeared meanwhile."""
+    """Give a new file its name without replacing a file that appeared meanwhile."""
     try:
         folder.link(temporary, folder.name)
     except FileExistsError as error:
         raise BadInput(f"{folder.path / folder.name} was made by another program just now") from error
     except OSError:
-        # This file system has no hard links; the check just before has to do.
+        # This file system has no hard links: only the check just before protects a file made meanwhile.
         folder.replace(temporary, folder.name)
         return
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The rows of a folder, read through a descriptor that nobody can swap for another folder."""
+"""Lists a folder through its descriptor, so that it cannot be swapped for another folder meanwhile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KINDS = (
     (stat.S_ISCHR, "device"),
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# The calendar repeats itself after so many years, week days included.
+# The Gregorian calendar repeats after this many years.
 _CYCLE_YEARS = 400
 _CYCLE_NS = 146_097 * 86_400 * 10**9
 
@@ -33,12 +33,12 @@ _CYCLE_NS = 146_097 * 86_400 * 10**9
 def list_folder(
     held: HeldPath, glob: str, most: int, is_wanted: Callable[[], bool] = lambda: True
 ) -> dict[str, Any]:
-    """The first `most` entries by name whose names match `glob`; nothing is followed.
+    """The first `most` entries by name whose names match `glob`; symlinks are not followed.
 
-    A folder may have millions of entries, or no end: it is left when `is_wanted` says no.
+    A folder may have millions of entries, or no end: reading stops when `is_wanted` returns False.
 
     Raises:
-        BadInput: it does not exist, is not a folder, or may not be read.
+        BadInput: the folder does not exist, is not a folder, or may not be read.
     """
     total = 0
     with told_as_failure(held.path), _opened(held) as folder:
@@ -81,10 +81,10 @@ def _row(folder: int | str, name: str) -> dict[str, Any] | None:
         facts = os.stat(path, follow_symlinks=False, **where)
         target = os.readlink(path, **where) if stat.S_ISLNK(facts.st_mode) else None
     except FileNotFoundError:
-        # It was deleted in the meantime.
+        # Deleted since the folder was read.
         return None
     except OSError:
-        # A mount whose server has gone, or that is another user's: its name is all that can be had.
+        # Such as a mount whose server is gone, or another user's mount: only its name is known.
         unknown = dict.fromkeys(("size_bytes", "modified_at", "mode", "target"))
         return {"name": shown(name), "kind": "other", **unknown}
     return {
@@ -98,10 +98,10 @@ def _row(folder: int | str, name: str) -> dict[str, Any] | None:
 
 
 def moment_text(since_1970_ns: int) -> str:
-    """A moment in ISO 8601, UTC, to the microsecond.
+    """A time in ISO 8601, UTC, to the microsecond.
 
-    A file may bear any time that a 64-bit number of seconds has. Years outside 1 to 9999 are written with a
-    sign and at least six digits, as the standard and ECMAScript foresee: `+010000-01-01T00:00:00+00:00`.
+    A file's time is a 64-bit number of seconds. Years outside 1 to 9999 are written with a sign and at least
+    six digits, as ISO 8601 and ECMAScript define: `+010000-01-01T00:00:00+00:00`.
     """
     cycles, rest = divmod(since_1970_ns, _CYCLE_NS)
     moment = _EPOCH + timedelta(microseconds=rest // 1000)

@@ -1,8 +1,8 @@
-"""Paths that stay what they were when they were checked.
+"""Resolved paths that cannot be redirected between their check and their use.
 
 A path is resolved once, symlinks and `..` included, and must then lie below a root. To use it, its folder is
-opened from the root downwards, one component at a time, never following a symlink: whoever swaps a folder for
-a symlink between check and use gets an error, not a file outside the roots.
+opened from the root downwards, component by component, without following symlinks. If another program swaps a
+folder for a symlink between check and use, the result is an error, not access to a file outside the roots.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from pathlib import Path
 
 from core.errors import BadInput, ErrorCode
 
-# Windows has neither; there the resolved path is looked at again after the folder is opened.
+# Windows has no such functions: there the path is resolved again when its folder is needed.
 HAS_FOLDER_DESCRIPTORS = {os.open, os.stat, os.rename, os.link, os.unlink} <= os.supports_dir_fd
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
 _FOLDER = getattr(os, "O_DIRECTORY", 0)
-# Passing through a folder takes less than the right to list it, where the system knows the difference.
+# With O_PATH a folder can be traversed without the right to list it.
 _PASS = getattr(os, "O_PATH", os.O_RDONLY)
-# What a file system says that has no such thing as making a folder durable.
+# Errors of file systems that cannot fsync a folder.
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.ENOTTY, errno.ENOSYS, errno.EBADF}
 
 
 def shown(name: str) -> str:
-    """A name of the system's as text: bytes that are not UTF-8 are written as such, for JSON has none."""
+    """A file name as valid Unicode for JSON: bytes that are not UTF-8 become `\\xNN`."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -41,17 +41,17 @@ def _changed(path: Path, error: OSError | None = None) -> BadInput:
 
 @dataclass(frozen=True, slots=True)
 class HeldPath:
-    """A resolved path and the root that it was found to be below."""
+    """A resolved path and the root that it is below."""
 
     path: Path
     root: Path
 
     @contextlib.contextmanager
     def folder(self) -> Iterator[Folder]:
-        """Hold the folder that the path's last component lives in.
+        """Open the folder that holds the path's last component.
 
         Raises:
-            BadInput: the folder is missing, or a component became a symlink since the check.
+            BadInput: the folder does not exist, or a component became a symlink since the check.
         """
         parent = self.path.parent if self.path != self.root else self.root.parent
         if not HAS_FOLDER_DESCRIPTORS:
@@ -66,10 +66,10 @@ class HeldPath:
             os.close(descriptor)
 
     def open(self) -> int:
-        """Hold the path itself, which is a folder; the caller closes the descriptor. Linux and macOS only.
+        """Open the path itself, a folder; the caller closes the descriptor. Linux and macOS only.
 
         Raises:
-            BadInput: it is missing, not a folder, or a component became a symlink since the check.
+            BadInput: it does not exist, is not a folder, or a component became a symlink since the check.
         """
         if self.path == self.root:
             return self._open_folder(self.path, to_list=True)
@@ -107,7 +107,7 @@ def _open_last(name: str | Path, flags: int, above: int | None, to_list: bool) -
     except PermissionError:
         if to_list or not _PASS:
             raise
-        # A folder that may be passed through but not listed; only making it durable takes more.
+        # A folder that may be traversed but not listed: enough for all but fsync.
         return os.open(name, flags | _PASS, dir_fd=above)
 
 
@@ -117,7 +117,7 @@ def _not_opened(folder: Path, error: OSError) -> BadInput:
     if isinstance(error, PermissionError):
         return BadInput(f"{folder}: {error.strerror}", ErrorCode.DENIED_BY_DEVICE)
     if error.errno in {errno.ELOOP, errno.ENOTDIR}:
-        # It was a folder, and no symlink, when it was resolved.
+        # When it was resolved it was a folder and no symlink.
         return _changed(folder, error)
     return BadInput(f"{folder}: {error.strerror}")
 
@@ -139,12 +139,12 @@ class Folder:
         return name if self.descriptor is not None else str(self.path / name)
 
     def open(self, name: str, flags: int, mode: int = 0o666) -> int:
-        """Open `name` here; never through a symlink, never waiting for a FIFO's other end."""
+        """Open `name` in this folder, without following a symlink or waiting for a FIFO's other end."""
         more = _NO_FOLLOW | _NO_WAIT | _BINARY | getattr(os, "O_CLOEXEC", 0)
         return os.open(self._at(name), flags | more, mode, dir_fd=self.descriptor)
 
     def stat(self, name: str) -> os.stat_result | None:
-        """What `name` is, or None where there is nothing."""
+        """The status of `name`, symlinks not followed; None where it does not exist."""
         try:
             return os.stat(self._at(name), dir_fd=self.descriptor, follow_symlinks=False)
         except FileNotFoundError:
@@ -163,7 +163,7 @@ class Folder:
         os.unlink(self._at(name), dir_fd=self.descriptor)
 
     def sync(self) -> None:
-        """Make renames in this folder durable, where its file system can."""
+        """Make renames in this folder durable, where its file system supports this."""
         if self.descriptor is None:
             return
         try:
@@ -173,7 +173,7 @@ class Folder:
                 raise
 
     def may_write(self, name: str) -> bool:
-        """Whether this process may write into `name`, which replacing it would not ask."""
+        """Whether this process may write to `name`; replacing the file would not check this."""
         effective = os.access in os.supports_effective_ids
         return os.access(self._at(name), os.W_OK, dir_fd=self.descriptor, effective_ids=effective)
 
@@ -184,7 +184,8 @@ class Folder:
             BadInput: it does not exist, is not a regular file, or may not be read.
         """
         full = self.path / self.name
-        # Opening alone does things to others: it wakes whoever waits at a FIFO, and starts a watchdog.
+        # Checked first, since opening can have effects: it wakes a process that waits at a FIFO, and starts
+        # a watchdog device.
         try:
             known = self.stat(self.name)
             if known is not None and not stat.S_ISREG(known.st_mode) and not stat.S_ISLNK(known.st_mode):

@@ -1,1 +1,1 @@
-"""Programs that the device starts: run, bounded, and ended with everything they started."""
+"""Child processes of the device client: started, limited, and ended with everything that they started."""

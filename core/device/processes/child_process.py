@@ -1,8 +1,6 @@
-"""Child processes in process groups of their own, whose output is bounded, and told, while it is read.
+"""Runs child processes, each in a process group of its own; limits and reports their output while it is read.
 
-On Linux a warden starts them, so that they end when the device client does, however it does.
-
-What a child process writes, bounded while it is read, and told as it comes.
+On Linux the supervisor starts them, so that they end when the device client ends for any reason.
 """
 
 from __future__ import annotations
@@ -33,14 +31,14 @@ StreamName = Literal["stdout", "stderr"]
 
 
 class Budget:
-    """How many bytes of output may still be kept, for both streams of one command together."""
+    """The number of output bytes that may still be kept, for both streams of one command together."""
 
     def __init__(self, most: int) -> None:
         self.left = most
         self.truncated = False
 
     def take(self, data: bytes) -> bytes:
-        """The beginning of `data` that there is still room for."""
+        """The beginning of `data` that still fits; the rest is counted as truncated."""
         kept = data[: self.left]
         self.left -= len(kept)
         self.truncated = self.truncated or len(kept) < len(data)
@@ -48,7 +46,7 @@ class Budget:
 
 
 class Teller:
-    """Decodes one stream as it comes, across chunks, for whoever watches."""
+    """Decodes one stream chunk by chunk and reports the text as progress."""
 
     def __init__(self, report: Report, stream: StreamName) -> None:
         self._report = report
@@ -61,10 +59,10 @@ class Teller:
 
 
 class Pipe:
-    """One output stream: everything is read so that the writer never blocks; the budget says what is kept.
+    """One output stream. All of it is read, so that the writer never blocks; the budget limits what is kept.
 
-    It is a pipe of our own rather than asyncio's, whose `wait()` does not return before every holder of the
-    other end, background children included, has let go of it.
+    It does not use asyncio's pipes: with these, `wait()` returns only after every process that has the
+    writing end, background children included, has closed it.
     """
 
     def __init__(self, budget: Budget, teller: Teller) -> None:
@@ -77,7 +75,7 @@ class Pipe:
         asyncio.get_running_loop().add_reader(self._end, self._read)
 
     def started(self) -> None:
-        """The child has its copy of the writing end; ours would keep the pipe open."""
+        """Close this process's writing end once the child has its copy; it would keep the pipe open."""
         os.close(self.for_child)
         self.for_child = -1
 
@@ -107,7 +105,7 @@ class Pipe:
 
 
 class StreamReading:
-    """The same over asyncio's own pipes, for Windows, where a loop cannot watch a plain pipe."""
+    """Like `Pipe`, over asyncio's pipes: on Windows an event loop cannot watch a plain pipe."""
 
     def __init__(self, reader: asyncio.StreamReader, budget: Budget, teller: Teller) -> None:
         self._teller = teller
@@ -125,7 +123,7 @@ class StreamReading:
         return bytes(self._kept)
 
 
-# A background child may hold the pipes for ever; this long after the shell's end we stop reading.
+# Reading stops this long after the shell's end, since a background child may keep the pipes open for ever.
 _AFTER_END_S = 0.2
 _AFTER_KILL_S = 2.0
 POLITE_S = 0.5
@@ -133,9 +131,9 @@ POLITE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a command ended. `exit_code` is None when its time ran out; a signal N gives 128 + N.
+    """How a command ended. `exit_code` is None after a time-out, and 128 + N after signal N.
 
-    `left` are processes of it that could not be killed when its time ran out.
+    `left` are its processes that could not be killed.
     """
 
     stdout: bytes
@@ -148,10 +146,10 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A program to run in `folder`. `more` are descriptors that it gets as 3 and on.
+    """A program to run in `folder`. `more` become its descriptors 3 and on.
 
-    `contained` and `group` are as `core.device.processes.supervisor.Order` says. When its `timeout` is over,
-    it has `polite` seconds to end by itself.
+    `contained` and `group` are those of `core.device.processes.supervisor.Order`. After `timeout` seconds
+    it is asked to end, and killed `polite` seconds later.
     """
 
     program: list[str]
@@ -166,7 +164,7 @@ class Job:
 
 
 class Children:
-    """Runs commands and knows how many are running."""
+    """Runs commands and counts those that are running."""
 
     def __init__(self, max_output_bytes: int) -> None:
         self._most = max_output_bytes
@@ -175,7 +173,7 @@ class Children:
         self.running = 0
 
     def launched(self) -> int:
-        """How many of the programs that `launch` started still run."""
+        """The number of programs started by `launch` that still run."""
         self._launched = [one for one in self._launched if _is_alive(one)]
         return len(self._launched)
 
@@ -189,8 +187,8 @@ class Children:
     ) -> Finished:
         """Run one line in the platform's shell until it ends or `timeout` seconds are over.
 
-        When the time is over, or the calling task is cancelled, everything that came of it is killed. A
-        background child that the shell leaves behind is not waited for.
+        After the time-out, or when the calling task is cancelled, all descendants are killed. Background
+        children of a shell that has ended are not waited for.
         """
         if sys.platform == "win32":
             self.running += 1
@@ -203,7 +201,7 @@ class Children:
         return await self.run(job, folder)
 
     async def run(self, job: Job, held: HeldPath | None = None) -> Finished:
-        """Run a program as `run_shell` does; it starts in `held`, which cannot be swapped meanwhile."""
+        """Run a program like `run_shell`; it starts in `held`, which cannot be swapped for another folder."""
         self.running += 1
         try:
             budget = Budget(self._most)
@@ -219,10 +217,10 @@ class Children:
             self.running -= 1
 
     async def launch(self, program: list[str], environment: dict[str, str], folder: Path) -> int:
-        """Start a program that lives on without us, its output thrown away; returns its process id.
+        """Start a program that outlives the device client, its output discarded; returns its process id.
 
         Raises:
-            DeviceError: it cannot be started.
+            DeviceError: the program cannot be started.
         """
         pid = await self._launch(program, environment, folder)
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -242,12 +240,12 @@ class Children:
         try:
             return await started.pid()
         except asyncio.CancelledError:
-            # It may run already.
+            # The program may already run.
             await started.stop()
             raise
 
     async def close(self) -> None:
-        """Kill what runs, and wait for the warden's end."""
+        """Kill all running commands and wait for the supervisor's end."""
         await self._warden.close()
 
     async def _under_warden(self, job: Job, budget: Budget, null: int, folder: int) -> Finished:
@@ -268,7 +266,8 @@ class Children:
                 pipe.started()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(job.timeout):
-                    # Its time runs from here, for it may keep us from learning that it runs.
+                    # The time-out covers the start too: the program may stop its `Keeper` before the process
+                    # id has arrived.
                     await started.pid()
                     await asyncio.shield(started.ended)
                     ended = True
@@ -283,7 +282,7 @@ class Children:
                     )
         except asyncio.CancelledError:
             if started is not None:
-                # Who is told that it was stopped finds nothing of it at work any more.
+                # Nothing of it may still run when its cancellation is reported.
                 await started.stop()
             raise
         finally:
@@ -296,7 +295,7 @@ class Children:
 
 
 async def _end(started: Started, polite: float) -> None:
-    """Ask the group to end, and kill what is left, in the group or not, `polite` seconds later."""
+    """Send SIGTERM to the group; `polite` seconds later kill all descendants, in the group or not."""
     started.end(force=False)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(polite):
@@ -326,7 +325,7 @@ def _exit_code(code: int) -> int:
 
 
 async def run_posix(job: Job, budget: Budget) -> Finished:
-    """Run a program in a process group of its own, where there is no warden: macOS."""
+    """Run a program in a process group of its own, without the supervisor (macOS)."""
     started = time.monotonic()
     pipes = _pipes(budget, job.report)
     process: asyncio.subprocess.Process | None = None
@@ -346,7 +345,7 @@ async def run_posix(job: Job, budget: Budget) -> Finished:
         try:
             process = await asyncio.shield(starting)
         except asyncio.CancelledError:
-            # The shell may run already. Who cancels now waits until its group is known, and can be killed.
+            # The shell may already run: a cancellation waits until its group is known, and can be killed.
             process = await starting
             raise
         for pipe in pipes:
@@ -368,12 +367,12 @@ async def run_posix(job: Job, budget: Budget) -> Finished:
 
 
 async def _end_group(process: asyncio.subprocess.Process, polite: float) -> None:
-    """Ask the group to end, and kill what is left of it `polite` seconds later."""
+    """Send SIGTERM to the group, and SIGKILL to what is left of it `polite` seconds later."""
     _signal_group(process, signal.SIGTERM)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(polite):
             await process.wait()
-    # Also when the shell has gone: its children may ignore SIGTERM and keep the group alive.
+    # Also when the shell has ended: its children may ignore SIGTERM and keep the group alive.
     _signal_group(process, signal.SIGKILL)
     await process.wait()
 
@@ -388,7 +387,7 @@ _launched: list[subprocess.Popen[bytes]] = []
 
 
 def launch_detached(program: list[str], environment: dict[str, str], folder: Path) -> int:
-    """Start a program in a session of its own, where there is no warden."""
+    """Start a program in a session of its own, without the supervisor (macOS and Windows)."""
     _launched[:] = [one for one in _launched if one.poll() is None]
     try:
         process = subprocess.Popen(
@@ -412,7 +411,7 @@ def launch_detached(program: list[str], environment: dict[str, str], folder: Pat
 async def run_windows(
     command: str, folder: Path, timeout: float, budget: Budget, report: Report = tell_nobody
 ) -> Finished:
-    """Run a line where there are no process groups; a time-out kills every descendant instead."""
+    """Run a line on Windows, which has no process groups; a time-out kills every descendant instead."""
     started = time.monotonic()
     process = await asyncio.create_subprocess_shell(
         command,
@@ -442,7 +441,7 @@ async def run_windows(
     finally:
         if not ended:
             _kill_tree(process.pid)
-            # The answer does not come before its end; only what left its tree can keep the pipes longer.
+            # Return only after its end; only a process that left its tree can keep the pipes open longer.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_AFTER_KILL_S):
                     await process.communicate()
@@ -456,7 +455,7 @@ async def run_windows(
 
 
 def _kill_tree(pid: int) -> None:
-    """Kill a process and everything that descends from it, where there are no process groups."""
+    """Kill a process and all its descendants (Windows)."""
     with contextlib.suppress(psutil.NoSuchProcess):
         parent = psutil.Process(pid)
         for process in [*parent.children(recursive=True), parent]:

@@ -1,19 +1,21 @@
-"""The warden: a small process beside the device client that starts its children and outlives its death.
+"""The supervisor: a small Linux process that starts the device client's programs and kills them when it dies.
 
-It runs as a script with nothing but the standard library, so that it starts in a few milliseconds. Standard
-input is a socket to the device client. Each packet there is one order; its descriptors are a line of its own,
-what to run, the folder, the standard streams, and what is more. On the line, one JSON message a packet:
+It runs as a script that imports only the standard library, so it starts in a few milliseconds. Its standard
+input is a socket to the device client. Each packet on that socket starts one program and carries descriptors:
+a line (a socket for this program), a file with the `Order`, the folder, the standard streams, and any more
+streams. Each packet on the line is one JSON message:
 
-    asked   {"force": bool}           ask the program's group to end, or kill all that comes of it
-    told    {"pid", "keeper"}         it runs, and who watches over it
-            {"error"}                 or it could not be started
-            {"code", "left"}          it has ended; `left` could not be killed
+    received  {"force": bool}         false: send SIGTERM to the program's group; true: kill all descendants
+    sent      {"keeper"}              the process id of the `Keeper`
+              {"pid"}                 the program runs
+              {"error"}               it could not be started (errno)
+              {"code", "left"}        it has ended; the processes in `left` could not be killed
 
-For each order the warden forks a keeper, which starts the program and watches over it alone. Children of it
-can leave its group and its session, but never its keeper: it is their subreaper, so whoever loses a parent
-becomes the keeper's child, and as long as the kernel knows of a child, something is left. When the device
-client goes, however it goes, the lines close, and each keeper kills all that comes of its program. What a
-shell left behind on purpose, ending normally, is let go.
+For each order the supervisor forks a `Keeper` process, which starts the program and supervises it alone. A
+descendant can leave the program's group and session, but not its `Keeper`, which is the subreaper: the kernel
+makes it the parent of every orphan, so a descendant remains as long as the `Keeper` has a child. When the
+device client ends for any reason, the lines close, and each `Keeper` kills all descendants. Background
+processes of a shell that ended normally keep running.
 """
 
 import contextlib
@@ -34,10 +36,10 @@ _MOST_MESSAGE = 4096
 _MOST_DESCRIPTORS = 16
 _MOST_TOLD = 20
 _KILL_FOR_S = 5.0
-# Longer than a keeper needs when it cannot kill.
+# Longer than a `Keeper` tries to kill.
 _KEEPERS_END_S = 6.0
 _REMOVE_FOR_S = 1.0
-# Looks at the keeper's own children between two at the whole table, which takes far longer.
+# How often the `Keeper`'s own children are read between two reads of all /proc, which take far longer.
 _QUICK_LOOKS = 200
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -45,9 +47,10 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(slots=True)
 class Order:
-    """What to run. `contained`: nothing can leave it, so it never leaves anything behind.
+    """A program to run. `contained`: its descendants cannot escape it, and those left at its end are killed.
 
-    `detached`: it is let go at once. `group`: the file of a control group for it to join, or nothing.
+    `detached`: it is not supervised after its start. `group`: the `cgroup.procs` file of a control group
+    that it joins, or empty.
     """
 
     program: list[str]
@@ -59,13 +62,13 @@ class Order:
 
 @dataclass(slots=True)
 class Warden:
-    """The socket to the device client, and the keepers at work."""
+    """The supervisor: its socket to the device client, and the process ids of its running `Keeper`s."""
 
     link: socket.socket
     keepers: set[int] = field(default_factory=set)
 
     def serve(self, wake: int) -> None:
-        """Until the device client is gone and all keepers with it; `wake` is readable when one has ended."""
+        """Serve until the device client and all `Keeper`s are gone; `wake` is readable when a child ends."""
         poll = select.poll()
         poll.register(self.link, select.POLLIN)
         poll.register(wake, select.POLLIN)
@@ -76,7 +79,7 @@ class Warden:
                 break
         poll.unregister(self.link)
         for keeper in self.keepers:
-            # It may have been stopped by what it watches over.
+            # The program that it supervises may have stopped it (SIGSTOP).
             os.kill(keeper, signal.SIGCONT)
         until = time.monotonic() + _KEEPERS_END_S
         while self.keepers and (left := until - time.monotonic()) > 0:
@@ -84,7 +87,7 @@ class Warden:
             self.reap(wake)
 
     def receive(self) -> bool:
-        """Do what the device client asks; False when it is gone."""
+        """Receive one order and start it; False when the device client is gone."""
         try:
             data, handed, _, _ = socket.recv_fds(self.link, _MOST_MESSAGE, _MOST_DESCRIPTORS)
         except OSError:
@@ -94,11 +97,11 @@ class Warden:
         return bool(data)
 
     def start(self, handed: list[int]) -> None:
-        """Give an order to a keeper of its own."""
+        """Fork a `Keeper` for one order."""
         try:
             pid = os.fork()
         except OSError as error:
-            # The machine, or our control group, has no process left for the moment.
+            # The machine, or the control group of this process, is at its limit of processes.
             with socket.socket(fileno=handed[0]) as line:
                 _tell(line, {"error": error.errno})
             handed = handed[1:]
@@ -110,7 +113,7 @@ class Warden:
             os.close(descriptor)
 
     def reap(self, wake: int) -> None:
-        """Learn which keepers have ended; what they let go may end here as well."""
+        """Collect ended children: `Keeper`s, and orphans that a `Keeper` left running."""
         _drain(wake)
         with contextlib.suppress(ChildProcessError):
             while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
@@ -119,18 +122,18 @@ class Warden:
 
 @dataclass(slots=True)
 class Keeper:
-    """One program, and all that comes of it."""
+    """The supervisor of one program and its descendants, in a process of its own."""
 
     line: socket.socket
     order: Order
     pid: int = 0
     # How it ended, as `os.waitstatus_to_exitcode` says; None while it runs.
     code: int | None = None
-    # It was asked to end: what is left when it does is killed.
+    # The program was asked to end; its remaining descendants are killed when it has.
     condemned: bool = False
 
     def start(self, handed: list[int]) -> bool:
-        """Start the program and tell it; the descriptors are its folder, its streams, and what is more."""
+        """Start the program and report it; `handed` are its folder, standard streams and more streams."""
         reading, writing = os.pipe()
         try:
             self.pid = os.fork()
@@ -147,7 +150,7 @@ class Keeper:
         return not fault
 
     def watch(self, wake: int) -> None:
-        """Until the program has ended, or is to be killed; tells how it ended and what is left."""
+        """Wait until the program has ended or must be killed; report its exit code and what is left of it."""
         poll = select.poll()
         poll.register(self.line, select.POLLIN)
         poll.register(wake, select.POLLIN)
@@ -162,7 +165,10 @@ class Keeper:
         _tell(self.line, {"code": self.code, "left": sorted(left)[:_MOST_TOLD]})
 
     def listen(self) -> bool:
-        """Ask the program to end when the device client wishes so; True when all of it must be killed."""
+        """Read the device client's message; True when all descendants must be killed.
+
+        A message without `force` sends SIGTERM to the program's group. A closed line counts as `force`.
+        """
         try:
             data = self.line.recv(_MOST_MESSAGE)
         except OSError:
@@ -175,7 +181,7 @@ class Keeper:
         return False
 
     def reap(self) -> bool:
-        """Learn who has ended; False when nobody is left."""
+        """Collect ended children; False when no child is left."""
         try:
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -187,10 +193,10 @@ class Keeper:
             return False
 
     def kill(self) -> set[int]:
-        """Kill everything that comes of the program, and see that it is gone; returns what is not.
+        """Kill all descendants and wait for their end; returns those that have not ended after `_KILL_FOR_S`.
 
-        A process that goes on as its own child, again and again, is never where the table of processes says.
-        But it becomes our child each time, and of those we look again faster than it can fork.
+        A process that forks and exits in a loop has always moved on when /proc has been read. Each of its
+        forks becomes a child of this process, though, and the list of children is read faster than it forks.
         """
         until = time.monotonic() + _KILL_FOR_S
         before: set[int] = set()
@@ -204,14 +210,14 @@ class Keeper:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
             if found <= before:
-                # They have their signal already, and are on their way.
+                # All of them already have the signal and are ending.
                 time.sleep(0.001)
             before = found
         return set()
 
 
 def _keep(handed: list[int]) -> NoReturn:
-    """In the keeper: serve one order to its end."""
+    """Serve one order to its end, in the forked `Keeper` process."""
     try:
         _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -220,9 +226,10 @@ def _keep(handed: list[int]) -> NoReturn:
         with os.fdopen(order, "rb") as file:
             file.seek(0)
             keeper = Keeper(line, Order(**json.load(file)))
-        # Told before the program starts. A program can stop its keeper; the client wakes it by this number.
+        # Sent before the program starts: a program can stop its `Keeper`, and the client needs this process
+        # id to continue it.
         _tell(line, {"keeper": os.getpid()})
-        # Nothing begins for a device client that has gone in the meantime.
+        # The device client may have ended in the meantime; then nothing is started.
         if not _is_closed(line) and keeper.start(handed[2:]) and not keeper.order.detached:
             keeper.watch(wake)
         if keeper.order.group:
@@ -232,7 +239,10 @@ def _keep(handed: list[int]) -> NoReturn:
 
 
 def _remove(group: str) -> None:
-    """Remove a control group, for the device client may be gone. Who has just ended counts for a moment."""
+    """Remove a control group, since the device client may be gone.
+
+    It is retried for `_REMOVE_FOR_S`: a process that has just ended still counts as a member for a moment.
+    """
     until = time.monotonic() + _REMOVE_FOR_S
     while os.path.isdir(group) and time.monotonic() < until:
         with contextlib.suppress(OSError):
@@ -247,7 +257,7 @@ def _is_closed(line: socket.socket) -> bool:
 
 
 def _tell(line: socket.socket, message: dict[str, Any]) -> None:
-    """Send to the device client; when it is gone, nobody needs to know."""
+    """Send a message to the device client; ignored when it is gone."""
     with contextlib.suppress(OSError):
         line.send(json.dumps(message).encode())
 
@@ -258,14 +268,14 @@ def _drain(wake: int) -> None:
 
 
 def _own_children() -> set[int]:
-    """Our own children; empty as well where the kernel keeps no such list."""
+    """The children of this process; empty also where the kernel has no such list."""
     with contextlib.suppress(OSError), open("/proc/thread-self/children", "rb", buffering=0) as file:
         return {int(pid) for pid in file.read(1 << 20).split()}
     return set()
 
 
 def _descendants() -> set[int]:
-    """Every process that comes of this one and is not a zombie."""
+    """All descendants of this process that are not zombies."""
     table = _parents()
     found = {os.getpid()}
     grown = True
@@ -284,7 +294,7 @@ def _parents() -> dict[int, int]:
             continue
         try:
             with open(f"/proc/{name}/stat", "rb", buffering=0) as file:
-                # The name in parentheses may hold anything.
+                # The name in parentheses may hold any character, `)` included.
                 state, parent = file.read(1024).rpartition(b")")[2].split()[:2]
         except (OSError, ValueError):
             continue
@@ -294,20 +304,20 @@ def _parents() -> dict[int, int]:
 
 
 def _become(order: Order, folder: int, streams: list[int], report: int) -> NoReturn:
-    """In the child: take its streams and folder, and become the program."""
+    """Set streams, folder and signals in the forked child, then execute the program; report errno if not."""
     try:
         os.setsid()
         if order.group:
             with open(order.group, "w", encoding="ascii") as file:
                 file.write("0")
         if not order.detached:
-            # Whoever kills the keeper as well leaves no shell behind.
+            # The program ends as well when its `Keeper` is killed.
             _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        # What the keeper ignores, its children would go on ignoring.
+        # Signals that the `Keeper` ignores would stay ignored after exec.
         for number in (*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         os.fchdir(folder)
-        # Out of the way first: one of them may have the number that another one gets.
+        # First moved to high numbers: a descriptor may have the number that another is to get.
         high = [os.dup2(descriptor, 100 + place) for place, descriptor in enumerate((*streams, report))]
         for place, descriptor in enumerate(high[:-1]):
             os.dup2(descriptor, place, inheritable=True)
@@ -322,7 +332,7 @@ def _become(order: Order, folder: int, streams: list[int], report: int) -> NoRet
 
 
 def _wake() -> int:
-    """A descriptor that becomes readable when a child of this process has ended."""
+    """Returns a descriptor that becomes readable when a child of this process has ended."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)
@@ -332,11 +342,12 @@ def _wake() -> int:
 
 
 def main() -> None:
-    """Serve the socket that standard input is."""
-    # What a keeper let go comes to us, for in a container nobody else may look at its end.
+    """Serve the device client on the socket that is standard input."""
+    # Orphans that a `Keeper` left running become children of this process: in a container, init may not
+    # collect them when they end.
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     for number in _IGNORED:
-        # The device client ends orderly on these and then closes the socket.
+        # On these signals the device client shuts down in order and then closes the socket.
         signal.signal(number, signal.SIG_IGN)
     with socket.socket(fileno=0) as link:
         Warden(link).serve(_wake())

@@ -1,4 +1,4 @@
-"""The device client's end of its warden: children that end with it, however it ends. Linux only."""
+"""Client of the supervisor, which ends the device client's children whenever that ends. Linux only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from core.errors import DeviceError, ErrorCode
 _SCRIPT = Path(__file__).with_name("supervisor.py")
 _MOST_MESSAGE = 4096
 _CLOSE_S = 7.0
-# A keeper gives up on a process that even SIGKILL does not end.
+# Longer than a `Keeper` waits for a process that SIGKILL does not end.
 _KILLED_S = 6.0
 _GONE = "The process that watches over commands is gone, and the commands with it"
 _T = TypeVar("_T")
@@ -29,9 +29,9 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a program ended: its exit code, -N after signal N, and what could not be killed.
+    """How a program ended: its exit code (-N after signal N), and the processes that could not be killed.
 
-    The code is None where the program itself is among those.
+    The code is None where the program itself is one of these.
     """
 
     code: int | None
@@ -39,7 +39,7 @@ class Ended:
 
 
 class Started:
-    """A process under a keeper of the warden's, over a line of their own. `ended` comes with its end."""
+    """A program under a `Keeper` of the supervisor, connected by a line. `ended` is set when it has ended."""
 
     def __init__(self, line: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -51,29 +51,29 @@ class Started:
         loop.add_reader(line, self._receive)
 
     async def pid(self) -> int:
-        """Its process id.
+        """The program's process id, once it runs.
 
         Raises:
-            DeviceError: it cannot be started, and why.
+            DeviceError: the program cannot be started; the message gives the reason.
         """
         return await asyncio.shield(self._pid)
 
     def end(self, *, force: bool) -> None:
-        """Ask its process group to end, or kill everything that comes of it; `ended` follows."""
+        """Send SIGTERM to the program's group, or with `force` kill all descendants; `ended` follows."""
         if self._line is not None:
             with contextlib.suppress(OSError):
                 self._line.send(json.dumps({"force": force}).encode())
             _wake(self._keeper)
 
     async def stop(self) -> None:
-        """Kill everything that comes of it, and wait until it is gone or cannot be killed."""
+        """Kill the program and all descendants; wait until they are gone or cannot be killed."""
         self.end(force=True)
         with contextlib.suppress(TimeoutError, DeviceError):
             async with asyncio.timeout(_KILLED_S):
                 await asyncio.shield(self.ended)
 
     def let_go(self) -> None:
-        """Close the line; whatever still runs is killed."""
+        """Close the line; the `Keeper` kills what still runs."""
         line, self._line = self._line, None
         if line is not None:
             asyncio.get_running_loop().remove_reader(line)
@@ -107,7 +107,7 @@ class Started:
 
 @dataclass(slots=True)
 class WardenLink:
-    """Starts the warden when it is first needed, and again when somebody killed it."""
+    """Starts the supervisor at the first order, and again after it was killed."""
 
     _socket: socket.socket | None = None
     _process: subprocess.Popen[bytes] | None = None
@@ -124,13 +124,14 @@ class WardenLink:
         detached: bool = False,
         group: str = "",
     ) -> Started:
-        """Have a process started; `folder` and `streams` are descriptors, `streams` its 0, 1, 2 and on.
+        """Have the supervisor start a program; `folder` and `streams` are descriptors.
 
-        `contained`, `detached` and `group` are as `core.device.processes.supervisor.Order` says. It may run
-        and stop its keeper before its process id is known.
+        `streams` become its descriptors 0, 1, 2 and on. `contained`, `detached` and `group` are those of
+        `core.device.processes.supervisor.Order`. The program may run, and stop its `Keeper`, before its
+        process id is known here.
 
         Raises:
-            DeviceError: there is nothing that could start it.
+            DeviceError: the order cannot be sent to the supervisor.
         """
         link = self._linked()
         if self._process is not None:
@@ -149,7 +150,7 @@ class WardenLink:
         return started
 
     async def close(self) -> None:
-        """Kill what runs, and end the warden."""
+        """Kill all running programs and end the supervisor."""
         process = self._process
         self._lost()
         for started in list(self._runs):
@@ -161,7 +162,7 @@ class WardenLink:
 
     def _linked(self) -> socket.socket:
         if self._socket is not None and _is_closed(self._socket):
-            # Somebody killed it, and the loop has not come to say so yet.
+            # The supervisor was killed, and the loop has not yet called the reader.
             self._receive()
         if self._socket is not None:
             return self._socket
@@ -180,7 +181,7 @@ class WardenLink:
         return ours
 
     def _receive(self) -> None:
-        """The warden tells nothing here: its end is all that there is to learn."""
+        """Handle the supervisor's end, the only event on this socket: it sends nothing here."""
         assert self._socket is not None
         with contextlib.suppress(OSError):
             if self._socket.recv(_MOST_MESSAGE):
@@ -191,7 +192,7 @@ class WardenLink:
             process.wait()
 
     def _lost(self) -> None:
-        """Let go of the socket; each run has a line of its own."""
+        """Close the socket to the supervisor; the lines of running programs stay open."""
         link, self._socket, self._process = self._socket, None, None
         if link is not None:
             asyncio.get_running_loop().remove_reader(link)
@@ -205,7 +206,7 @@ def _is_closed(link: socket.socket) -> bool:
 
 
 def _wake(pid: int) -> None:
-    """Let a process of ours go on that a command has stopped."""
+    """Continue a supervising process that a command may have stopped (SIGSTOP)."""
     if pid and sys.platform != "win32":
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGCONT)
@@ -219,13 +220,13 @@ def _settle(future: asyncio.Future[_T], value: _T) -> None:
 def _fail(future: asyncio.Future[Any], error: DeviceError) -> None:
     if not future.done():
         future.set_exception(error)
-        # Nobody may be waiting for this one; that is no fault worth a line in the log.
+        # Marks the error as retrieved: asyncio would log it where no caller waits for this future.
         future.exception()
 
 
 @contextlib.contextmanager
 def _in_memory(order: dict[str, object]) -> Iterator[int]:
-    """The order as an unnamed file: a command may be longer than any packet."""
+    """The order in an unnamed memory file, since a command may be longer than a packet."""
     if sys.platform != "linux":
         raise DeviceError("The warden is for Linux", ErrorCode.TOOL_FAILED)
     descriptor = os.memfd_create("order")
