@@ -157,7 +157,7 @@ class LivePictures:
             raise BadInput(f"At most {MOST_DEVICES} devices are watched at once; these are {len(devices)}.")
         wish = self._wishes.setdefault(client, _Wish(actor))
         if anew:
-            # A new dict: a picture still being taken records its refusal in the old one, which is discarded.
+            # A new dict: a picture still being taken records its refusal in the old dict, which is discarded.
             wish.refused = {}
         wish.devices = tuple(dict.fromkeys(devices))
         wish.until = time.monotonic() + self._pace.lease
@@ -246,7 +246,7 @@ class LivePictures:
         return self._closed or not any(device in wish.devices for wish in lasting)
 
     def _turn(self, device: str) -> _Turn:
-        """The device's schedule. Looking one up stores nothing, so that unknown names use no memory."""
+        """The device's schedule. A lookup stores nothing, so that unknown names use no memory."""
         return self._turns.get(device) or _Turn()
 
     def _parameters(self, device: str) -> dict[str, Any]:
