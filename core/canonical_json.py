@@ -10,7 +10,7 @@ import rfc8785
 
 from core.errors import BadInput
 
-# Bytes. Larger arguments are rarely sent twice, and keys are kept in memory.
+# Characters. Larger arguments are rarely sent twice, and the keys stay in memory.
 _LONGEST_KEY = 4096
 
 # SQLite refuses JSON nested deeper than 2,000 levels; such an entry would block the journal.
@@ -84,7 +84,7 @@ def is_plain(value: Any, depth: int = 0) -> bool:
 
 
 def flat_key(value: dict[str, Any]) -> bytes | None:
-    """A cache key of an object: its canonical bytes, equal exactly for equal objects.
+    """A cache key of an object: its canonical bytes, equal exactly for equal JSON objects.
 
     None for an object that is nested, long, or not plain (`is_plain`).
     """

@@ -15,7 +15,7 @@ from core.errors import BadInput
 
 SHOWING = "showing"
 PROGRAM_NAMES = ("process_name", "app_root_name")
-"""The arguments by which a call of a desktop tool names a program: Quarterdeck's own, and the name in UFO."""
+"""The arguments of a desktop tool's call that name a program: Quarterdeck's, and that of UFO's agents."""
 
 
 class Reach(NamedTuple):

@@ -12,7 +12,7 @@ from core.changes import Change, SignedChange
 from core.errors import ErrorCode, Refused
 from core.statements import MOST_STATEMENT_SECONDS, check_time
 
-# The kinds of entries that hold the signature under a change.
+# The kinds of entries that contain the signature of a change.
 SIGNED_KINDS = (
     Kind.POLICY_SAVED,
     Kind.PROFILE_CHANGED,

@@ -34,7 +34,7 @@ _started: list[subprocess.Popen[bytes]] = []
 
 
 class ServiceStatus(Plain):
-    """Whether a service owns a home and answers. `owner` is the process number in the home's lock."""
+    """Whether a service owns a home and answers. `owner` is the process ID in the home's lock."""
 
     running: bool
     home: str

@@ -369,7 +369,7 @@ def _result_type(name: str) -> Any:
 
 @cache
 def _list_of(element: type[BaseModel]) -> TypeAdapter[list[Any]]:
-    return TypeAdapter(list[element])  # type: ignore[valid-type]  # it is only known when it runs
+    return TypeAdapter(list[element])  # type: ignore[valid-type]  # known only at run time
 
 
 @cache
