@@ -59,7 +59,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class Settings(BaseModel):
-    """The contents of `settings.toml`. `approval_expiry` is in seconds; devices dial in at `listen`.
+    """`settings.toml`. `approval_expiry` is in seconds; devices dial in at `listen`, which is `host:port`.
 
     `secret_names` adds names of arguments whose values are redacted to the built-in names. A plain name
     matches every name that ends with its words; with `*` and `?` it is a pattern for the whole name.

@@ -1,8 +1,8 @@
 """Live pictures: keeps small screenshots of devices fresh while a client's lease on them lasts.
 
 Each picture is an ordinary observation through the dispatcher, judged by the policy and recorded in the
-journal, but it is a glimpse: no approval card and no comparison uses it. The device whose last picture is
-oldest is next.
+journal, but it is a glimpse: no approval card and no comparison uses it. The device whose last attempt ended
+longest ago is next.
 """
 
 from __future__ import annotations
