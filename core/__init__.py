@@ -1,6 +1,6 @@
-"""Quarterdeck without a window: dispatcher, policy, journal, device links, service, command line.
+"""The core of Quarterdeck, without the window: dispatcher, policy, journal, device links, service, CLI.
 
-Nothing below this package may import Qt or `app`; `tests/unit/test_boundary.py` holds it to that.
+No module of this package may import Qt or `app`; `tests/unit/test_boundary.py` enforces this.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import sys
 
 
 def _structlog_without_rich() -> None:
-    """Load structlog as it is where `rich` is not installed.
+    """Import structlog as if `rich` were not installed.
 
-    It would load `rich` for coloured traces, which no log of ours has: 70 ms of the start of every process.
+    It would import `rich` for coloured traces, which Quarterdeck's logs do not use: 70 ms per process start.
     """
     if "structlog" in sys.modules or "rich" in sys.modules:
         return
-    sys.modules["rich"] = None  # type: ignore[assignment]  # how the import system says "not there"
+    sys.modules["rich"] = None  # type: ignore[assignment]  # marks the module as not found
     try:
         import structlog  # noqa: F401
     finally:

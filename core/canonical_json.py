@@ -1,4 +1,4 @@
-"""Canonical JSON (RFC 8785) and SHA-256 digests over it: what approvals and the journal are made of."""
+"""Canonical JSON (RFC 8785) and SHA-256 digests over it, used by approvals and the journal."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import rfc8785
 
 from core.errors import BadInput
 
-# Arguments larger than this are rarely sent twice, and a key is kept in memory.
+# Characters. Larger arguments are rarely sent twice, and the keys stay in memory.
 _LONGEST_KEY = 4096
 
-# SQLite refuses JSON nested deeper than 2,000; one such entry would stop the journal for all others.
+# SQLite refuses JSON nested deeper than 2,000 levels; such an entry would block the journal.
 MAX_DEPTH = 200
 _MAX_INTEGER = 2**53 - 1
 _PLAIN_KINDS = frozenset({str, bool, type(None)})
@@ -21,24 +21,24 @@ _KEY_KINDS = frozenset({str})
 
 
 def canonical_bytes(value: Any) -> bytes:
-    """Encode JSON data so that equal values always give equal bytes.
+    """Encode JSON data as RFC 8785, so that equal values always have equal bytes.
 
     Raises:
         BadInput: not JSON, a number beyond ±(2^53 - 1), NaN, nested deeper than 200 levels, or text that is
             not valid Unicode.
     """
     try:
-        # A hundred times as fast, and the same bytes where nothing is special.
+        # `plain_bytes` is a hundred times as fast, with the same bytes for plain values.
         return plain_bytes(value) if is_plain(value) else rfc8785.dumps(value)
     except (rfc8785.CanonicalizationError, RecursionError, UnicodeError) as error:
         raise BadInput(f"This value has no canonical JSON form: {error or type(error).__name__}") from error
 
 
 def plain_bytes(value: Any) -> bytes:
-    """The canonical bytes of what `is_plain` says yes to.
+    """The canonical bytes of a value for which `is_plain` is true.
 
     Raises:
-        BadInput: a text in it is not valid Unicode.
+        BadInput: the value contains text that is not valid Unicode.
     """
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
@@ -47,13 +47,13 @@ def plain_bytes(value: Any) -> bytes:
 
 
 def is_plain(value: Any, depth: int = 0) -> bool:
-    """Whether `plain_bytes` gives this value's canonical bytes.
+    """Whether `plain_bytes` returns this value's canonical bytes.
 
-    It sorts keys by their bytes and RFC 8785 by UTF-16 unit, which is the same for ASCII; floats that need an
-    exponent or end in `.0` are written differently.
+    `plain_bytes` sorts keys by bytes, RFC 8785 by UTF-16 units; both orders are the same for ASCII. Floats
+    that need an exponent or end in `.0` are written differently.
 
     Raises:
-        BadInput: it is nested deeper than 200 levels.
+        BadInput: the value is nested deeper than 200 levels.
     """
     kind = type(value)
     if kind in _PLAIN_KINDS:
@@ -66,12 +66,12 @@ def is_plain(value: Any, depth: int = 0) -> bool:
         return False
     if depth >= MAX_DEPTH:
         raise BadInput(f"This value is nested more than {MAX_DEPTH} levels deep.")
-    # All of it is walked, also after something special was found: the depth must be known.
+    # The walk continues after the first value that is not plain, because the depth must be checked.
     plain = True
     if kind is dict:
         plain = _KEY_KINDS.issuperset(map(type, value)) and "".join(value).isascii()
         value = value.values()
-    # Most of what is in an entry is plain at first sight, and is asked about in one go.
+    # Fast path: most containers in an entry hold only plain scalars.
     if _PLAIN_KINDS.issuperset(map(type, value)):
         return plain
     for item in value:
@@ -84,9 +84,9 @@ def is_plain(value: Any, depth: int = 0) -> bool:
 
 
 def flat_key(value: dict[str, Any]) -> bytes | None:
-    """What equal objects share and different ones do not: the canonical bytes of a small, flat, plain one.
+    """A cache key of an object: its canonical bytes, equal exactly for equal JSON objects.
 
-    None where it is not worth the while: something is nested, long, or written in an unusual way.
+    None for an object that is nested, long, or not plain (`is_plain`).
     """
     size = 0
     for key, one in value.items():
@@ -103,7 +103,7 @@ def flat_key(value: dict[str, Any]) -> bytes | None:
 
 
 def float_prints_alike(value: Any) -> bool:
-    """Whether Python writes this float as RFC 8785 does: no exponent in either, no trailing `.0`."""
+    """Whether Python writes this float as RFC 8785 does: without exponent and without trailing `.0`."""
     return type(value) is float and 1e-4 <= abs(value) < 1e16 and not value.is_integer()
 
 

@@ -1,7 +1,8 @@
-"""What an operator signs to let more run unasked, or to let it reach farther: one statement over one change.
+"""Changes that loosen security, and the statement that an operator signs over such a change.
 
-The client makes the change from what it shows to the operator, the service makes it again from what it is
-about to do, and only where both are equal does the signature count. It knows no queue, no policy and no file.
+The client builds the change from what it shows to the operator. The service builds it again from the action
+that it will carry out, and accepts the signature only if both are equal. This module uses no queue, policy or
+file.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from core.errors import ErrorCode, Refused
 from core.ids import new_id
 
 CHANGE_VALID_S = 120.0
-# What only the service knows: the proof of a new device, and how it notes a tool that is trusted. A service
-# that lies here gains nothing: the signature counts only where the service makes the same change again.
+# Values that only the service knows: the token digests of a new device, and the pin of a trusted tool. A
+# service gains nothing by lying here: the signature counts only if the service builds the same change again.
 _MADE_BY_SERVICE = frozenset({"token_sha256", "dial_token_sha256", "pin"})
 
 
@@ -26,7 +27,7 @@ class _Plain(BaseModel):
 
 
 class ChangeKind(StrEnum):
-    """What is changed. A closed list."""
+    """The kind of a change. A closed list."""
 
     POLICY = "policy"
     SETTINGS = "settings"
@@ -40,9 +41,9 @@ class ChangeKind(StrEnum):
 
 
 class Change(_Plain):
-    """One change: of what (`subject`), from what (`before`), to what (`after`); both are JSON objects.
+    """A change of `subject` from `before` to `after`, which are JSON objects.
 
-    A text or a definition stands in it as its SHA-256, everything else as it is.
+    Texts and definitions are represented by their SHA-256, all other values by themselves.
     """
 
     kind: ChangeKind
@@ -52,10 +53,10 @@ class Change(_Plain):
 
 
 class ChangeStatement(_Plain):
-    """What an operator signs: Ed25519 over the canonical bytes of this model (RFC 8785 JSON).
+    """The statement that an operator signs: Ed25519 over the canonical bytes of this model (RFC 8785 JSON).
 
-    `home` is the public key of the home's journal, hexadecimal: a signature is good in one home, and by
-    its `nonce` good once. `expires` is UTC, ISO 8601.
+    `home` is the public key of the home's journal, hexadecimal: a signature is valid in one home only, and by
+    its `nonce` only once. `expires` is UTC, ISO 8601.
     """
 
     format: Literal["quarterdeck.change/1"] = "quarterdeck.change/1"
@@ -74,9 +75,9 @@ class SignedChange(_Plain):
 
 
 class Identity(_Plain):
-    """What an operator signs to prove to a service who is at this end of one connection.
+    """The statement that an operator signs to prove their identity on a connection to the service.
 
-    `challenge` was made by the service for this connection alone.
+    The service created `challenge` for this connection only.
     """
 
     format: Literal["quarterdeck.identity/1"] = "quarterdeck.identity/1"
@@ -93,11 +94,11 @@ class SignedIdentity(_Plain):
 
 
 class Proposal(_Plain):
-    """What a change would come to, before anybody signs it.
+    """The preview of a change before it is signed.
 
-    `change` is what has to be signed, with what it replaces filled in by the service. `difference` says in
-    words what would run, or reach farther, than now; it is empty where the change only tightens, which needs
-    no signature (`needs_signature`).
+    `change` is the change to be signed, in which the service has filled in the replaced values. `difference`
+    lists, in sentences, what would run or be reachable beyond the present state. It is empty if the change
+    only tightens, which needs no signature (`needs_signature`).
     """
 
     home: str
@@ -107,7 +108,7 @@ class Proposal(_Plain):
 
 
 def change_statement(proposal: Proposal, approver: str, valid_s: float = CHANGE_VALID_S) -> ChangeStatement:
-    """What this operator would sign; worth nothing after `valid_s` seconds."""
+    """The statement for this operator to sign; valid for `valid_s` seconds."""
     return ChangeStatement(
         home=proposal.home,
         change=proposal.change,
@@ -118,12 +119,12 @@ def change_statement(proposal: Proposal, approver: str, valid_s: float = CHANGE_
 
 
 def check_proposal(wish: Change, proposal: Proposal) -> None:
-    """That a proposal is for what was wished for, so that nothing else is signed by mistake or by a lie.
+    """Check that a proposal is for the requested change, so that nothing else is signed by mistake or deceit.
 
-    The service may fill in what it replaces, and what stays as it is.
+    The service may fill in the values that the change replaces and the values that stay the same.
 
     Raises:
-        Refused: it is for something else (code `approval_invalid`).
+        Refused: the proposal is for another change (code `approval_invalid`).
     """
     change = proposal.change
     kept = {
@@ -132,7 +133,7 @@ def check_proposal(wish: Change, proposal: Proposal) -> None:
         if name not in wish.after and name not in _MADE_BY_SERVICE
     }
     same = all(name in change.after and change.after[name] == value for name, value in wish.after.items())
-    # What nothing was known of before stays empty: a new device has no tags but those that were wished for.
+    # A value without a previous value must stay empty: a new device has only the requested tags.
     unchanged = all(
         change.before[name] == value if name in change.before else not value for name, value in kept.items()
     )

@@ -1,8 +1,8 @@
-"""Commitments: what stands for a secret wherever a call's arguments are shown, signed or written.
+"""Commitments: placeholders for secrets wherever a call's arguments are shown, signed or recorded.
 
 A stand-in is the object `{"$secret": "<64 hexadecimal digits>"}`. Its digits are HMAC-SHA256 of the value's
-canonical bytes (RFC 8785) under a salt that belongs to exactly this value at this place. So one salt opens
-one commitment: a device that is given it can check the value that it received, and learns of no other.
+canonical bytes (RFC 8785) under a salt that is specific to this value at this place. A salt therefore opens
+a single commitment: a device with it can check the value that it received, and learns about no other value.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from core.canonical_json import canonical_bytes
 from core.errors import BadInput
 
 SECRET_MARK = "$secret"
-"""The one key of a stand-in. No other object that is sent, shown or signed has a key of this name."""
+"""The only key of a stand-in. No other object that is sent, shown or signed has a key of this name."""
 MOST_SECRETS = 1_000
-"""Secrets that the arguments of one call may hold."""
+"""Maximum number of secrets in the arguments of a call."""
 
 _COMMITMENT = re.compile(r"[0-9a-f]{64}")
 _SALT_BYTES = 32
 
 LONGEST_NAME = 10_000
-"""Characters of a name on the way to a secret."""
+"""Maximum characters of an object key in the path to a secret."""
 
 Step = Annotated[StrictStr, Field(max_length=LONGEST_NAME)] | Annotated[StrictInt, Field(ge=0)]
 
 
 class Opening(BaseModel):
-    """Where one secret lies in the arguments, and the salt (64 hexadecimal digits) of its commitment."""
+    """The path of a secret in the arguments, and the salt (64 hexadecimal digits) of its commitment."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -42,10 +42,10 @@ class Opening(BaseModel):
 
 
 def salt_of(home_salt: bytes, tool_name: str, path: Sequence[str | int], value: Any) -> bytes:
-    """The salt of one value at one place in the arguments of a tool: 32 bytes that only this home can make.
+    """The salt of a value at a place in the arguments of a tool: 32 bytes that only this home can derive.
 
-    The value is part of what the salt is derived from, so that the salt of one password is of no use against
-    another one at the same place.
+    The salt is derived from the value too, so that the salt of one password does not help to guess another
+    password at the same place.
 
     Raises:
         BadInput: the value has no canonical form.
@@ -61,7 +61,7 @@ def commitment(salt: bytes, value: Any) -> str:
         BadInput: the value has no canonical form, or the salt is of another length.
     """
     if len(salt) != _SALT_BYTES:
-        # HMAC pads short keys: two salts that differ only in trailing zeros would be one.
+        # HMAC pads short keys with zeros: salts that differ only in trailing zeros would be equal.
         raise BadInput(f"A commitment's salt has {_SALT_BYTES} bytes.")
     return hmac.new(salt, canonical_bytes(value), sha256).hexdigest()
 
@@ -93,10 +93,11 @@ def marked_objects(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def as_shown(arguments: dict[str, Any], openings: Sequence[Opening]) -> dict[str, Any]:
-    """Arguments as their approver saw them: each value that is opened replaced by its stand-in.
+    """The arguments as the approver saw them: each value with an opening is replaced by its stand-in.
 
     Raises:
-        BadInput: an argument holds a stand-in itself, or an opening leads nowhere, or inside of another one.
+        BadInput: the arguments contain a stand-in, or the path of an opening does not exist or overlaps the
+            path of another opening.
     """
     if next(marked_objects(arguments), None) is not None:
         raise BadInput(f'The arguments hold the key "{SECRET_MARK}", which only stands for secrets.')
@@ -109,7 +110,7 @@ def as_shown(arguments: dict[str, Any], openings: Sequence[Opening]) -> dict[str
 
 
 def _add(tree: dict[str | int, Any], opening: Opening) -> None:
-    """Put an opening into a tree of paths, whose leaves are salts."""
+    """Insert an opening into a tree of paths whose leaves are salts."""
     *way, last = opening.path
     for step in way:
         inner = tree.setdefault(step, {})

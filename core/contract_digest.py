@@ -1,9 +1,9 @@
-"""The digest of a tool's contract, as both ends compute it.
+"""The digest of a tool's contract, computed by both the console and the device.
 
-A contract is what a tool is by its device's definition, and what the console holds to be true of it (facts:
-effect, risk and the like, each with its source). Its digest is SHA-256 over the canonical JSON of
-`{"definition": …, "facts": …}`. An operator signs it with every approval, so that a device which is told the
-facts can see whether what was approved is the tool that it has now.
+A contract is a tool's definition by its device, together with the console's facts about it (effect, risk and
+others, each with its source). Its digest is SHA-256 over the canonical JSON of
+`{"definition": …, "facts": …}`. Every approval signs this digest. A device that receives the facts can
+therefore check that the approved tool is the tool that it has now.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from core.canonical_json import canonical_bytes
 
 
 def definition_of(info: ToolInfo) -> dict[str, Any]:
-    """The parts of a tool that a pin covers: what it is called, what it says, what it takes and gives."""
+    """The parts of a tool that a pin covers: names, descriptions, input and output schema, annotations."""
     return {
         "tool_key": info.tool_key,
         "tool_name": info.tool_name,
@@ -31,10 +31,10 @@ def definition_of(info: ToolInfo) -> dict[str, Any]:
 
 
 def pinned_definition(info: ToolInfo) -> dict[str, Any]:
-    """`definition_of` without what may differ at each start of a server and means nothing.
+    """`definition_of` without differences between starts of a server that have no meaning.
 
-    That is the order of the words or elements in the default of an argument that is not required: it is never
-    sent, and servers that make it from a set list it in another order each time.
+    It sorts the words or elements in the default of an optional argument. The console never sends that
+    default, and a server that builds it from a set lists it in a different order at each start.
     """
     definition = definition_of(info)
     schema = info.input_schema
@@ -56,7 +56,7 @@ def pinned_definition(info: ToolInfo) -> dict[str, Any]:
 
 
 def _in_order(default: Any) -> Any:
-    """A default of several words or elements, sorted; None for any other."""
+    """A default of several words or elements, sorted; None for any other default."""
     if isinstance(default, str) and "," in default:
         return ",".join(sorted(part.strip() for part in default.split(",")))
     if isinstance(default, list) and all(isinstance(part, str) for part in default):
@@ -65,7 +65,7 @@ def _in_order(default: Any) -> Any:
 
 
 def begun_with(definition: bytes) -> hashlib._Hash:
-    """The digest as far as the definition goes; `definition` is its canonical JSON."""
+    """The hash state after the definition; `definition` is its canonical JSON."""
     begun = hashlib.sha256(b'{"definition":')
     begun.update(definition)
     begun.update(b',"facts":')
@@ -73,7 +73,7 @@ def begun_with(definition: bytes) -> hashlib._Hash:
 
 
 def ended_with(begun: hashlib._Hash, facts: bytes) -> str:
-    """The whole digest, hexadecimal; `facts` is their canonical JSON. What was begun can be used again."""
+    """The complete digest, hexadecimal; `facts` is their canonical JSON. `begun` can be used again."""
     whole = begun.copy()
     whole.update(facts)
     whole.update(b"}")

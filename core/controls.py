@@ -1,8 +1,8 @@
-"""Which control on a screen a call means: one rule for the device, the freshness check and the card.
+"""Resolution of a call's target control, shared by the device, the freshness check and the approval card.
 
 A call names a control by its id, or by a program with a role, a name or both. The device reads the program's
-controls within `SEARCHED` and takes the only one that fits (`fitting`). The freshness check and the card read
-as far and ask the same function, so that what is compared and shown is what is pressed.
+controls within `SEARCHED` and uses the only match (`fitting`). The freshness check and the card read to the
+same limits and use the same function, so that the control that is compared and shown is the control pressed.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from core.errors import BadInput
 
 SHOWING = "showing"
 PROGRAM_NAMES = ("process_name", "app_root_name")
-"""The arguments by which a call of a desktop tool names a program: ours, and the one of UFO's agents."""
+"""The arguments of a desktop tool's call that name a program: Quarterdeck's, and that of UFO's agents."""
 
 
 class Reach(NamedTuple):
-    """How far a program's controls are read: levels below the program, and controls in all."""
+    """Limits for reading a program's controls: levels below the program, and controls in total."""
 
     depth: int
     nodes: int
 
 
 SEARCHED = Reach(depth=40, nodes=5_000)
-# An id means its control wherever that is: as far down as an answer may be nested (100 levels of JSON, of
-# which a level of controls takes two), and as many as `get_ui_tree` gives.
+# For a control named by its id, which may be anywhere: the depth that an answer may have (100 levels of JSON,
+# two per level of controls), and the most controls that `get_ui_tree` returns.
 FURTHEST = Reach(depth=45, nodes=10_000)
 
 
 class Named(Protocol):
-    """What a control is told by."""
+    """The properties by which a control is matched."""
 
     @property
     def role(self) -> str: ...
@@ -46,9 +46,9 @@ Control = TypeVar("Control", bound=Named)
 
 
 def fitting(controls: Iterable[Control], role: str | None, name: str | None) -> list[Control]:
-    """The controls with a role and a name; those that are not showing only where no other one fits.
+    """The controls that match a role and a name; controls that are not showing only if no other matches.
 
-    Case does not count, nor how much white space there is in a name.
+    Case and the amount of white space in a name are ignored.
     """
     fit = [
         control
@@ -60,7 +60,7 @@ def fitting(controls: Iterable[Control], role: str | None, name: str | None) -> 
 
 
 def folded(name: str) -> str:
-    """A control's name as names are compared."""
+    """A control's name, normalised for comparison."""
     return " ".join(name.split()).casefold()
 
 
@@ -76,9 +76,9 @@ class Node:
 
 
 def meant(tree: Any, parameters: Mapping[str, Any]) -> list[Node]:
-    """The controls that a call can mean, in a result of `get_ui_tree` for the program that it names.
+    """The controls that match a call's target, in a result of `get_ui_tree` for the program that it names.
 
-    One is the target; none or several mean that the device would refuse the call.
+    A single match is the target. Without a match, or with several, the device would refuse the call.
     """
     control_id, role, name = (parameters.get(key) for key in ("control_id", "role", "name"))
     if isinstance(control_id, str):
@@ -91,9 +91,9 @@ def meant(tree: Any, parameters: Mapping[str, Any]) -> list[Node]:
 
 
 def programs_named(parameters: Mapping[str, Any]) -> list[Any]:
-    """What a call names as its program, under each of the two names; the same value once.
+    """The distinct values of a call's program arguments (`PROGRAM_NAMES`).
 
-    More than one mean that the call contradicts itself, and that `program_of` refuses it.
+    With more than one value the call contradicts itself, and `program_of` refuses it.
     """
     named: list[Any] = []
     for key in PROGRAM_NAMES:
@@ -103,10 +103,10 @@ def programs_named(parameters: Mapping[str, Any]) -> list[Any]:
 
 
 def program_of(parameters: Mapping[str, Any]) -> str | None:
-    """The program that a call names; None where it names none.
+    """The program that a call names, or None.
 
     Raises:
-        BadInput: it names two different programs, or something that is no text.
+        BadInput: the call names two different programs, or the value is not a string.
     """
     named = programs_named(parameters)
     if len(named) > 1:
@@ -119,7 +119,7 @@ def program_of(parameters: Mapping[str, Any]) -> str | None:
 
 
 def search_for(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of the `get_ui_tree` that shows what a call can mean.
+    """The arguments of the `get_ui_tree` call that returns all controls which can match a call's target.
 
     Raises:
         BadInput: the call names two different programs; see `program_of`.
@@ -131,7 +131,7 @@ def search_for(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _nodes(tree: Any) -> Iterator[Node]:
-    """Every control of a tree, whatever a device may have written there instead."""
+    """Every control of a tree; malformed parts of a device's answer are skipped."""
     rest = list(_listed(tree.get("tree"))) if isinstance(tree, dict) else []
     while rest:
         node = rest.pop()

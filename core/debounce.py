@@ -1,6 +1,6 @@
-"""Telling others at a bounded rate: many changes of one thing become one report of how it stands.
+"""Debouncing: reports changed objects at a bounded rate; several changes of an object become one report.
 
-A thousand things that changed are reported over several turns of the loop, so that it never stands long.
+A thousand changed objects are reported over several turns of the loop, so that it is never blocked for long.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ REPORTS_A_TURN = 50
 
 
 class Coalescer(Generic[Key]):
-    """Calls `report` once for each key that was marked, at most thirty times a second."""
+    """Calls `report` once for each marked key, at most thirty times a second per key."""
 
     def __init__(self, report: Callable[[Key], None]) -> None:
         self._report = report
@@ -27,7 +27,7 @@ class Coalescer(Generic[Key]):
         self._closed = False
 
     def mark(self, key: Key) -> None:
-        """This thing has changed."""
+        """Note that the object of this key has changed."""
         if self._closed:
             return
         self._marked[key] = None
@@ -37,7 +37,7 @@ class Coalescer(Generic[Key]):
             self._timer = loop.call_later(wait, self._take_turn)
 
     def flush(self) -> None:
-        """Report what is marked now, without waiting."""
+        """Report all marked keys now, without waiting."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -50,7 +50,7 @@ class Coalescer(Generic[Key]):
             self._report(key)
 
     def _take_turn(self) -> None:
-        """Report a slice of what is marked; the next one follows in the loop's next turn."""
+        """Report a slice of the marked keys; the next slice follows in the loop's next turn."""
         loop = asyncio.get_running_loop()
         if not self._due:
             self._due = list(self._marked)
@@ -64,7 +64,7 @@ class Coalescer(Generic[Key]):
             self._timer = loop.call_later(1 / UPDATES_A_SECOND, self._take_turn)
 
     def close(self) -> None:
-        """Report nothing any more."""
+        """Discard the marked keys and report nothing from now on."""
         self._closed = True
         self._due.clear()
         self._marked.clear()

@@ -1,16 +1,16 @@
-"""Every error Quarterdeck raises on purpose, in one tree.
+"""The hierarchy of all errors that Quarterdeck raises on purpose.
 
     QuarterdeckError                 code, message, next step
     ├── BadInput                     invalid_arguments, unknown_tool, …: nothing was sent
-    ├── Refused                      policy, operator, guard or Stop all said no: nothing was sent
-    ├── DeviceError                  offline, timed out, or the outcome is not known
+    ├── Refused                      refused by policy, operator, guard or Stop all: nothing was sent
+    ├── DeviceError                  offline, timed out, or the outcome is unknown
     ├── JournalError
-    │   ├── JournalUnavailable       cannot be written: no action leaves
+    │   ├── JournalUnavailable       cannot be written: no action is sent
     │   └── JournalCorrupt           does not open, or does not verify
     └── ServiceError                 the home's service cannot be reached, or must not be trusted
 
-The codes are a closed list. Each one says whether trying again can help and what a person does next,
-so that a window, a terminal and an agent all give the same advice.
+The codes are a closed list. `ADVICE` states for each code whether a retry can help, and a person's next step,
+so that the window, the terminal and agents give the same advice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from core.text import sentences
 
 
 class ErrorCode(StrEnum):
-    """What went wrong, as a word that programs may depend on."""
+    """The kind of an error, as a stable word that programs may depend on."""
 
     INVALID_ARGUMENTS = "invalid_arguments"
     UNKNOWN_TOOL = "unknown_tool"
@@ -62,7 +62,7 @@ class ErrorCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Whether the same request may succeed later, and the one next step for a person."""
+    """Whether the same request may succeed later, and the next step for a person."""
 
     retryable: bool
     next_step: str
@@ -127,7 +127,7 @@ ADVICE: dict[ErrorCode, Advice] = {
 
 
 class ErrorInfo(BaseModel):
-    """An error as it travels: in results, over the control socket, in the journal, in `--json`."""
+    """The serialised form of an error: in results, on the control socket, in the journal, in `--json`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -137,22 +137,22 @@ class ErrorInfo(BaseModel):
 
     @property
     def retryable(self) -> bool:
-        """Whether the very same request may succeed later, without anything being corrected in it."""
+        """Whether the same request, uncorrected, may succeed later."""
         return ADVICE[self.code].retryable
 
     @property
     def sentences(self) -> str:
-        """What happened, then what to do, as a window or a terminal shows them in one text."""
+        """The message and the next step as one text, for a window or a terminal."""
         return sentences(self.message, self.next)
 
     @classmethod
     def of(cls, code: ErrorCode, message: str) -> ErrorInfo:
-        """Describe an error with the next step that its code stands for."""
+        """Describe an error, with the next step of its code."""
         return cls(code=code, message=message, next=ADVICE[code].next_step)
 
 
 class QuarterdeckError(Exception):
-    """Base of every error that is raised on purpose; says what happened and what to do."""
+    """Base of all errors that are raised on purpose; has a message, a code and a next step."""
 
     default_code = ErrorCode.INTERNAL
 
@@ -163,30 +163,30 @@ class QuarterdeckError(Exception):
 
     @property
     def info(self) -> ErrorInfo:
-        """The error as a plain model."""
+        """The error in its serialised form."""
         return ErrorInfo.of(self.code, self.message)
 
 
 class BadInput(QuarterdeckError):
-    """What was asked for cannot be understood or is not allowed to be asked; nothing was sent."""
+    """The request is malformed or not permitted; nothing was sent."""
 
     default_code = ErrorCode.INVALID_ARGUMENTS
 
 
 class Refused(QuarterdeckError):
-    """Policy, an operator, a guard or Stop all said no; nothing was sent."""
+    """Policy, an operator, a guard or Stop all refused the request; nothing was sent."""
 
     default_code = ErrorCode.DENIED_BY_POLICY
 
 
 class DeviceError(QuarterdeckError):
-    """The device could not be reached, did not answer, or answered nonsense."""
+    """The device could not be reached, did not answer, or sent an invalid answer."""
 
     default_code = ErrorCode.DEVICE_OFFLINE
 
 
 class JournalError(QuarterdeckError):
-    """The journal cannot do what was asked."""
+    """The journal cannot carry out an operation."""
 
     default_code = ErrorCode.JOURNAL_UNAVAILABLE
 
@@ -202,7 +202,7 @@ class JournalCorrupt(JournalError):
 
 
 class ServiceError(QuarterdeckError):
-    """The service that owns this home cannot be reached or speaks another version."""
+    """The home's service cannot be reached, must not be trusted, or has another API version."""
 
     default_code = ErrorCode.SERVICE_UNAVAILABLE
 
@@ -236,5 +236,5 @@ _CLASS_OF_CODE: dict[ErrorCode, type[QuarterdeckError]] = {
 
 
 def error_from(info: ErrorInfo) -> QuarterdeckError:
-    """Rebuild an error that crossed a socket, as the class its code belongs to."""
+    """Rebuild an error that arrived over a socket, as the class of its code."""
     return _CLASS_OF_CODE.get(info.code, BadInput)(info.message, info.code)

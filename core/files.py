@@ -1,4 +1,4 @@
-"""What files need to outlive a power cut, and what they must be to be believed."""
+"""File helpers: durable folder entries, and reading files that only this user can have written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.errors import BadInput
 
 
 def sync_folder(folder: Path) -> None:
-    """Make new and changed names in `folder` survive a power cut, where the system can."""
+    """Make new and changed names in `folder` survive a power cut, if the system supports it."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -21,13 +21,13 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_own_text(path: Path, most_bytes: int) -> str | None:
-    """The text of a file that only this user (or root) can have written; None where there is no such name.
+    """Read a file that only this user (or root) can have written; None if it does not exist.
 
-    Opening never waits: a FIFO or a device is refused like everything that is no regular file.
+    Opening never blocks: a FIFO or a device is refused, like everything that is not a regular file.
 
     Raises:
-        BadInput: it cannot be read, is a link that leads nowhere, is no regular file, belongs to another
-            user, can be written by others, is larger than `most_bytes`, or is not UTF-8; says which.
+        BadInput: the file cannot be read, is a broken link, is not a regular file, belongs to another user,
+            can be written by others, is larger than `most_bytes`, or is not UTF-8; names the reason.
     """
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
@@ -60,7 +60,7 @@ def _check_own(status: os.stat_result, name: str) -> None:
         return
     if status.st_uid not in (os.geteuid(), 0):
         raise BadInput(f"{name} belongs to another user (number {status.st_uid}).")
-    # Where each user has a group of their own (the same number), that group is nobody else.
+    # A group with the user's own number is taken as the user's private group, which has no other members.
     by_group = status.st_mode & stat.S_IWGRP and status.st_gid != status.st_uid
     if status.st_mode & stat.S_IWOTH or by_group:
         raise BadInput(f"{name} can be written by other users (mode {stat.S_IMODE(status.st_mode):o}).")

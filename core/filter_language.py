@@ -1,11 +1,11 @@
-"""The language of the filters: `os:linux tag:lab,prod !name:db-* free-text`, over whatever has fields.
+"""The filter language, such as `os:linux tag:lab,prod !name:db-* free-text`, for any objects with fields.
 
-Terms are separated by spaces and must all hold; a comma means "one of"; `!` negates a term; `*` and `?` stand
-for any text and any one character; quotes make spaces, commas, colons and wildcards literal. Case does not
-matter. `key:value` compares the whole value; a plain word is looked for inside the texts of a thing.
+Terms are separated by spaces and must all hold; a comma means "or"; `!` negates a term; `*` matches any text
+and `?` any single character; quotes make spaces, commas, colons and wildcards literal. Case is ignored.
+`key:value` compares the whole value; a plain word is searched in an object's texts.
 
-Matching cannot blow up: between wildcards the leftmost place is taken and never reconsidered, so the time is
-at most the length of the text times the length of the filter, and a filter has at most `LONGEST` characters.
+Matching does not backtrack: each part between wildcards is matched at its leftmost place only. The time is
+therefore at most the text's length times the filter's length, which is at most `LONGEST` characters.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Texts = Callable[[Thing], Iterable[str]]
 
 @dataclass(frozen=True, slots=True)
 class Term(Generic[Thing]):
-    """One term. `key` is empty for a plain word; `start` and `end` are offsets into the filter's text."""
+    """A term. `key` is empty for a plain word; `start` and `end` are offsets into the filter's text."""
 
     key: str
     negated: bool
@@ -36,7 +36,7 @@ class Term(Generic[Thing]):
     texts: Texts[Thing] = field(repr=False, compare=False)
 
     def matches(self, thing: Thing) -> bool:
-        """Whether the term holds for a thing, `!` included."""
+        """Whether the term, including its `!`, holds for an object."""
         texts = [text.casefold() for text in self.texts(thing)]
         return self.negated != any(_fits(pattern, text) for pattern in self.patterns for text in texts)
 
@@ -49,16 +49,16 @@ class Filter(Generic[Thing]):
     terms: tuple[Term[Thing], ...]
 
     def matches(self, thing: Thing) -> bool:
-        """Whether every term holds for a thing."""
+        """Whether every term holds for an object."""
         return all(term.matches(thing) for term in self.terms)
 
 
 @dataclass(frozen=True, slots=True)
 class Language(Generic[Thing]):
-    """What may be asked of one kind of thing.
+    """The filter fields of one kind of object.
 
-    `fields` are what may stand before a colon, and which values of a thing each looks at; `plain` are the
-    texts in which a plain word is looked for; `closed` are the fields that have these values and no others.
+    `fields` maps each field name to a function that returns an object's values for it. `plain` returns the
+    texts in which plain words are searched. `closed` lists the possible values of fields with a fixed set.
     """
 
     fields: Mapping[str, Texts[Thing]]
@@ -66,10 +66,10 @@ class Language(Generic[Thing]):
     closed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def parse(self, text: str) -> Filter[Thing]:
-        """Read a filter.
+        """Parse a filter.
 
         Raises:
-            BadInput: it is not a filter; names the column (counting from 1) and what is allowed there.
+            BadInput: the text is not a valid filter; names the column (from 1) and what is expected there.
         """
         if len(text) > LONGEST:
             _fail(LONGEST, f"A filter has at most {LONGEST} characters; this one has {len(text)}.")
@@ -112,7 +112,7 @@ class Language(Generic[Thing]):
             at += 1
 
     def _read_key(self, text: str, at: int) -> tuple[str, int]:
-        """The field before a colon and where its value begins; empty for a plain word."""
+        """The field name before a colon (empty for a plain word), and the offset where its value begins."""
         named = re.compile(r"[^\s:,!\"'*?]*:").match(text, at)
         if not named:
             return "", at
@@ -127,7 +127,7 @@ class Language(Generic[Thing]):
 
 
 def _read_value(text: str, at: int) -> tuple[list[str | None], int]:
-    """One value as literal characters, with None for `*` and "" for `?`, and where it ends."""
+    """A value as literal characters, with None for `*` and "" for `?`; and the offset where it ends."""
     pieces: list[str | None] = []
     while at < len(text) and not text[at].isspace() and text[at] != ",":
         sign = text[at]
@@ -146,8 +146,8 @@ def _read_value(text: str, at: int) -> tuple[list[str | None], int]:
 
 
 def _pattern(pieces: list[str | None], inside: bool) -> re.Pattern[str] | str:
-    """What a text is held against; a plain string is looked for anywhere in it, at the speed of memory."""
-    # A plain word without wildcards may stand anywhere; with wildcards its author says where.
+    """The matcher of a value: a pattern for the whole text, or a string that is searched anywhere in it."""
+    # A plain word without wildcards matches anywhere; with wildcards it must match the whole text.
     if inside and all(pieces):
         return "".join(piece for piece in pieces if piece).casefold()
     segments: list[str] = [""]

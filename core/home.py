@@ -1,7 +1,7 @@
-"""One home: where an operator's data lives, who owns it, and its settings.
+"""A home: the folder of an operator's data, its settings, and the lock of the process that owns it.
 
-`--home DIR` wins over `QUARTERDECK_HOME`, which wins over the platform's user data folder. One process owns a
-home at a time (the service, or a command line hosting the core for one command); the lock says who.
+`--home DIR` overrides `QUARTERDECK_HOME`, which overrides the platform's user data folder. One process owns a
+home at a time (the service, or a command line that hosts the core for one command); the lock names it.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from core.errors import BadInput, ErrorCode, ServiceError
 from core.files import sync_folder
 
-# Whoever looks at a lock holds it for less than a millisecond; an owner holds it for good.
+# A process that probes the lock holds it for less than a millisecond; the owner holds it until its end.
 LOOKS_AT_MOST = 50
 BETWEEN_LOOKS = 0.002
-# On Windows locked bytes cannot be read by others; the owner's number stands far in front of this one.
+# On Windows other processes cannot read locked bytes, so that this byte is far behind the owner's process ID.
 _LOCKED_BYTE = 1 << 20
 _BINARY: int = getattr(os, "O_BINARY", 0)
 
-# The longest address of a Unix socket that every system takes, in bytes.
+# Bytes of the longest Unix socket address that every platform accepts.
 LONGEST_ADDRESS = 99
-# Where Linux has the folders that this process has opened, by the number of their descriptor.
+# On Linux: the folders that this process has opened, by descriptor number.
 FOLDERS_BY_NUMBER = Path("/proc/self/fd")
 
 OPERATOR_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
@@ -41,10 +41,10 @@ _LISTEN_LINE = re.compile(r"^[ \t]*listen[ \t]*=.*$", re.MULTILINE)
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """The host and the port of `host:port` or `[host]:port`; port 0 means any that is free.
+    """Split `host:port` or `[host]:port`; port 0 means any free port.
 
     Raises:
-        BadInput: it is something else; says what is wanted.
+        BadInput: the address is malformed; names the expected form.
     """
     host, colon, port = address.strip().rpartition(":")
     if host.startswith("[") and host.endswith("]"):
@@ -59,13 +59,13 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class Settings(BaseModel):
-    """`settings.toml`. `approval_expiry` is in seconds; `listen` is where devices dial in, as `host:port`.
+    """`settings.toml`. `approval_expiry` is in seconds; devices dial in at `listen`, which is `host:port`.
 
-    `secret_names` adds names of arguments whose values are masked, beside the known ones: a plain name counts
-    wherever a name ends with its words, `*` and `?` stand for any letters of a whole name.
+    `secret_names` adds names of arguments whose values are redacted to the built-in names. A plain name
+    matches every name that ends with its words; with `*` and `?` it is a pattern for the whole name.
 
-    `ui_actions_on_this_computer` lets software click and type where the console's own window is: it could
-    press Approve there, so it is for tests.
+    `ui_actions_on_this_computer` allows tools to click and type on the desktop of the console's own window,
+    where they could press Approve; it is meant for tests.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -90,7 +90,7 @@ class Settings(BaseModel):
     @classmethod
     def _are_names(cls, names: list[str]) -> list[str]:
         for name in names:
-            # `*` would hide every argument from those who approve.
+            # A pattern such as `*` would redact every argument on the approval cards.
             if len(name) > 200 or sum(map(str.isalnum, name)) < 3:
                 raise ValueError(f"{name[:50]!r} names no argument: it needs 3 letters or digits")
         return names
@@ -98,7 +98,7 @@ class Settings(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The files of one home. Creating the object touches nothing; `create` makes the folders."""
+    """The paths of one home. Creating the object touches no file; `create` makes the folders."""
 
     path: Path
 
@@ -107,22 +107,22 @@ class Home:
         """The home that `--home`, the environment or the platform names.
 
         Raises:
-            BadInput: it names nobody's folder, or the user has none.
+            BadInput: `~` names an unknown user, or a user without a home folder.
         """
         named = given or os.environ.get("QUARTERDECK_HOME")
         try:
             named = named or platformdirs.user_data_dir("quarterdeck", appauthor=False)
-            # A home that is reached through a link is the folder that the link leads to, for every program.
+            # Links are resolved, so that every program uses the same path for the same home.
             return cls(Path(os.path.realpath(Path(named).expanduser())))
         except RuntimeError as error:
-            # `~nobody`, or a user without a home folder, as in containers.
+            # `~user` of an unknown user, or a user without a home folder, as in containers.
             raise BadInput(f"The home cannot be found: {error} Name it with --home.") from error
 
     def create(self) -> Home:
-        """Make the folders, readable by nobody else.
+        """Make the folders, accessible to this user only.
 
         Raises:
-            BadInput: the folder cannot be made or is not a folder.
+            BadInput: a folder cannot be made, or its path is not a folder.
         """
         try:
             for folder in (self.path, self.keys, self.batches, self.device_state):
@@ -157,17 +157,17 @@ class Home:
 
     @property
     def devices(self) -> Path:
-        """Which devices are known, without anything that would let somebody pass for one of them."""
+        """The registered devices, without credentials that would allow to impersonate a device."""
         return self.path / "devices.json"
 
     @property
     def tls(self) -> Path:
-        """The certificate that devices know this console by, and its key."""
+        """The certificate by which devices identify this console, and its key."""
         return self.keys / "tls"
 
     @property
     def dial_tokens(self) -> Path:
-        """What this console shows to the devices that it dials."""
+        """The tokens by which this console authenticates to the devices that it dials."""
         return self.keys / "dial"
 
     @property
@@ -178,9 +178,10 @@ class Home:
     def socket(self) -> Path:
         """The control socket.
 
-        Socket addresses are short (108 bytes on Linux, 104 on macOS), homes need not be. Linux reaches the
-        socket of a long home by way of its opened folder (`core.service.rpc.transport`); elsewhere it lies in
-        a folder that the system keeps for this user alone.
+        Socket addresses are limited to 108 bytes on Linux and 104 on macOS; the paths of homes are not. On
+        Linux the socket of a long path is addressed through a descriptor of its folder
+        (`core.service.rpc.transport`). On other systems it is in a folder that the system keeps private to
+        this user.
         """
         wanted = self.path / "service.sock"
         private = None if FOLDERS_BY_NUMBER.is_dir() else _private_folder()
@@ -192,10 +193,10 @@ class Home:
         return private / "quarterdeck" / f"{name}.sock"
 
     def settings(self) -> Settings:
-        """Read `settings.toml`; without it, the defaults.
+        """Read `settings.toml`; if it does not exist, return the defaults.
 
         Raises:
-            BadInput: the file is not TOML, or has a key or value that is not known; says which.
+            BadInput: the file is not TOML, or has an unknown key or an invalid value; names it.
         """
         path = self.path / "settings.toml"
         try:
@@ -211,10 +212,10 @@ class Home:
             raise BadInput(f"{path}: {key}: {first['msg']}") from error
 
     def set_listen(self, address: str) -> None:
-        """Write where to listen into `settings.toml`; everything else in it stays as it is.
+        """Set `listen` in `settings.toml`, without changing the rest of the file.
 
         Raises:
-            BadInput: the address is none, or the file is broken or cannot be written; nothing changed.
+            BadInput: the address is malformed, or the file is broken or cannot be written; nothing changed.
         """
         split_address(address)
         self.settings()
@@ -223,7 +224,7 @@ class Home:
         line = f'listen = "{address.strip()}"'
         text, found = _LISTEN_LINE.subn(line, text, count=1)
         if not found:
-            # At the top: below a table's heading it would belong to that table.
+            # At the top: after a table header the key would belong to that table.
             text = f"{line}\n{text}"
         if tomllib.loads(text).get("listen") != address.strip():
             raise BadInput(f"{path} is written in a way that cannot be changed here; set listen by hand.")
@@ -234,7 +235,7 @@ class Home:
 
 
 def _private_folder() -> Path | None:
-    """A folder that the system keeps for this user alone, so that no other user can be there first."""
+    """A folder that the system keeps private to this user: no other user can occupy the path first."""
     try:
         named = os.confstr("CS_DARWIN_USER_TEMP_DIR") if sys.platform == "darwin" else None
         folder = Path(named or os.environ["XDG_RUNTIME_DIR"])
@@ -246,14 +247,14 @@ def _private_folder() -> Path | None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace a file in one step and durably; nobody but its owner can read it.
+    """Replace a file atomically and durably, with access for its owner only.
 
     Raises:
-        OSError: it could not be written, and what was there before still is; or its folder, last of all,
-            cannot be made to last.
+        OSError: the file cannot be written, and the old file is unchanged; or, as the last step, its folder
+            cannot be synchronised to disk after the replacement.
     """
     fresh = path.with_suffix(".new")
-    # One that a crash left behind may have another mode.
+    # A file left behind by a crash may have another mode.
     fresh.unlink(missing_ok=True)
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
     with open(handle, "w", encoding="utf-8", newline="\n") as file:
@@ -261,12 +262,12 @@ def write_private(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     fresh.replace(path)
-    # Else a power cut could bring back what was there before: a device that was revoked, for one.
+    # Otherwise a power cut could restore the old file, for example with a revoked device.
     sync_folder(path.parent)
 
 
 class HomeLock:
-    """Held by the one process that owns a home; the operating system lets go of it when that process ends."""
+    """The lock of the process that owns a home; the operating system releases it when the process ends."""
 
     def __init__(self, home: Home) -> None:
         self._path = home.path / "lock"
@@ -276,7 +277,7 @@ class HomeLock:
         """Take the lock.
 
         Raises:
-            ServiceError: another process owns this home (code `home_busy`), and its number.
+            ServiceError: another process owns this home (code `home_busy`); names its process ID.
             OSError: the lock's file cannot be opened.
         """
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600)
@@ -295,7 +296,7 @@ class HomeLock:
         return self
 
     def probe(self) -> str | None:
-        """The number of the process that owns the home, None when nobody does. Writes and leaves nothing.
+        """The ID of the process that owns the home, None if the home is free. Writes nothing.
 
         Raises:
             OSError: the lock's file cannot be opened.
@@ -310,7 +311,7 @@ class HomeLock:
             os.close(handle)
 
     def release(self) -> None:
-        """Let go; safe to call twice."""
+        """Release the lock; safe to call twice."""
         handle, self._handle = self._handle, None
         if handle is not None:
             os.close(handle)
@@ -330,11 +331,11 @@ def _number_in(handle: int) -> str:
 
 
 def _take(handle: int) -> bool:
-    """Lock the file for this process alone; False when another one owns it."""
+    """Lock the file exclusively; False if another process owns the home."""
     for _ in range(LOOKS_AT_MOST):
         if _lock(handle, shared=False):
             return True
-        # Whoever only looks whether the home is free must not keep its next owner out.
+        # A process that only probes the lock must not make this one fail: try again.
         if not _is_free(handle):
             return False
         time.sleep(BETWEEN_LOOKS)
@@ -345,7 +346,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def _lock(handle: int, *, shared: bool) -> bool:
-        """Lock one byte for this handle. There are no shared locks here: looking takes it for a moment."""
+        """Lock one byte for this handle. Windows has no shared lock here: a probe takes the lock briefly."""
         os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
         try:
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
@@ -366,7 +367,7 @@ else:
     import fcntl
 
     def _lock(handle: int, *, shared: bool) -> bool:
-        """Lock the file for this handle; shared locks only keep out one that is not."""
+        """Lock the file for this handle; a shared lock excludes only exclusive locks."""
         try:
             fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:

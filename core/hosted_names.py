@@ -1,9 +1,9 @@
-"""Names of the tools of hosted MCP servers, for the device that gives them and the console that judges them.
+"""Names of the tools of hosted MCP servers, for the device that assigns and the console that judges them.
 
-A device lists a tool of a server as `{prefix}_{tool}`; the prefix is the name in its configuration, with
-every sign but letters, digits, `_` and `-` made a `_`. It depends on nothing else: not on which other servers
-are up, nor on what they list. Where that name could be read as a built-in tool, or as a tool of another
-configured server, it is `{prefix}.{tool}`.
+A device lists a server's tool as `{prefix}_{tool}`. The prefix is the server's name in the configuration, in
+which every character except letters, digits, `_` and `-` is replaced by `_`. It does not depend on which
+other servers run or what they list. If the name could also be that of a built-in tool, or of a tool of
+another configured server, it is `{prefix}.{tool}` instead.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-# What follows the prefix in a listed name: the number of a later server, a joint, the server's own name.
+# After the prefix in a listed name: the number of a later server, the separator, the server's own tool name.
 _AFTER_PREFIX = re.compile(r"(?:-\d+)?[_.](.+)")
 
 
 def prefixes_of(servers: Iterable[str]) -> dict[str, str]:
     """The prefix of each configured server, in the order of the configuration.
 
-    Of servers whose names differ in replaced signs only, the later ones get a number: `my_files-2`.
+    If names differ in replaced characters only, the later servers get a number: `my_files-2`.
     """
     names = list(servers)
     given: dict[str, str] = {}
-    # A name that needs no sign replaced keeps it, wherever it stands.
+    # A name without replaced characters is its own prefix, regardless of the order.
     reserved = {name for name in names if _plain(name) == name}
     for name in names:
         prefix, number = _plain(name), 2
@@ -33,7 +33,7 @@ def prefixes_of(servers: Iterable[str]) -> dict[str, str]:
 
 
 def listed_name(prefix: str, tool: str, others: Iterable[str], taken: Collection[str]) -> str:
-    """The name under which a server's tool is listed.
+    """The name under which a device lists a server's tool.
 
     `others` are the prefixes of all configured servers, `taken` the names of built-in tools.
     """
@@ -45,9 +45,9 @@ def listed_name(prefix: str, tool: str, others: Iterable[str], taken: Collection
 
 
 def own_name(listed: str, namespace: str | None) -> str | None:
-    """The name that a hosted server itself gave to a tool; None where a listed name is not made of one.
+    """The name that the hosted server gave to a tool; None if the listed name lacks the server's prefix.
 
-    `namespace` is the server's name, as the device lists it beside the tool.
+    `namespace` is the server's name, which the device lists with the tool.
     """
     if not namespace:
         return None

@@ -1,6 +1,7 @@
-"""Identifiers that sort by time: 26 characters, 48 bits of milliseconds and 80 random bits.
+"""Identifiers that sort by time, random UUIDs, and time stamps.
 
-The form is that of a ULID (Crockford's base 32), so that a person can read one aloud.
+An identifier has 26 characters: 48 bits of milliseconds and 80 random bits, in the form of a ULID
+(Crockford's base 32), which a person can read aloud.
 """
 
 from __future__ import annotations
@@ -11,32 +12,32 @@ import time
 
 _ALPHABET = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _HEX = b"0123456789abcdef"
-# RFC 9562: of this digit the two highest bits say which variant a UUID is.
+# RFC 9562: the two highest bits of this digit are the variant of the UUID.
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in _HEX.decode()}
 
 
 class _Pool:
-    """Random digits of the system's, fetched many at a time: asking for a few costs as much, 7 µs."""
+    """Random digits from the system, fetched many at a time: a call for a few costs as much, 7 µs."""
 
     SIZE = 4096
 
     def __init__(self, digits: bytes) -> None:
-        """`digits`: 16 or 32 of them, each as likely as any other."""
-        # 256 is a multiple of their number, so a byte modulo that is each of them equally often.
+        """`digits` is the alphabet of 16 or 32 digits, which are equally likely."""
+        # 256 is a multiple of the alphabet's size, so that a byte modulo the size is uniform.
         self._table = digits * (256 // len(digits))
         self.forget()
         if hasattr(os, "register_at_fork"):
-            # Two processes must not hand out the same ones.
+            # After a fork, parent and child must not return the same digits.
             os.register_at_fork(after_in_child=self.forget)
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Discard the fetched digits and create a new lock."""
         self._lock = threading.Lock()
         self._digits = ""
         self._at = 0
 
     def take(self, count: int) -> str:
-        """So many digits that nobody else was given."""
+        """Return `count` digits that no other caller gets."""
         with self._lock:
             at, end = self._at, self._at + count
             if end > len(self._digits):
@@ -50,7 +51,7 @@ _base32, _hex = _Pool(_ALPHABET), _Pool(_HEX)
 
 
 class _Stamp:
-    """The ten digits of a millisecond; those of the last one are kept."""
+    """The ten digits of a millisecond; the last result is cached."""
 
     def __init__(self) -> None:
         self._written = (-1, "")
@@ -75,25 +76,25 @@ def new_id() -> str:
 
 
 def random_word(count: int) -> str:
-    """So many random bytes of the system's that nobody else was given, in hexadecimal digits."""
+    """`count` random bytes from the system, in hexadecimal, which no other caller gets."""
     return _hex.take(2 * count)
 
 
 def new_uuid() -> str:
-    """A fresh random UUID (RFC 9562, version 4), as AIP names frames."""
+    """A fresh random UUID (RFC 9562, version 4), the form of AIP's frame IDs."""
     digits = _hex.take(31)
     variant = _VARIANT[digits[15]]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[12:15]}-{variant}{digits[16:19]}-{digits[19:]}"
 
 
 class _Clock:
-    """The wall clock as text. What does not change within a second is written once a second."""
+    """The wall clock as text. The part up to the second is formatted once a second."""
 
     def __init__(self) -> None:
         self._written = (0, "")
 
     def text(self, zone: str) -> str:
-        """Now, in UTC: ISO 8601 with microseconds, and what stands for the zone."""
+        """The present time in UTC: ISO 8601 with microseconds, followed by `zone`."""
         now = time.time_ns()
         # Read once: another thread may write it meanwhile.
         second, start = self._written
@@ -110,15 +111,15 @@ _clock = _Clock()
 
 
 def now_utc() -> str:
-    """The present moment in UTC, ISO 8601 with microseconds and `Z`."""
+    """The present time in UTC, ISO 8601 with microseconds and `Z`."""
     return _clock.text("Z")
 
 
 def now_in_ms() -> str:
-    """The present moment in UTC, ISO 8601 with milliseconds and `Z`, as the tools of LinuxAgent answer."""
+    """The present time in UTC, ISO 8601 with milliseconds and `Z`, as in results of LinuxAgent's tools."""
     return f"{now_utc()[: -len('000Z')]}Z"
 
 
 def now_stamp() -> str:
-    """The same as AIP writes it: with its offset from UTC."""
+    """The present time in UTC in AIP's form: ISO 8601 with microseconds and the offset `+00:00`."""
     return _clock.text("+00:00")

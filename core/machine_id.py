@@ -1,4 +1,4 @@
-"""Which computer this is: a mark that two programs on the same one have in common, and no others."""
+"""Machine identification: a mark that is equal for all programs on the same computer, and for no others."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-# The number of this boot is the same for every program that shares the kernel, also in a container.
+# The boot ID is the same for every program on the same kernel, also in a container.
 _OF_BOOT = Path("/proc/sys/kernel/random/boot_id")
 _OF_SYSTEM = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 
 
 @lru_cache(maxsize=1)
 def machine_mark() -> str:
-    """A digest of what names this computer, 64 hexadecimal digits; the names themselves stay here."""
+    """A digest of this computer's identifiers, 64 hexadecimal digits, which does not reveal them."""
     known = _boot() or _system() or f"{socket.gethostname()} {uuid.getnode():x}"
     return hashlib.sha256(f"quarterdeck.machine/1 {known}".encode()).hexdigest()
 

@@ -1,8 +1,8 @@
-"""Where people keep keys, passwords, sessions and histories: one list for the device and for the policy.
+"""Usual paths of keys, passwords, sessions and histories: one list for the device and the policy.
 
-The device hides these places from calls that no operator approved (`core.device.private_places`); the policy
-lets a call that names one of them ask. Histories belong here because passwords are typed at prompts. A key
-that lies elsewhere is known to neither: `private_paths` in device.toml names it.
+The device shows these places only to calls that an operator approved (`core.device.private_places`).
+The policy requires approval for a call that names such a place. Histories are included because passwords are
+typed at prompts. Keys in other places must be listed in `private_paths` of device.toml.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ IN_HOME: tuple[str, ...] = (*_KEYS, *_CLOUDS, *_KEY_RINGS, *_BROWSERS_AND_MAIL, 
 """Files and folders below a home folder on any system, written with `/`."""
 
 IN_HOME_ON: dict[str, tuple[str, ...]] = {"darwin": _MAC, "win32": _WINDOWS}
-"""What is there besides on one system, by the name that `sys.platform` has for it."""
+"""Additional files and folders below a home folder on one system, by the value of `sys.platform`."""
 
 ON_SYSTEM: tuple[str, ...] = (
     *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/security/opasswd"),
@@ -83,7 +83,7 @@ ON_SYSTEM: tuple[str, ...] = (
     *("/etc/kubernetes/pki", "/etc/kubernetes/admin.conf", "/etc/rancher", "/var/lib/samba/private"),
     *("/var/lib/sss/secrets", "/private/etc/master.passwd", "/etc/master.passwd", "/Library/Keychains"),
 )
-"""Files and folders that only root reads, with the modes that systems give them."""
+"""Files and folders that only root can read, given the systems' usual modes."""
 
 
 def _pattern() -> re.Pattern[str]:
@@ -97,10 +97,10 @@ _PRIVATE = _pattern()
 
 
 def names_private_place(path: str) -> bool:
-    """Whether a path, as it is written, leads to or into a private place; nothing is looked up on a disk.
+    """Whether a path, as written, is or is inside a private place; the file system is not consulted.
 
-    Any folder may be the home: `~/.ssh/id`, `/home/u/.ssh/id`, `$HOME/.ssh` and `work/.npmrc` all count.
-    Letters of either case count, for some file systems take them for the same.
+    Any folder may be the home: `~/.ssh/id`, `/home/u/.ssh/id`, `$HOME/.ssh` and `work/.npmrc` all match.
+    Case is ignored, as some file systems ignore it.
     """
     plain = path.replace("\\", "/").casefold()
     if plain.startswith("//"):

@@ -1,7 +1,7 @@
-"""What is signed, and how: one command's canonical form, and an operator's statement about it.
+"""Signed approvals: a command's canonical form, and an operator's signed statement about it.
 
-Both ends use this: the console makes and checks statements, and a device that demands signed approvals checks
-them again, with nothing but its pinned keys. It knows no queue, no policy and no file.
+The console creates and checks statements. A device that requires signed approvals checks them again, with
+only its pinned keys. This module uses no queue, policy or file.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class _Plain(BaseModel):
 
 
 class Request(_Plain):
-    """One command bound to one device and one contract, as it is shown, approved and journalled.
+    """A command bound to one device and one contract, as it is shown, approved and recorded.
 
     In `parameters` each secret is replaced by its stand-in (`core.commitments`). `digest` is SHA-256 over the
-    canonical bytes: RFC 8785 JSON of every field but `digest`, plus `"format": REQUEST_FORMAT`. So everybody
-    to whom a request is shown can compute its digest.
+    canonical bytes: RFC 8785 JSON of every field but `digest`, plus `"format": REQUEST_FORMAT`. Every program
+    that shows a request can therefore compute its digest.
     """
 
     device: str
@@ -51,9 +51,9 @@ class Request(_Plain):
 
 
 class Statement(_Plain):
-    """What an operator signs: Ed25519 over the canonical bytes of this model (RFC 8785 JSON).
+    """The statement that an operator signs: Ed25519 over the canonical bytes of this model (RFC 8785 JSON).
 
-    `expires` is UTC, ISO 8601: the signature is worth nothing afterwards.
+    `expires` is UTC, ISO 8601: the signature is invalid afterwards.
     """
 
     format: Literal["quarterdeck.approval/1"] = "quarterdeck.approval/1"
@@ -76,11 +76,11 @@ class SignedStatement(_Plain):
 
 
 class SignedLeave(_Plain):
-    """What goes with an approved command to a device that checks approvals itself (`Terms.approval`).
+    """The proof sent with an approved command to a device that checks approvals itself (`Terms.approval`).
 
-    With these and what it knows of its own tool, the device makes the request again and compares digests.
-    `facts` is what the console holds to be true of the tool: with its own definition they make `contract`.
-    `secrets` say which of the arguments that it received were shown as commitments, and open these.
+    From it and its own definition of the tool, the device rebuilds the request and compares digests. `facts`
+    are the console's facts about the tool; with the device's definition they determine `contract`. `secrets`
+    name the arguments that were shown as commitments, and open these.
     """
 
     statements: list[SignedStatement] = Field(max_length=16)
@@ -92,7 +92,7 @@ class SignedLeave(_Plain):
 
 
 def request_bytes(request: Request) -> bytes:
-    """RFC 8785 JSON of everything but the digest, with the format's name.
+    """The canonical bytes that a request's digest covers: all fields but `digest`, and the format's name.
 
     Raises:
         BadInput: the parameters have no canonical form.
@@ -101,7 +101,7 @@ def request_bytes(request: Request) -> bytes:
 
 
 def request_digest(request: Request) -> str:
-    """SHA-256 of the canonical bytes, hexadecimal.
+    """SHA-256 of `request_bytes`, hexadecimal.
 
     Raises:
         BadInput: the parameters have no canonical form.
@@ -110,8 +110,8 @@ def request_digest(request: Request) -> str:
 
 
 def _request_bytes(fields: dict[str, Any]) -> bytes:
-    # The values as they are, not pydantic's JSON of them: that would write NaN as null, and the digest would
-    # cover what is not sent.
+    # The Python values, not pydantic's JSON: that would write NaN as null, and the digest would cover a value
+    # that is not sent.
     covered = {**fields, "format": REQUEST_FORMAT}
     covered.pop("digest", None)
     return canonical_bytes(covered)
@@ -128,9 +128,9 @@ def make_request(
     parameters: dict[str, Any],
     call_id: str,
 ) -> Request:
-    """Bind one call to one device and one contract, and compute what an approval will cover.
+    """Bind a call to one device and one contract, and compute the digest that an approval covers.
 
-    `parameters` are as they are shown: secrets replaced by their stand-ins.
+    In `parameters` secrets are replaced by their stand-ins.
 
     Raises:
         BadInput: the parameters have no canonical form.
@@ -149,10 +149,10 @@ def make_request(
 
 
 def check_shown(request: Request) -> None:
-    """That the digest of a request is the digest of what is shown of it. Nothing is signed before this.
+    """Check that a request's digest matches its shown fields. Clients call this before signing.
 
     Raises:
-        Refused: it is not, or a secret's stand-in is malformed (code `approval_invalid`).
+        Refused: the digest differs, or a secret's stand-in is malformed (code `approval_invalid`).
     """
     if not all(map(is_stand_in, marked_objects(request.parameters))):
         raise Refused(
@@ -177,13 +177,13 @@ def check_shown(request: Request) -> None:
 def payload_digest(
     *, device: str, tool_name: str, tool_type: str, call_id: str | None, arguments: bytes
 ) -> str:
-    """SHA-256 over what is sent to a device, secrets and all; `arguments` are the canonical bytes of them."""
+    """SHA-256 over a command as sent to a device, including secrets; `arguments` are canonical bytes."""
     head = canonical_bytes([PAYLOAD_FORMAT, device, tool_name, tool_type, call_id])
     return sha256_hex(head + b"\n" + arguments)
 
 
 def short_code(digest: str) -> str:
-    """The eight digits of a request's digest that both sides show, so that people can compare them."""
+    """The first eight digits of a request's digest, shown at both ends so that people can compare them."""
     return f"{digest[:4]} {digest[4:8]}"
 
 
@@ -195,7 +195,7 @@ def signed_bytes(model: BaseModel) -> bytes:
 def verify_signature(model: BaseModel, signature: str, public_key: str) -> bool:
     """Whether this key (64 hexadecimal digits) signed exactly this model.
 
-    Digits are lower case and nothing else: one signature has one spelling, so that it can be compared.
+    Only lower-case digits are accepted: each signature has a single spelling, so that it can be compared.
     """
     if not _SIGNATURE.fullmatch(signature) or not _KEY.fullmatch(public_key):
         return False
@@ -208,10 +208,10 @@ def verify_signature(model: BaseModel, signature: str, public_key: str) -> bool:
 
 
 def check_speaks_of(statement: Statement, request: Request, now: datetime | None = None) -> None:
-    """That a statement is about exactly this request and holds now, or at another moment (`now`).
+    """Check that a statement is about exactly this request and valid now, or at the time `now`.
 
     Raises:
-        Refused: it is for another request, contract, device or call, or its time is over (or too far away).
+        Refused: it is for another request, contract, device or call, or has expired, or expires too late.
     """
     for name, signed_value, value in (
         ("request", statement.request_digest, request.digest),
@@ -227,10 +227,10 @@ def check_speaks_of(statement: Statement, request: Request, now: datetime | None
 def check_time(
     expires: str, most_seconds: float = MOST_STATEMENT_SECONDS, now: datetime | None = None
 ) -> None:
-    """That a signature's time is not over, and not further away than a signature may be valid.
+    """Check that a signature has not expired, and expires within `most_seconds`.
 
     Raises:
-        Refused: it is (code `approval_invalid`).
+        Refused: it has expired, or is valid for too long (code `approval_invalid`).
     """
     try:
         left = (datetime.fromisoformat(expires) - (now or datetime.now(UTC))).total_seconds()

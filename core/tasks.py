@@ -1,7 +1,7 @@
-"""The one door for background tasks: each has a name, an owner that waits for it, and a reporter.
+"""Background tasks: each has a name, an owner that waits for its end, and a reporter of its errors.
 
-`asyncio.create_task` alone loses tasks to the garbage collector and swallows their errors; ruff forbids it
-elsewhere and points here.
+`asyncio.create_task` alone can lose tasks to the garbage collector and drop their errors; ruff forbids it
+elsewhere and refers to this module.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Reporter = Callable[[str, BaseException], None]
 
 
 def report_to_log(name: str, error: BaseException) -> None:
-    """Write a task's unexpected end to the log; the default reporter."""
+    """Log the error that ended a task; the default reporter."""
     log.error("background task failed", task=name, exc_info=error)
 
 

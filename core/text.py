@@ -1,4 +1,4 @@
-"""Text that people read before they decide: nothing in it may be invisible or pretend to be another."""
+"""Text helpers: invisible and look-alike characters in texts that operators read, shortening, sentences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CONTROL_NAMES = {
     0x1B: "ESCAPE",
     0x7F: "DELETE",
 }
-# Letters and marks that count as printable but draw nothing: fillers, selectors, the blank Braille cell.
+# Printable by Unicode but drawn as nothing: fillers, variation selectors, the blank Braille cell.
 _DRAWN_EMPTY = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0") | {
     chr(code) for code in (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
 }
@@ -37,11 +37,11 @@ _LOOKALIKE_SCRIPTS = (
 
 
 def hidden_characters(text: str) -> list[tuple[int, str]]:
-    """Where characters stand that are not seen or not what they look like: (offset, name), in order.
+    """The characters that are invisible or look like others: (offset, name), in order.
 
-    Control characters (but tab and line ends), direction marks, zero-width and other non-printing characters,
-    spaces other than the plain one, and letters of another script inside a Latin word. A name is such as
-    `U+202E RIGHT-TO-LEFT OVERRIDE`. The time is proportional to the text.
+    These are control characters (except tab and line ends), direction marks, zero-width and other
+    non-printing characters, spaces other than U+0020, and letters of another script inside a Latin word. A
+    name has the form `U+202E RIGHT-TO-LEFT OVERRIDE`. The time is proportional to the text's length.
     """
     found = [(match.start(), name_of(text[match.start()])) for match in _HIDDEN.finditer(_folded(text))]
     if not text.isascii():
@@ -51,10 +51,10 @@ def hidden_characters(text: str) -> list[tuple[int, str]]:
 
 
 def escape_hidden(text: str, keep_lines: bool = True) -> str:
-    """The text with every character that cannot be seen written as `[U+200B]`.
+    """The text with every invisible character written in the form `[U+200B]`.
 
-    With `keep_lines` off, tabs and line ends are written so too and the answer is one line. Letters of
-    another script stay as they are: they are seen, and `hidden_characters` names them.
+    Without `keep_lines`, tabs and line ends are written in this form too, so that the result is one line.
+    Letters of another script are visible and stay unchanged; `hidden_characters` names them.
     """
     shown = _HIDDEN.sub(lambda match: f"[{code_of(text[match.start()])}]", _folded(text))
     if keep_lines:
@@ -63,7 +63,7 @@ def escape_hidden(text: str, keep_lines: bool = True) -> str:
 
 
 def code_of(character: str) -> str:
-    """A character's code point as people write it: `U+200B`."""
+    """A character's code point in the usual notation: `U+200B`."""
     return f"U+{ord(character):04X}"
 
 
@@ -80,7 +80,7 @@ def name_of(character: str) -> str:
 
 
 def shorten_middle(text: str, limit: int) -> str:
-    """The text in at most `limit` characters, with … for what was left out of its middle."""
+    """The text in at most `limit` characters; … replaces the part left out of its middle."""
     if len(text) <= limit:
         return text
     head = limit // 2
@@ -88,29 +88,29 @@ def shorten_middle(text: str, limit: int) -> str:
 
 
 def some_names(names: Iterable[str], most: int = 12) -> str:
-    """The first names in order, for a sentence, and how many more there are."""
+    """The first `most` names in sorted order, for a sentence, and the number of the others."""
     known = sorted(names)
     more = f" and {len(known) - most} more" if len(known) > most else ""
     return (", ".join(known[:most]) or "none") + more
 
 
 def sentences(*texts: str) -> str:
-    """Texts one behind the other, each ended with a full stop where it has no end of its own.
+    """Join texts by spaces; a text without closing punctuation gets a full stop.
 
-    Empty texts are left out. Blanks at the ends of a text are not kept.
+    Empty texts are left out. White space at the ends of a text is removed.
     """
     kept = [text.strip() for text in texts]
     return " ".join(text if _ENDED.search(text) else f"{text}." for text in kept if text)
 
 
 def _folded(text: str) -> str:
-    """The text with a NUL in the place of everything hidden beyond ASCII, one for one.
+    """The text with each invisible non-ASCII character replaced by a NUL; offsets stay the same.
 
-    Not one pattern with all of them: a class of many characters is searched one by one, for each character.
+    Not a single pattern: a regular expression tests a large character class member by member.
     """
     if text.isascii():
         return text
-    # Few different characters stand in even a long text, so each is judged once.
+    # Even a long text has few distinct characters, so that each is tested once.
     odd = {
         ord(sign): "\0"
         for sign in set(text)

@@ -1,11 +1,11 @@
-"""Texts as the bytes of a file: one rule for the device that writes and reads them and for a card.
+"""Text encodings of files, shared by the device that reads and writes them and by the approval card.
 
-The encodings are those of Python's codecs that are the same on every system (library reference, `codecs`,
-"Standard Encodings"), by any of the names that Python has for them. Codecs that turn bytes into bytes (zlib,
-hex), texts into texts (rot13) or text into an escape of it (unicode_escape, idna, punycode) are none.
+The encodings are Python's codecs that are the same on every system (library reference, `codecs`, "Standard
+Encodings"), by any of their Python names. Excluded are codecs from bytes to bytes (zlib, hex), from text to
+text (rot13) and from text to escapes (unicode_escape, idna, punycode).
 
-A text is only written if reading the bytes gives back the very same text: some codecs quietly write another
-character (Shift JIS writes `¥` as the byte of `\\`), and what an operator reads on a card is what is written.
+A text is written only if decoding the bytes returns the same text. Some codecs silently write another
+character (Shift JIS writes `¥` as the byte of `\\`), but the file must contain what the operator approved.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from core.errors import BadInput, ErrorCode
 
 UTF_8 = "utf-8"
 LONGEST_NAME = 40
-"""Characters in the name of an encoding."""
+"""Maximum characters in the name of an encoding."""
 _CODECS = frozenset(
     """
     ascii big5 big5hkscs cp037 cp273 cp424 cp437 cp500 cp720 cp737 cp775 cp850 cp852 cp855 cp856 cp857 cp858
@@ -34,25 +34,25 @@ _CODECS = frozenset(
     shift_jisx0213 utf_32 utf_32_be utf_32_le utf_16 utf_16_be utf_16_le utf_7 utf_8 utf_8_sig
     """.split()
 )
-# A text in these begins with a mark of its byte order, which is no part of the text. Written: little-endian,
-# whatever the machine's own order.
+# Encodings whose data begin with a byte order mark, which is not part of the text. They are written
+# little-endian on every machine.
 _MARKED = {
     "utf_16": ("utf_16_le", codecs.BOM_UTF16_LE, (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)),
     "utf_32": ("utf_32_le", codecs.BOM_UTF32_LE, (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)),
     "utf_8_sig": ("utf_8", codecs.BOM_UTF8, (codecs.BOM_UTF8,)),
 }
-# What a byte means in these depends on all bytes before it.
+# Stateful encodings: the meaning of a byte depends on all bytes before it.
 _STATEFUL = ("iso2022", "hz", "utf_7")
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._:-]{{0,{LONGEST_NAME - 1}}}")
 
 
 def codec_of(encoding: str) -> str:
-    """The codec that a name of a text encoding means, as Python's modules are called: `cp1252`, `utf_16_le`.
+    """The codec of a text encoding's name, as Python names its module: `cp1252`, `utf_16_le`.
 
-    Nothing is imported for a name that is not known, and none is remembered.
+    Unknown names cause no import and are not cached.
 
     Raises:
-        BadInput: it is no text encoding.
+        BadInput: the name is not that of a text encoding.
     """
     if _NAME.fullmatch(encoding):
         plain = normalize_encoding(encoding).lower()
@@ -66,12 +66,13 @@ def codec_of(encoding: str) -> str:
 
 
 def encoded(text: str, encoding: str, *, append: bool = False) -> bytes:
-    """The bytes of a text. utf-16, utf-32 and utf-8-sig begin with a byte order mark; no other adds one.
+    """Encode a text. Only utf-16, utf-32 and utf-8-sig begin with a byte order mark.
 
-    `append`: the bytes will stand behind others, where a byte order mark would be a character.
+    `append`: the bytes follow existing ones, where a byte order mark would be a character.
 
     Raises:
-        BadInput: it is no text encoding, it cannot hold the text, or not unambiguously; names the character.
+        BadInput: the name is not that of a text encoding, or the encoding cannot represent a character
+            unambiguously; names the character.
     """
     codec = codec_of(encoding)
     plain, mark, _ = _MARKED.get(codec, (codec, b"", ()))
@@ -81,7 +82,7 @@ def encoded(text: str, encoding: str, *, append: bool = False) -> bytes:
             f"bytes, such as {plain.replace('_', '-')}."
         )
     try:
-        # UTF-7 would take half of a surrogate pair, which is no text.
+        # UTF-7 would accept half of a surrogate pair, which is not valid text.
         text.encode(UTF_8)
         data = text.encode(plain)
         same = data.decode(plain) == text
@@ -96,13 +97,14 @@ def encoded(text: str, encoding: str, *, append: bool = False) -> bytes:
 def decoded(
     data: bytes, encoding: str, offset: int = 0, *, cut: bool = False, name: str = "The file"
 ) -> tuple[str, int]:
-    """The text of a part of a file that begins at byte `offset`, and how many of its bytes that is.
+    """Decode the part of a file that begins at byte `offset`; returns the text and the number of bytes used.
 
-    `cut`: the file goes on behind `data`, which may end inside a character; that belongs to the next part.
-    `name`: of the file, for errors.
+    `cut`: the file continues after `data`, which may end inside a character; that character belongs to the
+    next part. `name` is the file's name in errors.
 
     Raises:
-        BadInput: it is no text encoding, or the bytes are no text in it; names the offset in the file.
+        BadInput: the name is not that of a text encoding, or the bytes are not valid in it; names the offset
+            in the file.
     """
     codec = codec_of(encoding)
     plain, _, marks = _MARKED.get(codec, (codec, b"", ()))
@@ -115,12 +117,12 @@ def decoded(
     decoder = codecs.getincrementaldecoder(codec)("strict")
     try:
         text = decoder.decode(data, final=not cut)
-        # UTF-7 has bytes for half of a surrogate pair, which is no text.
+        # UTF-7 can encode half of a surrogate pair, which is not valid text.
         text.encode(UTF_8)
     except UnicodeError as error:
         at = offset
         if isinstance(error, UnicodeDecodeError):
-            # A decoder that has taken a byte order mark off counts from behind it.
+            # A decoder that has removed a byte order mark counts from the byte after it.
             at += max(0, len(data) - len(error.object)) + error.start
         raise BadInput(
             f"{name} is not {_shown(codec)} text at byte {at}: "
@@ -136,10 +138,10 @@ def decoded(
 
 
 def refuse_too_large(data: bytes, most: int) -> None:
-    """Refuse a text that has become more than `most` bytes.
+    """Refuse an encoded text of more than `most` bytes.
 
     Raises:
-        BadInput: `too_large`.
+        BadInput: the text is too large (`too_large`).
     """
     if len(data) > most:
         raise BadInput(

@@ -1,7 +1,6 @@
-"""Well-known formats of tokens, keys and passwords in free text, and where in it they lie.
+"""Well-known formats of tokens, keys and passwords, and their detection and redaction in free text.
 
-These are recognised by themselves, in any text. What else is secret in free text cannot be told
-from what is not.
+Only secrets of these formats are recognised; no other secret in free text can be told from ordinary text.
 """
 
 from __future__ import annotations
@@ -9,13 +8,14 @@ from __future__ import annotations
 import re
 
 MASK = "•••"
-"""What stands where a secret was, in a text that is shown or kept."""
+"""The replacement for a secret in a text that is shown or stored."""
 SHORTEST = 16
-"""Characters of the shortest text that is searched."""
+"""Minimum characters of a text that is searched."""
 
 Span = tuple[int, int]
 
-# Where a token may begin. Each alternative begins with one character, so that the search skips all others.
+# Possible beginnings of a token. Each alternative begins with a fixed character, so that the search skips all
+# other characters.
 _BEGINNINGS = re.compile(
     r"AKIA|ASIA|gh[opsur]_|github_pat_|gl[a-z]{2,5}-|xox[a-z]-|xapp-|hooks\.slack\.com/services/|rk_(?:live|test)_"
     r"|sk_(?:live|test)_|whsec_|sk-|AIza|ya29\.|GOCSPX-|eyJ|npm_|pypi-|hf_|dop_v1_|SG\.|hv[bs]\."
@@ -23,7 +23,7 @@ _BEGINNINGS = re.compile(
     r"|secret_access_key|SECRET_ACCESS_KEY|SecretAccessKey|secretAccessKey"
     r"|Authorization|authorization|AUTHORIZATION|Bearer |bearer |BEARER "
 )
-# What is masked is the named group that matched, or else all of it. Every repetition is bounded.
+# The named group that matched is redacted, or else the whole match. Every repetition is bounded.
 _TOKENS = re.compile(
     r"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])"
     r"|gh[opsur]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{22,255}"
@@ -45,17 +45,18 @@ _TOKENS = re.compile(
     r"|(?i:bearer)\s{1,5}(?P<bearer>[A-Za-z0-9._~+/=-]{16,2000})"
     r"|://[^\s/@:\"'<>]{0,100}:(?P<url>[^\s/@\"'<>]{1,200})@"
 )
-# Beginnings that count inside of a longer word as well: `aws_secret_access_key`, `ProxyAuthorization`.
+# Beginnings that match inside a longer word too: `aws_secret_access_key`, `ProxyAuthorization`.
 _NEED_NO_BOUNDARY = ("://", "secret", "authorization", "bearer", "accountkey")
-# A letter or digit before makes a word of it; not one that ends an escape: `\\n`, `%20`, `\\u0022`.
+# A letter or digit directly before a beginning means that it is inside a word, unless that character ends an
+# escape: `\\n`, `%20`, `\\u0022`.
 _IN_WORD = re.compile(r"(?<!\\)(?<!%)(?<!%[0-9A-Fa-f])(?<!\\u[0-9A-Fa-f]{3})[A-Za-z0-9]")
 _KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_HEADER = re.compile(r"-----BEGIN[A-Z0-9 ]{0,60}-{0,4}\Z")
 _KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-# What a key that was cut off consists of: base64, lines (also as they are escaped in JSON) and headers.
+# The body of a private key that is cut off: base64, line ends (also escaped as in JSON) and headers.
 _KEY_BODY = re.compile(r"[A-Za-z0-9+/=\s\\,:;.-]{0,40000}")
 _LONGEST_KEY = 40_000
-# The end of a text that may go on as a token, with what may stand before it.
+# The end of a text that may continue as a token, with an `Authorization` header name or scheme before it.
 _LAST_WORD = re.compile(
     r"(?:(?i:authorization)[\"']?\s{0,5}[:=]\s{0,5}[\"']?)?(?:(?i:bearer|basic|token)\s{1,5})?"
     r"[A-Za-z0-9._~+/=:@-]*\Z"
@@ -66,13 +67,13 @@ _FIRST = (
     "AGE-SECRET-KEY-1 AccountKey= -----BEGIN Authorization authorization Bearer bearer"
 ).split()
 _LONGEST_TAIL = 2_200
-# One search holds the interpreter to its end: so much of a text is searched at a time.
+# Characters searched at a time: a regular expression search holds the interpreter lock until its end.
 _WINDOW = 32_768
 _LONGEST_BEGINNING = 32
 
 
 def token_spans(text: str) -> list[Span]:
-    """Where tokens lie in a text, as offsets in it; in time proportional to the text."""
+    """The offsets of the tokens in a text; in time proportional to the text's length."""
     spans: list[Span] = []
     at = 0 if len(text) >= SHORTEST else len(text)
     while at < len(text):
@@ -99,7 +100,7 @@ def _token_at(text: str, at: int, beginning: str) -> Span | None:
 
 
 def _key_at(text: str, at: int) -> Span | None:
-    """A private key in PEM; one that was cut off ends where nothing like a key goes on."""
+    """The span of a private key in PEM; a key without end line ends before the first unfitting character."""
     begun = _KEY_BEGINS.match(text, at)
     if begun is None:
         return None
@@ -109,7 +110,7 @@ def _key_at(text: str, at: int) -> Span | None:
 
 
 def open_token(text: str) -> int:
-    """Where in a text that goes on a token may have begun that is not over; its length where none has."""
+    """The offset where an unfinished token may begin in a text that continues; its length if none does."""
     for begun in _KEY_BEGINS.finditer(text, max(0, len(text) - _LONGEST_KEY)):
         if _KEY_ENDS.search(text, begun.end()) is None:
             return begun.start()
@@ -122,7 +123,7 @@ def open_token(text: str) -> int:
 
 
 def _ends_in(word: str, first: str) -> bool:
-    """Whether a word ends in a part of how a token begins, and that part begins a word."""
+    """Whether a word ends with a prefix of a token's beginning, at a word boundary."""
     for length in range(min(len(first) - 1, len(word)), 0, -1):
         if word.endswith(first[:length]):
             return not word[: len(word) - length][-1:].isalnum()
@@ -130,7 +131,7 @@ def _ends_in(word: str, first: str) -> bool:
 
 
 def replaced(text: str, spans: list[Span]) -> str:
-    """The text with `MASK` in place of each span; those that overlap or touch are one."""
+    """The text with `MASK` in place of each span; spans that overlap or touch are merged."""
     parts: list[str] = []
     done = 0
     for start, end in _merged(spans):
@@ -150,6 +151,6 @@ def _merged(spans: list[Span]) -> list[Span]:
 
 
 def without_tokens(text: str) -> str:
-    """The text with every token of a well-known format masked."""
+    """The text with every token of a well-known format redacted."""
     spans = token_spans(text)
     return replaced(text, spans) if spans else text

@@ -1,4 +1,4 @@
-"""The name of a user of this computer: from the operating system, never from the environment."""
+"""The name of a user of this computer, from the operating system and never from the environment."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ _UNFIT = re.compile(r"[^A-Za-z0-9._@+-]+")
 
 
 def user_name(uid: int | None = None) -> str:
-    """The name of a user by number, of this process's own where none is given, fit to stand in an actor.
+    """The name of the user `uid` (default: this process's user), reduced to characters allowed in actors.
 
-    A user without a name is called by the number.
+    A user without an entry has the ID as name.
     """
     try:
         import pwd
     except ImportError:
-        # Windows has no numbers; its own call does not look at the environment.
+        # Windows has no user IDs; its `os.getlogin` does not use the environment.
         name = os.getlogin()
     else:
         number = os.getuid() if uid is None else uid

@@ -1,1 +1,1 @@
-"""The process that owns one home, and the one door to it."""
+"""The service process that owns one home, and its console API."""

@@ -1,9 +1,9 @@
-"""The service as a process: `python -m core.service --home DIR [--stay]`.
+"""Entry point of the service process: `python -m core.service --home DIR [--stay]`.
 
-Its readiness is that the control socket answers. It ends in order on SIGTERM or SIGINT, when a client asks
-for it, and, without `--stay`, when nobody has been attached for five seconds and nothing runs.
-Exit codes are the command line's: 0 ended in order, 2 bad input, 8 the journal does not open, 9 the home is
-owned by somebody else, 1 a fault.
+The service is ready when the control socket answers. It ends in order on SIGTERM or SIGINT, when a client
+requests it, and, without `--stay`, when no client has been attached for five seconds and nothing runs.
+Exit codes are the command line's: 0 ended in order, 2 bad input, 8 the journal does not open, 9 another
+process owns the home, 1 a fault.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ Opened = TypeVar("Opened")
 
 
 async def serve(home: Home, stay: bool) -> str:
-    """Own the home and serve it until there is a reason to end; says which.
+    """Own the home and serve it until there is a reason to end; returns the reason.
 
     Raises:
-        QuarterdeckError: the home is owned by somebody else, or does not open.
+        QuarterdeckError: another process owns the home, or the home does not open.
     """
-    # The heaviest import of all: a wrong option or home is told without it.
+    # The heaviest import: a wrong option or home is reported without loading it.
     from core.service.service import Service
 
-    # Before anything listens: what cannot be mended by trying again is told at once.
+    # Checked before anything listens: a retry cannot fix an unsafe folder.
     own_folder(home)
     allow_many()
     signalled = asyncio.Event()
@@ -68,7 +68,7 @@ async def serve(home: Home, stay: bool) -> str:
 
 
 async def _own(open_service: Callable[[], Awaitable[Opened]]) -> Opened:
-    """Open, patient for a moment: a program that only looks whether the home is free takes its lock too."""
+    """Open the service. Retries while the home is busy: a program that probes the lock holds it briefly."""
     for _ in range(TRIES - 1):
         try:
             return await open_service()
@@ -86,7 +86,7 @@ def _listen_to_signals(signalled: asyncio.Event) -> Callable[[], None]:
         for name in names:
             loop.add_signal_handler(name, signalled.set)
     except NotImplementedError:
-        # Windows: the loop takes no signals; Ctrl+C still ends it as KeyboardInterrupt.
+        # Windows: the loop supports no signal handlers; Ctrl+C ends it by KeyboardInterrupt.
         return lambda: None
 
     def restore() -> None:
@@ -117,7 +117,7 @@ def _run(home: Home, stay: bool) -> int:
         return 0
     except QuarterdeckError as error:
         return _report(error.info, exit_code_of(error.code))
-    # The edge of the process: what nobody expected goes to the log, with its trace, before the end.
+    # The outermost handler: an unexpected error is logged with its trace before the process ends.
     except Exception as error:
         log.exception("the service failed")
         return _report(ErrorInfo.of(ErrorCode.INTERNAL, f"The service failed: {error}"), 1)
@@ -125,7 +125,7 @@ def _run(home: Home, stay: bool) -> int:
 
 
 def _report(error: ErrorInfo, code: int) -> int:
-    """Say on stderr, in one line that whoever started this process can read, why it ends."""
+    """Write the error to stderr as one line of JSON, for the parent process to read."""
     line = json.dumps({"error": error.model_dump(mode="json")})
     sys.stderr.write(line + "\n")
     sys.stderr.flush()

@@ -1,8 +1,9 @@
-"""What an earlier version trusted of devices by its files, taken over into the journal: once in its life.
+"""Adoption: a one-time migration of the trust in devices from an earlier version's files to the journal.
 
-Before, `devices.json` and `contracts.json` were believed as they stood. From the entries made here on only
-the journal is: one `trust_adopted` for each device, and one that names no device behind them, also where
-there was nothing to take over. What stands in the files and was never paired or pinned is not taken over.
+An earlier version trusted the contents of `devices.json` and `contracts.json`. From the entries written here
+on, only the journal is trusted: a `trust_adopted` entry for each device, then a final one without a device,
+which is written even if there is nothing to adopt. Devices and tools in the files that were never paired or
+pinned according to the journal are not adopted.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ _LARGEST_FILE = 64 << 20
 
 
 async def adopt_earlier(home: Home, journal: Journal) -> int:
-    """The number of the entry from which on trust rests on the journal; made now, where there is none.
+    """The number of the first `trust_adopted` entry; adopts the earlier trust now if there is none.
 
     Raises:
-        JournalCorrupt: devices were paired by an earlier version, and its `devices.json` is damaged.
+        JournalCorrupt: an earlier version paired devices, and its `devices.json` is damaged.
         JournalUnavailable: the journal cannot be written.
     """
     page = await journal.query(f"kind:{Kind.TRUST_ADOPTED}", after=0, limit=1)
@@ -50,7 +51,7 @@ async def adopt_earlier(home: Home, journal: Journal) -> int:
         for name in sorted({*devices, *pins})
     ]
     body = {"devices": len(devices), "tools": sum(map(len, pins.values()))}
-    # All or none of them, so that what was begun here is never taken for the whole.
+    # Written atomically, so that a partial adoption is never taken for a complete one.
     written = await journal.append_many(
         [*entries, NewEntry(kind=Kind.TRUST_ADOPTED, actor="service", body=body)]
     )
@@ -66,16 +67,16 @@ def _body(name: str, devices: dict[str, Known], pins: Rows) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Earlier:
-    """What the journal of an earlier version says: pairings, and what it pinned, by the tools' keys."""
+    """Pairings and pins (by tool key) in the journal of an earlier version."""
 
     paired: dict[str, dict[str, Any]] = field(default_factory=dict)
     revoked: dict[str, str] = field(default_factory=dict)
     pinned: dict[str, dict[str, Pin]] = field(default_factory=dict)
-    # The names of tools that were reviewed, by device and key: only these entries have one.
+    # Names of reviewed tools, by device and key: only the entries of reviews contain the tool's name.
     names: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def take(self, entry: Entry) -> None:
-        """Follow one entry."""
+        """Apply an entry."""
         name = entry.device or ""
         if entry.kind is Kind.DEVICE_PAIRED:
             self.paired[name] = entry.body
@@ -100,10 +101,10 @@ def _claims(body: dict[str, Any], key: str) -> Claims | None:
 
 
 def _known(home: Home, earlier: _Earlier) -> dict[str, Known]:
-    """The devices of `devices.json` that were paired: it alone has the digests of their tokens.
+    """The paired devices in `devices.json`, the only file with the digests of their tokens.
 
     Raises:
-        JournalCorrupt: it is damaged, and a device was paired.
+        JournalCorrupt: the file is damaged, and a device was paired.
     """
     copy = read_copy(home.devices)
     if copy.problem and earlier.paired:
@@ -130,15 +131,15 @@ def _dial_digest(home: Home, name: str) -> str:
     try:
         return token_digest(read_dial_token(home.dial_tokens, name))
     except BadInput:
-        # It could not have been dialled by the earlier version either; it says to pair it again.
+        # The earlier version could not dial this device either; its status asks to pair it again.
         return ""
 
 
 async def _named(home: Home, journal: Journal, earlier: _Earlier) -> Rows:
-    """What was pinned, by the tools' names, which the entries do not have.
+    """The pins by tool name, which most pinning entries lack.
 
-    A name is taken from the tool's key where `contracts.json` says the same of that definition; else it is
-    looked up in the definition itself, and only where that was not kept the key has to do.
+    The name is derived from the tool's key if `contracts.json` confirms it for that definition. Otherwise it
+    is read from the stored definition; if there is none, the name derived from the key is used.
     """
     copied = _copied_names(home)
     kept: dict[str, str] = {}
@@ -156,7 +157,7 @@ async def _named(home: Home, journal: Journal, earlier: _Earlier) -> Rows:
 
 
 def _copied_names(home: Home) -> set[tuple[str, str, str]]:
-    """Device, name and digest of each definition in `contracts.json`; it spares reading these one by one."""
+    """Device, tool name and digest of each definition in `contracts.json`; saves reading every definition."""
     try:
         text = read_own_text(home.contracts, _LARGEST_FILE)
         rows = read_rows(text) if text is not None else {}
@@ -177,5 +178,5 @@ async def _kept_name(journal: Journal, digest: str) -> str:
 
 
 def _name_in(key: str) -> str:
-    """The tool's name in a key as clients make it, such as `action::click`."""
+    """The tool's name in a key as device clients build it, such as `action::click`."""
     return key.partition("::")[2] or key

@@ -1,4 +1,4 @@
-"""What the door tells of by itself: each event replaces what was to be said of the same thing before."""
+"""Events of the console API; each replaces the pending event about the same object."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from core.service.api_models import (
 
 
 class DeviceChanged(Plain):
-    """A device's state; replaces the one of the same name."""
+    """A device's state; replaces the state of the device of the same name."""
 
     event: Literal["device"] = "device"
     device: Device
 
 
 class DeviceForgotten(Plain):
-    """A device is known no more; replaces what was to be said of it."""
+    """A device was forgotten; replaces pending events about it."""
 
     event: Literal["device_forgotten"] = "device_forgotten"
     name: str
 
 
 class ApprovalChanged(Plain):
-    """A request for approval; replaces the one of the same id, and leaves the queue when it is final."""
+    """An approval request; replaces the request of the same id. A final request leaves the queue."""
 
     event: Literal["approval"] = "approval"
     approval: Approval
 
 
 class RunChanged(Plain):
-    """A run's summary; replaces the one of the same id."""
+    """A run's summary; replaces the summary of the run of the same id."""
 
     event: Literal["run"] = "run"
     run: RunSummary
 
 
 class CellChanged(Plain):
-    """One cell of a run; replaces the one of the same run, device and step."""
+    """A cell of a run; replaces the cell of the same run, device and step."""
 
     event: Literal["cell"] = "cell"
     cell: Cell
@@ -71,7 +71,7 @@ class ControlChanged(Plain):
 
 
 class WorkProgressed(Plain):
-    """How far long work of the service has come: `done` of `total` journal entries are looked at."""
+    """Progress of long work in the service: `done` of `total` journal entries are processed."""
 
     event: Literal["work"] = "work"
     what: Literal["verify", "try_policy"]
@@ -80,7 +80,7 @@ class WorkProgressed(Plain):
 
 
 class Missed(Plain):
-    """This client was too slow: `count` events were dropped. Ask for `state` again."""
+    """This client was too slow and `count` events were dropped. The client must call `state` again."""
 
     event: Literal["missed"] = "missed"
     count: int

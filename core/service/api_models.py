@@ -1,4 +1,4 @@
-"""What the door answers with, beyond what the packages behind it have words for."""
+"""Result models of the console API that belong to no other package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from core.policy.models import Decision, Profile
 
 
 class JournalStatus(Plain):
-    """The journal in one line. `verified_at` is None until a verification has ended in this service."""
+    """The journal's status. `verified_at` is None until this service has completed a verification."""
 
     entries: int
     writable: bool
@@ -28,11 +28,12 @@ class JournalStatus(Plain):
 
 
 class PolicyStatus(Plain):
-    """Which profile holds, and whether policy.toml could be read; `problem` says why everything asks.
+    """The profile in force and the health of policy.toml.
 
-    `pending` says what policy.toml and settings.toml would loosen and do not until an operator accepts it;
-    `notes`, what stands in other files of the home and does not count. `accepted` is the digest of the
-    accepted text, `file` that of the text in the file.
+    `problem` is the fault because of which every call needs approval. `pending` and `pending_settings` list
+    what policy.toml and settings.toml would loosen, which has no effect until an operator accepts it. `notes`
+    lists contents of other files of the home that are not trusted. `accepted` is the digest of the accepted
+    text, `file` the digest of the text in the file.
     """
 
     profile: Profile
@@ -46,7 +47,7 @@ class PolicyStatus(Plain):
 
 
 class LiveState(StrEnum):
-    """How a live picture stands: kept fresh, about to come by itself, or not tried again."""
+    """The state of a live picture: kept fresh, waiting for its next attempt, or refused (not retried)."""
 
     LIVE = "live"
     WAITING = "waiting"
@@ -54,7 +55,7 @@ class LiveState(StrEnum):
 
 
 class LivePicture(Plain):
-    """How one device of a live wall stands; `why` says what it waits for, or who refused it."""
+    """The state of a device's live picture; `why` is what it waits for, or the reason of the refusal."""
 
     device: str
     state: LiveState
@@ -62,10 +63,10 @@ class LivePicture(Plain):
 
 
 class ConsoleState(Plain):
-    """Everything a client needs to draw its first picture. Later events only replace parts of it.
+    """The snapshot that a client starts from. Later events replace parts of it.
 
-    `home_key` is the public key of the home's journal, hexadecimal: what is signed names it.
-    `secret_names` are the names of arguments that settings.toml adds to the known secret ones.
+    `home_key` is the public key of the home's journal, hexadecimal; signed statements contain it.
+    `secret_names` are the names of secret arguments that settings.toml adds to the built-in names.
     """
 
     service_started_at: str
@@ -85,8 +86,8 @@ class ConsoleState(Plain):
 
 
 class EntryPage(Plain):
-    """Journal entries, newest first. `more` says that older ones match too; `total` counts matches, at most
-    `total_bound` of them."""
+    """Journal entries, newest first. `more`: older entries match too. `total` is the number of matches, a
+    lower bound if `total_exact` is false."""
 
     entries: list[Entry]
     more: bool
@@ -96,22 +97,21 @@ class EntryPage(Plain):
 
 
 class NumberPage(Plain):
-    """The numbers of journal entries, highest first. `next_before` asks for those below; None at the end."""
+    """Numbers of journal entries, highest first. `next_before` requests the next page; None at the end."""
 
     numbers: list[int]
     next_before: int | None
 
 
 class RunPage(Plain):
-    """Runs that a search found, newest first. `next_before` asks for the ones before them; None when all
-    runs were looked at."""
+    """Runs that match a search, newest first. `next_before` requests the next page; None at the end."""
 
     runs: list[RunSummary]
     next_before: int | None
 
 
 class Bucket(Plain):
-    """Entries in one slice of time: UTC, ISO 8601 start, how many, and how many of them failed or unknown."""
+    """The number of entries in an interval (UTC, ISO 8601), and how many of them failed or are unknown."""
 
     start: str
     end: str
@@ -121,16 +121,16 @@ class Bucket(Plain):
 
 
 class Facet(Plain):
-    """A value that a query field takes, and how many entries have it."""
+    """A value of a query field, and the number of entries with it."""
 
     value: str
     count: int
 
 
 class VerifyReport(Plain):
-    """What verification found. `first_bad` is the number of the first entry that does not verify.
+    """The findings of a verification. `first_bad` is the number of the first entry that does not verify.
 
-    `checkpoint` is the newest one, a C2SP signed note, when all is well.
+    `checkpoint` is the newest checkpoint, a C2SP signed note, if the journal is intact.
     """
 
     ok: bool
@@ -163,7 +163,7 @@ class Proof(Plain):
 
 
 class CommandRecord(Plain):
-    """One command from beginning to end, as the journal has it."""
+    """All journal entries of a command, with its decision and result."""
 
     call_id: str
     entries: list[Entry]
@@ -172,12 +172,12 @@ class CommandRecord(Plain):
 
 
 class ContractChange(Plain):
-    """A tool that is not the trusted one any more. `before` is None where its definition was not kept.
+    """A tool that has changed since it was trusted. `before` is None if that definition was not stored.
 
-    Beside the definition stand the risk that the device claims and the client that it calls itself, as
-    `claimed_risk` and `client`, where it is known what they were. `before_contract` is what would be held to
-    be true of the tool now had nothing changed: what differs from its contract is the device's doing. It is
-    None where that is not known.
+    `before` and `after` hold the definition and, if known, `claimed_risk` (the risk that the device claims)
+    and `client` (the name that the device's client gives itself). `before_contract` is the contract that the
+    trusted definition would have now, so that any difference to the present contract is due to the device. It
+    is None if that is not known.
     """
 
     device: str

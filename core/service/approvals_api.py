@@ -1,7 +1,7 @@
-"""The part of the door where requests are decided: cards, answers, edits, and what helps to decide.
+"""The console API's calls about approval requests: cards, decisions, edits, previews and helper calls.
 
-Everything that is looked at for a card goes through the dispatcher as an observation of whoever looks, is
-judged like any other and stands in the journal; what the policy would ask about is not done by the way.
+Every read for a card goes through the dispatcher as an observation by the client's actor. The policy judges
+it and the journal records it; a read that would itself need approval is not made.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOOK_TIMEOUT = 20.0
 
 
 class DecidingDoor(PolicyDoor):
-    """What of one client's door is about requests for approval."""
+    """The calls about approval requests in a client's console API."""
 
     async def approvals(self) -> list[Approval]:
         return self._service.approvals.list()
@@ -54,7 +54,7 @@ class DecidingDoor(PolicyDoor):
         check_still_secret(parameters, masked)
         if digest_of(masked) == digest_of(request.parameters):
             raise BadInput("These are the arguments that it has; nothing was changed.")
-        # What would be refused at once is refused here, while the request still waits.
+        # Arguments that the policy denies are refused here, so that the old request stays pending.
         leads = await service.dispatcher.look_ahead([request.device], request.tool_name, wanted)
         decision = service.dispatcher.explain(request.device, request.tool_name, wanted, asked.actor, leads)
         if decision.answer is Answer.DENY:
@@ -111,7 +111,7 @@ class DecidingDoor(PolicyDoor):
             leads = await dispatcher.look_ahead([device], tool, parameters)
             decision = dispatcher.explain(device, tool, parameters, self._actor, leads)
         except QuarterdeckError:
-            # Its arguments are not for this device, or nobody is there.
+            # Its arguments do not fit this device, or the device is offline.
             return False
         return decision.answer is Answer.ALLOW
 

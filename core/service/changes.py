@@ -1,4 +1,4 @@
-"""Checks the signature under a change that lets more run, or reaches farther; each signature is good once."""
+"""The change gate: checks the signature of a change that loosens security; each signature is valid once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.changes import Change, SignedChange
 from core.errors import ErrorCode, Refused
 from core.statements import MOST_STATEMENT_SECONDS, check_time
 
-# The kinds of entries that hold the signature under a change.
+# The kinds of entries that contain the signature of a change.
 SIGNED_KINDS = (
     Kind.POLICY_SAVED,
     Kind.PROFILE_CHANGED,
@@ -28,17 +28,17 @@ SIGNED_KINDS = (
 
 
 class ChangeGate:
-    """What a change has to pass before it is recorded. One for each service."""
+    """Checks a change's signature before the change is recorded. One per service."""
 
     def __init__(self, operators: Operators, home_key: str) -> None:
         """`home_key` is the public key of the home's journal, hexadecimal."""
         self.home_key = home_key
         self._operators = operators
-        # Used nonces with the end of their signature's time, after which they are refused by that.
+        # Nonces of used signatures. Expired signatures are refused by their time.
         self._used: set[str] = set()
 
     def restore(self, entries: Iterable[Entry]) -> None:
-        """Take up which signatures were used; those whose time is over may be left out."""
+        """Restore the used signatures from journal entries; expired signatures may be left out."""
         for entry in entries:
             signed = entry.body.get("signed")
             statement = signed.get("statement") if isinstance(signed, dict) else None
@@ -46,11 +46,11 @@ class ChangeGate:
                 self._used.add(str(statement.get("nonce", "")))
 
     def check(self, change: Change, signed: SignedChange | None) -> dict[str, Any]:
-        """Use up the signature under exactly this change; gives what the entry of it has to hold.
+        """Check and use up a signature of exactly this change; returns the proof for the change's entry.
 
         Raises:
-            Refused: there is no signature (`signature_required`), or it is not an operator's, for another
-                change or home, used already, or over (`approval_invalid`).
+            Refused: there is no signature (`signature_required`), or it is not an operator's, is for another
+                change or home, was used already, or has expired (`approval_invalid`).
         """
         if signed is None:
             raise Refused(
@@ -74,7 +74,7 @@ class ChangeGate:
 
 
 async def used_signatures(journal: Journal) -> list[Entry]:
-    """The entries of signed changes whose signatures could still be within their time."""
+    """The entries of signed changes whose signatures may not have expired yet."""
     minutes = int(MOST_STATEMENT_SECONDS // 60) + 1
     page = await journal.query(f"kind:{','.join(SIGNED_KINDS)} since:{minutes}m", limit=5_000)
     return page.entries

@@ -1,9 +1,9 @@
-"""The one door: what a window, a terminal or an agent can ask for, and what it is told.
+"""The console API: every call that a window, a terminal or an agent can make to the service.
 
-`LocalConsole` answers in the process that owns the home; `RemoteConsole` is the same interface over the
-control socket. Everything that crosses is a plain pydantic model, so that both are equal by construction:
-the wire form of a call is its name and its arguments by name, read back through the annotations below.
-No screen, command or agent tool reaches past this class.
+`LocalConsole` implements it in the process that owns the home, `RemoteConsole` over the control socket. All
+arguments and results are plain pydantic models, so that both behave alike: on the wire a call is its name and
+its arguments by name, decoded by the annotations below. Screens, commands and agent tools use nothing else of
+the service.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from core.statements import SignedStatement
 
 API_VERSION = 3
 
-# The door's own words stand beside it; whoever comes through it finds all of them here.
+# Re-exports the API's models and events, so that clients import everything from this module.
 __all__ = [
     "API_VERSION",
     "ApprovalChanged",
@@ -99,125 +99,125 @@ __all__ = [
 
 
 class Console(ABC):
-    """The door itself. Every method raises `QuarterdeckError` with a code from the closed list."""
+    """The console API. Every method raises `QuarterdeckError` with a code of the closed list `ErrorCode`."""
 
     @abstractmethod
     async def state(self) -> ConsoleState:
-        """Everything needed for a first picture; call it again after `Missed`."""
+        """The complete snapshot that a client starts from; call it again after `Missed`."""
 
     @abstractmethod
     def events(self) -> AsyncIterator[Event]:
-        """What happens from now on: bounded, newest state per thing, `Missed` when the client lags."""
+        """Events from now on: bounded, only the newest state per object, `Missed` when the client lags."""
 
     @abstractmethod
     async def tools(self, device: str) -> list[Tool]:
-        """The tools of one device with their contracts. UNKNOWN_DEVICE, DEVICE_OFFLINE."""
+        """The tools of a device with their contracts. UNKNOWN_DEVICE, DEVICE_OFFLINE."""
 
     @abstractmethod
     async def match_devices(self, targets: str) -> list[Device]:
-        """The devices that a filter such as `os:linux tag:lab !name:db-*` means now."""
+        """The devices that currently match a filter such as `os:linux tag:lab !name:db-*`."""
 
     @abstractmethod
     async def propose(self, wish: Change, text: str = "") -> Proposal:
-        """What a change would come to, and what an operator has to sign for it; nothing changes.
+        """Preview a change: its effect, and the change that an operator must sign; nothing changes.
 
-        `text` is the policy's text, or the string of a device that listens, where the wish is about one.
+        `text` is the policy's text or the pairing string of a listening device, if the change concerns it.
         """
 
     @abstractmethod
     async def identify(self, signed: SignedIdentity) -> Operator:
-        """Prove which operator is at this client: what it asks for from now on is asked by them."""
+        """Prove which operator uses this client; its later requests are recorded under that operator."""
 
     @abstractmethod
     async def challenge(self) -> str:
-        """What an operator signs to `identify` on this connection, and on no other."""
+        """The challenge that an operator signs to `identify`; valid on this connection only."""
 
     @abstractmethod
     async def review_contract(
         self, device: str, tool_key: str, digest: str, signed: SignedChange | None = None
     ) -> Tool:
-        """Trust a tool that changed, which must still be the one with this contract digest; signed."""
+        """Trust a changed tool, whose contract must still have this digest. Signed."""
 
     @abstractmethod
     async def listening(self) -> Listening:
-        """Where this console listens for devices."""
+        """The address where this console listens for devices."""
 
     @abstractmethod
     async def listen(self, address: str, signed: SignedChange | None = None) -> Listening:
-        """Listen at `host:port` from now on; kept in settings.toml. Beyond loopback with TLS, signed."""
+        """Listen at `host:port` from now on; written to settings.toml. Beyond loopback: TLS, and signed."""
 
     @abstractmethod
     async def pair(self, name: str, settings: DeviceSettings, signed: SignedChange | None = None) -> Pairing:
-        """Make a device known and give it a new token, which replaces an older one of that name. Signed."""
+        """Register a device and issue a new token, which replaces its previous token. Signed."""
 
     @abstractmethod
     async def pair_listening(
         self, name: str, string: str, settings: DeviceSettings, signed: SignedChange | None = None
     ) -> Device:
-        """Make a device known that listens, from the string it printed, and dial it from now on. Signed."""
+        """Register a listening device from the pairing string that it printed, and dial it. Signed."""
 
     @abstractmethod
     async def set_device(
         self, name: str, settings: DeviceSettings, signed: SignedChange | None = None
     ) -> Device:
-        """Change a device's tags, colour band or agent; signed where the policy looks at what changes."""
+        """Change a device's tags, colour band or agent; signed if the policy depends on what changes."""
 
     @abstractmethod
     async def revoke(self, name: str) -> Device:
-        """Make a device's token worthless at once and end its link; the device stays known."""
+        """Invalidate a device's token at once and end its link; the device stays registered."""
 
     @abstractmethod
     async def forget(self, name: str) -> None:
-        """Revoke a device and take it off the list; what it did stays in the journal."""
+        """Revoke a device and remove it from the list; its journal entries stay."""
 
     @abstractmethod
     async def reconnect(self, name: str) -> Device:
-        """Dial a device now instead of after its wait, or list its tools again where it is connected."""
+        """Dial a device now instead of after its delay; if it is connected, list its tools again."""
 
     @abstractmethod
     async def device_details(self, name: str) -> DeviceDetails:
-        """History, refused attempts and trust of one device."""
+        """History, rejected connections and trust of a device."""
 
     @abstractmethod
     async def refusals(self) -> list[Refusal]:
-        """Refused attempts, newest first, of nobody we know too; like ones are counted together."""
+        """Rejected connections, newest first, also of unknown devices; similar attempts share an item."""
 
     @abstractmethod
     async def doctor(self, name: str) -> list[Check]:
-        """Look for why a device cannot be reached: each check with what was found and what to do."""
+        """Diagnose why a device cannot be reached: each check with its finding and the next step."""
 
     @abstractmethod
     async def watch_pictures(self, devices: list[str], anew: bool = False) -> list[LivePicture]:
-        """Keep small pictures of these devices fresh for 15 seconds more, instead of what was wished before.
+        """Keep small pictures of these devices fresh for 15 seconds; replaces this client's previous request.
 
-        They come as `glimpse` of each device. An empty list ends it; `anew` tries again what was refused.
+        The pictures arrive as `glimpse` of each device. An empty list ends this; `anew` retries refusals.
         """
 
     @abstractmethod
     async def explain(self, device: str, tool: str, parameters: dict[str, Any]) -> Decision:
-        """What the policy would say of one call; nothing is sent."""
+        """The policy's decision about a call; nothing is sent."""
 
     @abstractmethod
     async def plan(self, batch: Batch) -> Plan:
-        """What a run of this batch would do on each device now; nothing is sent."""
+        """Predict what a run of this batch would do on each device now; nothing is sent."""
 
     @abstractmethod
     async def start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
-        """Start a run and return at once. Refused when the targets are no longer `expected_devices`."""
+        """Start a run and return at once. Refused if the targets no longer match `expected_devices`."""
 
     @abstractmethod
     async def call(
         self, device: str, tool: str, parameters: dict[str, Any], timeout: float | None = None, said: str = ""
     ) -> Run:
-        """Start a run of one step and return at once. `said` is what the asker says about it, unchecked."""
+        """Start a run of one step and return at once. `said` is the client's comment on it, unchecked."""
 
     @abstractmethod
     async def wait_run(self, run: str, timeout: float) -> Run:
-        """The run when it has ended, or as it stands after `timeout` seconds."""
+        """Wait until the run has ended or `timeout` seconds have passed; returns its state then."""
 
     @abstractmethod
     async def run(self, run: str) -> Run:
-        """One run with its cells, from memory or from the journal. NOT_FOUND."""
+        """A run with its cells, from memory or from the journal. NOT_FOUND."""
 
     @abstractmethod
     async def runs(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
@@ -225,38 +225,39 @@ class Console(ABC):
 
     @abstractmethod
     async def find_runs(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:
-        """Runs that have all of these words, newest first: in their id, name, devices, tools, actor, state or
-        effect, or as `device:lab` in the named one. Nothing in a word is a wildcard or a quote.
+        """Runs that contain all of these words, newest first.
 
-        `before` is the `next_before` of the page before. A page may have few runs, and more after it.
+        A word is looked for in id, name, devices, tools, actor, state and effect; `device:lab` looks in the
+        named field only. Words have no wildcards and no quotes. `before` is the `next_before` of the previous
+        page. A page may hold fewer than `limit` runs although more follow.
         """
 
     @abstractmethod
     async def cancel_run(self, run: str) -> RunSummary:
-        """Start no further step of this run, withdraw what waits, and ask devices to cancel."""
+        """Start no further step of this run, withdraw pending approvals, and ask devices to cancel."""
 
     @abstractmethod
     async def approvals(self) -> list[Approval]:
-        """What waits for an operator: highest risk first, then oldest."""
+        """Approval requests that wait for an operator: highest risk first, then oldest."""
 
     @abstractmethod
     async def approval(self, approval: str) -> Approval:
-        """One request for approval, waiting or lately decided. NOT_FOUND."""
+        """An approval request, pending or recently decided. NOT_FOUND."""
 
     @abstractmethod
     async def decide(self, signed: SignedStatement, grant: SignedGrant | None = None) -> Approval:
-        """Answer one request with an operator's signed statement; `grant` lets like ones run from now on.
+        """Answer an approval request by a signed statement; `grant` lets similar requests run from now on.
 
-        APPROVAL_INVALID says what is wrong. Where several must approve, it still waits for the others.
+        APPROVAL_INVALID names the reason. If several operators must approve, the request stays pending.
         """
 
     @abstractmethod
     async def edit_approval(self, approval: str, parameters: dict[str, Any]) -> Approval:
-        """End this request and ask again with other arguments; the new one names it as `edited_from`."""
+        """Replace this request by a new one with other arguments, whose `edited_from` names this one."""
 
     @abstractmethod
     async def preview(self, approval: str) -> Preview:
-        """What is there now, beside what this request would do; read through the dispatcher."""
+        """The present state beside the effect of this request; read through the dispatcher."""
 
     @abstractmethod
     async def helpers(self, approval: str) -> list[Helper]:
@@ -264,79 +265,80 @@ class Console(ABC):
 
     @abstractmethod
     async def run_helper(self, approval: str, helper: str) -> CommandResult:
-        """Make one of those calls now, through the dispatcher like any other."""
+        """Make one of the calls of `helpers` now, through the dispatcher."""
 
     @abstractmethod
     async def fatigue(self, operator: str) -> Fatigue:
-        """How this operator has been deciding in the last hour."""
+        """Statistics of this operator's decisions in the last hour."""
 
     @abstractmethod
     async def grants(self) -> list[Grant]:
-        """Every grant, newest first, with its last use; those that are over too."""
+        """All grants with their last use, newest first, ended grants included."""
 
     @abstractmethod
     async def revoke_grant(self, grant: str) -> Grant:
-        """Take a grant back at once."""
+        """Revoke a grant at once."""
 
     @abstractmethod
     async def explanation(
         self, device: str, tool: str, parameters: dict[str, Any], actor: str = ""
     ) -> Explanation:
-        """What would be decided of one call, which rules spoke and which nearly did; nothing is sent."""
+        """The decision about a call, the rules that matched and those that nearly did; nothing is sent."""
 
     @abstractmethod
     async def contract_change(self, device: str, tool_key: str) -> ContractChange:
-        """A changed tool as it was trusted, and as it is now: what defines it, and what its device claims."""
+        """A changed tool as trusted and as present: its definition, and the facts that its device claims."""
 
     @abstractmethod
     async def policy_text(self) -> PolicyText:
-        """policy.toml as it stands."""
+        """The present text of policy.toml."""
 
     @abstractmethod
     async def check_policy(self, text: str) -> PolicyCheck:
-        """What is wrong with a policy's text, and what came of its examples."""
+        """Check a policy's text: its faults and the outcome of its examples."""
 
     @abstractmethod
     async def try_policy(self, text: str, limit: int = 200) -> Trial:
-        """What this text would have said of the journal's commands; nothing changes."""
+        """Apply this policy text to the commands in the journal; nothing changes."""
 
     @abstractmethod
     async def save_policy(self, text: str, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
-        """Make this text the policy; signed unless it only tightens the accepted one. Refused when it has a
-        fault, or the file is not that of `digest`."""
+        """Make this text the policy; signed unless it is only stricter than the accepted policy.
+
+        Refused if the text has a fault, or the present file does not have this `digest`.
+        """
 
     @abstractmethod
     async def accept_policy(self, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
-        """Accept policy.toml as another program left it, which must still be the text of this digest."""
+        """Accept policy.toml as another program wrote it; its text must still have this digest."""
 
     @abstractmethod
     async def accept_settings(self, signed: SignedChange | None = None) -> PolicyStatus:
-        """Accept what settings.toml loosens; it holds when the service starts next."""
+        """Accept the settings in settings.toml that loosen security; effective at the next start."""
 
     @abstractmethod
     async def hold(self, approval: str, reading: bool) -> Approval:
-        """Say that somebody reads this card: its expiry pauses (at most five minutes in all)."""
+        """Report that an operator reads this card: its expiry pauses (at most five minutes in total)."""
 
     @abstractmethod
     async def register_operator(self, operator: Operator, signed: SignedChange | None = None) -> Operator:
-        """Make an operator known. The first of a home needs no signature, once; every later one does."""
+        """Register an operator. Signed, except for a home's first operator, once."""
 
     @abstractmethod
     async def remove_operator(self, name: str, signed: SignedChange | None = None) -> None:
-        """Let an operator decide nothing any more; their grants end. Signed, and never the last one."""
+        """Remove an operator and end their grants. Signed; the last operator cannot be removed."""
 
     @abstractmethod
     async def set_profile(self, profile: Profile, signed: SignedChange | None = None) -> PolicyStatus:
-        """Choose the profile for every device that has none of its own; written to policy.toml. A laxer one
-        is signed."""
+        """Set the profile of all devices without their own; written to policy.toml. Signed if it is laxer."""
 
     @abstractmethod
     async def stop_all(self) -> str:
-        """Let nothing leave the dispatcher from now on; returns what was stopped, in words."""
+        """Stop all: the dispatcher sends nothing from now on. Returns a text about what was stopped."""
 
     @abstractmethod
     async def resume(self, signed: SignedChange | None = None) -> None:
-        """Let commands leave again; signed. What was stopped stays stopped."""
+        """End Stop all: commands may be sent again. Signed. Stopped runs stay stopped."""
 
     @abstractmethod
     async def entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
@@ -346,15 +348,15 @@ class Console(ABC):
     async def entry_numbers(
         self, query: str = "", before: int | None = None, limit: int = 10_000
     ) -> NumberPage:
-        """The numbers alone of the entries that match, highest first: at most 10,000 at a time."""
+        """The numbers of matching entries, highest first: at most 10,000 per call."""
 
     @abstractmethod
     async def entry(self, seq: int) -> Entry:
-        """One journal entry. NOT_FOUND."""
+        """A journal entry. NOT_FOUND."""
 
     @abstractmethod
     async def histogram(self, query: str = "", buckets: int = 80) -> list[Bucket]:
-        """Matching entries over time, in at most `buckets` slices."""
+        """Counts of matching entries over time, in at most `buckets` intervals."""
 
     @abstractmethod
     async def facets(self, field: str, prefix: str = "", limit: int = 12) -> list[Facet]:
@@ -362,22 +364,22 @@ class Console(ABC):
 
     @abstractmethod
     async def proof(self, seq: int) -> Proof:
-        """That an entry is in the journal, as anyone can check it."""
+        """A proof that an entry is in the journal; it can be checked without this service."""
 
     @abstractmethod
     async def command(self, call_id: str) -> CommandRecord:
-        """One command from beginning to end. NOT_FOUND."""
+        """All entries of a command, with its decision and result. NOT_FOUND."""
 
     @abstractmethod
     async def verify(self, checkpoint: str | None = None) -> VerifyReport:
-        """Recompute the whole journal, blobs included; compare it with a checkpoint that was kept elsewhere.
+        """Verify the whole journal, blobs included, and compare it with a checkpoint stored elsewhere.
 
-        JOURNAL_CORRUPT when the checkpoint (a C2SP signed note) is not one of this journal.
+        JOURNAL_CORRUPT if the checkpoint (a C2SP signed note) does not belong to this journal.
         """
 
     @abstractmethod
     async def blob(self, sha256: str) -> bytes:
-        """A stored picture or output. NOT_FOUND, JOURNAL_CORRUPT when its bytes are not what they were."""
+        """A stored picture or output. NOT_FOUND; JOURNAL_CORRUPT if its bytes do not match the digest."""
 
     @abstractmethod
     async def timeline(self, run: str | None = None, around: int | None = None) -> Timeline:
@@ -387,7 +389,7 @@ class Console(ABC):
     async def find_in_results(
         self, words: list[str], run: str | None = None, around: int | None = None
     ) -> ContentHits:
-        """Which results of a timeline (as `timeline` lays it out) hold each of these words."""
+        """For each of these words, the results of a timeline (as from `timeline`) that contain it."""
 
     @abstractmethod
     async def batches(self) -> list[str]:
@@ -403,20 +405,20 @@ class Console(ABC):
 
     @abstractmethod
     async def save_batch(self, name: str, batch: Batch) -> None:
-        """Save a batch. Its name has at most 100 characters, none of them hidden (else INVALID_ARGUMENTS)."""
+        """Save a batch. Its name has at most 100 characters, all visible (else INVALID_ARGUMENTS)."""
 
     @abstractmethod
     async def rename_batch(self, name: str, to: str) -> None:
-        """Rename a saved batch. NOT_FOUND; INVALID_ARGUMENTS where `to` is refused as a name or is taken."""
+        """Rename a saved batch. NOT_FOUND; INVALID_ARGUMENTS if `to` is not a valid name or is taken."""
 
     @abstractmethod
     async def delete_batch(self, name: str) -> None:
-        """Delete a saved batch; runs of it stay as they are. NOT_FOUND."""
+        """Delete a saved batch; its runs are not affected. NOT_FOUND."""
 
     @abstractmethod
     async def shut_down(self, cancel_work: bool) -> str:
-        """End the service in order. Without `cancel_work` it stays until running work has ended."""
+        """End the service in order. Without `cancel_work` it first waits for the active runs."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Leave; the service goes on."""
+        """Detach this client; the service continues."""

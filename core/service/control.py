@@ -1,4 +1,4 @@
-"""Attach to the service of a home, and start or stop it."""
+"""Service control: attaches to the service of a home, starts it, stops it and reports its status."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from core.text import escape_hidden, shorten_middle
 POLL = 0.02
 POLL_AT_MOST = 0.2
 STOP_WITHIN = 30.0
-# How long a service that is to end is asked, in seconds, and how many runs are named.
+# Seconds that a service which has not ended in time gets to name its runs, and the number of runs named.
 ANSWER_WITHIN = 3.0
 _MOST_RUNS_TOLD = 5
 _LONGEST_NAME = 60
-# A home that was owned by another program is tried again once it is free, but not for ever.
+# A start that failed because another program owned the home is repeated once the home is free; bounded.
 MOST_STARTS = 5
 
-# Services that this process has started: only whoever started a process can collect its end.
+# Services that this process has started: only the parent process can collect a child's exit status.
 _started: list[subprocess.Popen[bytes]] = []
 
 
 class ServiceStatus(Plain):
-    """Whether a service owns a home and answers. `owner` is the process number in the home's lock."""
+    """Whether a service owns a home and answers. `owner` is the process ID in the home's lock."""
 
     running: bool
     home: str
@@ -54,12 +54,12 @@ class ServiceStatus(Plain):
 async def ensure_service(
     home: Home, client: Client, actor: str, stay: bool = False, timeout: float = 15.0
 ) -> RemoteConsole:
-    """Attach to the service of this home; start one when there is none. Two at once end with one service.
+    """Attach to the service of this home; start it if none runs. Concurrent callers end with one service.
 
     Raises:
-        ServiceError: somebody owns the home but does not answer within `timeout` seconds (`home_busy`), or
-            the service cannot be talked to.
-        QuarterdeckError: as the service that was started says why it could not.
+        ServiceError: a process owns the home but does not answer within `timeout` seconds (`home_busy`), or
+            the service refuses this client.
+        QuarterdeckError: the error with which the started service ended.
     """
     home.create()
     deadline = asyncio.get_running_loop().time() + timeout
@@ -78,7 +78,7 @@ async def ensure_service(
                 starts += 1
             elif started is not None and (ended := started.poll()) is not None:
                 why = _why_it_ended(home, told_from, ended)
-                # Another program was first: its service answers soon, or it was a command that is ending.
+                # Another program took the home first: a service that will answer soon, or a short command.
                 if ended != exit_codes.HOME_OWNED or why.code is ErrorCode.HOME_UNSAFE:
                     raise why from error
                 if lock_owner(home) is None:
@@ -92,11 +92,11 @@ async def ensure_service(
 
 
 def _spawn(home: Home, stay: bool) -> tuple[subprocess.Popen[bytes], int]:
-    """Start a service that outlives this program; also says where in the log its words begin."""
+    """Start a service that outlives this process; also returns the offset of its output in the log."""
     _collect()
     home.log.touch(mode=0o600)
     told_from = home.log.stat().st_size
-    # -P and the path by name: the current folder must not be able to offer another `core`.
+    # -P and an absolute path: Python must not import another `core` from the current folder.
     source = str(Path(core.__file__).resolve().parents[1])
     known = os.environ.get("PYTHONPATH", "")
     command = [sys.executable, "-P", "-m", "core.service", "--home", str(home.path)]
@@ -120,7 +120,7 @@ def _collect() -> None:
 
 
 def _why_it_ended(home: Home, told_from: int, code: int) -> QuarterdeckError:
-    """The error that a service wrote to the log before it ended."""
+    """The error that the service wrote to the log before it ended."""
     with home.log.open("rb") as log:
         log.seek(told_from)
         lines = log.read().decode("utf-8", "replace").splitlines()
@@ -148,7 +148,7 @@ def _actor() -> str:
 
 
 def lock_owner(home: Home) -> str | None:
-    """The number of the process that owns the home; None when nobody does."""
+    """The ID of the process that owns the home; None if the home is free."""
     if not home.path.is_dir():
         return None
     try:
@@ -160,13 +160,13 @@ def lock_owner(home: Home) -> str | None:
 async def stop_service(
     home: Home, cancel_work: bool, *, actor: str | None = None, timeout: float = STOP_WITHIN
 ) -> str:
-    """End the service in order and wait until it has let go of the home; says what happened, in words.
+    """End the service in order and wait until it has released the home; returns a sentence on the outcome.
 
-    Without `cancel_work` it ends when running work has ended; this waits at most `timeout` seconds for it.
+    Without `cancel_work` the service ends after its active runs. Waits at most `timeout` seconds.
 
     Raises:
-        ServiceError: somebody owns the home and cannot be talked to (`home_busy`), or has not ended in time
-            (`timeout`).
+        ServiceError: a process owns the home and does not answer (`home_busy`), or the service has not ended
+            in time (`timeout`).
     """
     try:
         console = await RemoteConsole.connect(home, "cli", actor or _actor())
@@ -182,7 +182,7 @@ async def stop_service(
         await console.shut_down(cancel_work)
         async with asyncio.timeout(timeout):
             await console.closed.wait()
-            # The socket goes first, the lock last, when the journal is closed.
+            # The socket closes first; the lock is released last, after the journal has closed.
             await _until_gone(home, console.welcome.pid)
     except TimeoutError as error:
         waits = await _what_it_waits_for(console)
@@ -196,7 +196,7 @@ async def stop_service(
 
 
 async def _what_it_waits_for(console: RemoteConsole) -> str:
-    """The runs that a service which is to end waits for, in words; empty where it does not say."""
+    """A phrase about the runs that a service waits for before it ends; empty if it does not answer."""
     try:
         async with asyncio.timeout(ANSWER_WITHIN):
             runs = [one for one in (await console.state()).runs if not one.state.ended]
@@ -215,7 +215,7 @@ async def _what_it_waits_for(console: RemoteConsole) -> str:
 
 
 async def _until_gone(home: Home, pid: int) -> None:
-    """Wait until nobody owns the home and, when we started that service, its end has been collected."""
+    """Wait until the home is free and, if this process started the service, its exit status is collected."""
     loop = asyncio.get_running_loop()
     free = loop.create_future()
 
@@ -233,10 +233,10 @@ async def _until_gone(home: Home, pid: int) -> None:
 
 
 async def service_status(home: Home, *, actor: str | None = None) -> ServiceStatus:
-    """What can be known of a home's service from outside.
+    """The status of a home's service, as a client sees it.
 
     Raises:
-        ServiceError: it speaks another version of its interface.
+        ServiceError: the service has another version of the console API.
     """
     try:
         console = await RemoteConsole.connect(home, "cli", actor or _actor())

@@ -1,4 +1,4 @@
-"""What the journal still says of devices when a service starts: since when they are away, their picture."""
+"""Device history from the journal: last connection, last picture, health changes and rejected connections."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from core.fleet.device_state import Remembered
 from core.fleet.models import Health, HealthChange, Refusal
 
 PAGE = 500
-# A device that did nothing in so many entries is shown without its past, which stays in the journal.
+# Pages of entries to search. A device with no entry in them is shown without its past.
 MOST_PAGES = 8
 CHANGES = 100
 REFUSALS = 100
 
 
 async def remembered_devices(journal: Journal, names: set[str]) -> dict[str, Remembered]:
-    """The past of these devices, as far as the newest entries have it.
+    """The last known facts about these devices, from the newest entries.
 
     Raises:
-        JournalError: it cannot be read.
+        JournalError: the journal cannot be read.
     """
     found: dict[str, Remembered] = {}
     seen: set[str] = set()
@@ -44,8 +44,8 @@ async def remembered_devices(journal: Journal, names: set[str]) -> dict[str, Rem
         found[name] = then
         if seen >= names:
             break
-    # A live wall leaves thousands of glimpses, which are nobody's picture. Whether a result shows the whole
-    # screen stands in its command, which comes after it when read from the newest.
+    # Live pictures leave thousands of glimpses, which do not count as a device's picture. Whether a result
+    # shows the whole screen is in its command's entry, which comes after it when reading newest first.
     taken = f"kind:{Kind.RESULT_RECORDED},{Kind.COMMAND_PREPARED} tool:screenshot !glimpse"
     results: dict[str, Entry] = {}
     async for entry in _newest(journal, taken):
@@ -68,14 +68,14 @@ async def remembered_devices(journal: Journal, names: set[str]) -> dict[str, Rem
 
 
 async def changes_before(journal: Journal, device: str, before: str) -> list[HealthChange]:
-    """How a device came and went before a moment; oldest first."""
+    """A device's connects and disconnects before the time `before`; oldest first."""
     kinds = f"kind:{Kind.DEVICE_CONNECTED},{Kind.DEVICE_LOST}"
     page = await journal.query(f'{kinds} device:"{device}"', limit=CHANGES)
     return [_change(entry) for entry in reversed(page.entries) if entry.time < before]
 
 
 async def refusals_before(journal: Journal, before: str) -> list[Refusal]:
-    """What was refused before a moment; oldest first."""
+    """Rejected connections before the time `before`; oldest first."""
     page = await journal.query(f"kind:{Kind.DEVICE_REFUSED}", limit=REFUSALS)
     return [_refusal(entry) for entry in reversed(page.entries) if entry.time < before]
 
@@ -92,7 +92,7 @@ async def _newest(journal: Journal, query: str) -> AsyncIterator[Entry]:
 
 
 def _first_word(entry: Entry) -> Remembered:
-    """What a device's newest entry says of it."""
+    """The facts in a device's newest entry."""
     if entry.kind is Kind.DEVICE_LOST:
         return Remembered(since=entry.time, reason=str(entry.body.get("reason", "")))
     return Remembered(since=entry.time, reason="not seen since the service started anew")

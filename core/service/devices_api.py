@@ -1,8 +1,8 @@
-"""The part of the door that is about devices: where they dial in, which are known, why one cannot be reached.
+"""The console API's calls about devices: listening address, pairing, settings, revocation and diagnosis.
 
-What widens trust (pairing, listening) is in the journal before it counts, and counts as far as it is there.
-What narrows it (revoking) counts at once, whatever state the journal is in, and is recorded as soon as it
-can be.
+Changes that extend trust (pairing, listening) are written to the journal before they take effect. Changes
+that reduce trust (revoking) take effect at once, even if the journal cannot be written, and are recorded as
+soon as it can be.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from core.service.service import Service
 
 log = structlog.get_logger(__name__)
 
-# The longest name of a host has 253.
+# Characters. A host name has at most 253.
 _LONGEST_ADDRESS = 300
 
 
 class DeviceDoor(Console):
-    """What of one client's door is about devices."""
+    """The calls about devices in a client's console API."""
 
     def __init__(self, service: Service, actor: str) -> None:
         self._service = service
         self._actor = actor
         self._reader = new_id()
-        # Proved by a signature over the challenge of this connection; empty until then.
+        # The operator who has signed this connection's challenge (`identify`); empty until then.
         self._operator = ""
         self._challenge = new_id()
 
@@ -58,7 +58,7 @@ class DeviceDoor(Console):
         self._only_people("choose where to listen")
         service = self._service
         if len(address) > _LONGEST_ADDRESS:
-            # The journal tells what was tried, and need not hold whatever is pasted by mistake.
+            # Every attempt is recorded; the limit keeps text that was pasted by mistake out of the journal.
             raise BadInput(f"An address to listen at has at most {_LONGEST_ADDRESS} characters.")
         service.home.settings()
         before = service.links.listening().address
@@ -66,7 +66,7 @@ class DeviceDoor(Console):
         try:
             await service.links.check_listening(address)
         except BadInput as error:
-            # What cannot become so is one entry, not a change and its undoing.
+            # An impossible change is recorded as one entry, not as a change and its reversal.
             await self._record(Kind.LISTENING_CHANGED, None, {**told, "problem": error.message})
             raise
         told |= await self._signed(proposals.listening(service, address), signed)
@@ -79,7 +79,7 @@ class DeviceDoor(Console):
             back = {"from": address.strip(), "to": before, "problem": error.message}
             await self._record(Kind.LISTENING_CHANGED, None, back)
             raise
-        # Only what could be listened at is what the next start shall try.
+        # Written only after listening has succeeded, so that the next start uses a working address.
         try:
             service.home.set_listen(address)
         except BadInput as error:
@@ -156,7 +156,7 @@ class DeviceDoor(Console):
                 proof = await self._signed(proposals.device_settings(service, name, settings), signed)
                 body = {**settings.model_dump(mode="json", exclude_none=True), **proof}
                 await self._record(Kind.DEVICE_SET, name, body)
-                # It may have been revoked or forgotten while this was written, and stays that.
+                # Read again: the device may have been revoked or forgotten while the entry was written.
                 known = registry.get(name)
                 changed = with_settings(known, settings)
                 registry.put(changed)
@@ -171,7 +171,7 @@ class DeviceDoor(Console):
         revoked = service.registry.revoke(proposals.remote(name))
         left_over = self._drop_dial_token(name)
         await service.links.disconnect(name, "it was revoked")
-        # Another client may have forgotten it meanwhile, which shuts it out, too.
+        # Another client may have forgotten the device meanwhile, which also locks it out.
         if service.registry.find(name) is not None:
             service.links.know(name)
         await self._record_end(Kind.DEVICE_REVOKED, revoked)
@@ -186,7 +186,7 @@ class DeviceDoor(Console):
         forgotten = registry.forget(proposals.remote(name))
         async with registry.turn(name):
             if registry.find(name) is not None:
-                # A client that had begun before has paired it meanwhile.
+                # Another client, whose pairing was already under way, has registered the device again.
                 forgotten = registry.forget(name)
             left_over = self._drop_dial_token(name)
             await service.links.disconnect(name, "it was forgotten")
@@ -237,10 +237,12 @@ class DeviceDoor(Console):
         return self._service.live_pictures.watch(self._reader, self._actor, devices, anew)
 
     async def _signed(self, wanted: Wanted, signed: SignedChange | None) -> dict[str, Any]:
-        """The signature under a change that loosens, as its entry has to hold it; nothing for another one.
+        """Check the signature of a change that loosens security; returns the proof for its journal entry.
+
+        The proof is empty for a change that loosens nothing.
 
         Raises:
-            Refused: it has to be signed, and is not; a signature that does not count is journalled.
+            Refused: a signature is needed and is missing or invalid; an invalid signature is recorded.
         """
         if not wanted.loosens:
             return {}
@@ -258,22 +260,23 @@ class DeviceDoor(Console):
         return await self._service.journal.append(entry)
 
     async def _catch_up(self) -> None:
-        """See that the journal has how earlier trust ended: an end must not come behind a new beginning.
+        """Write delayed entries about ended trust now: in the journal an end must not follow a new pairing.
 
         Raises:
-            JournalUnavailable: it cannot be written.
+            JournalUnavailable: the journal cannot be written.
         """
         if not await self._service.dispatcher.record_late():
             raise JournalUnavailable("The journal cannot be written; no device is paired until it can.")
 
     async def _record_end(self, kind: Kind, known: Known) -> None:
-        """Record that trust in a device has ended, which counts already. Late, where the journal cannot be
-        written now: the copy says so until then.
+        """Record that trust in a device has ended, which is already in effect.
 
-        `paired_at` in the entry says which pairing has ended, as the device may be paired anew meanwhile.
+        If the journal cannot be written now, the entry is written later; until then the registry's file holds
+        the fact. `paired_at` in the entry identifies the pairing that ended, as the device may be paired
+        again meanwhile.
 
         Raises:
-            BadInput: the copy cannot be written either.
+            BadInput: neither the journal nor the registry's file can be written.
         """
         service = self._service
         body = {"paired_at": known.paired_at, "revoked_at": known.revoked_at}
@@ -292,7 +295,7 @@ class DeviceDoor(Console):
                 service.registry.left(known.name)
 
     def _drop_dial_token(self, name: str) -> BadInput | None:
-        """Delete what this console showed to a device; gives why it could not be deleted."""
+        """Delete the token with which this console dials a device; returns the error if that fails."""
         try:
             self._service.registry.drop_dial_token(name)
         except BadInput as error:
@@ -306,12 +309,12 @@ class DeviceDoor(Console):
 
 
 def _signed_digest(signed: SignedChange | None) -> str:
-    """The digest of the token that was offered for what is signed; empty where none was."""
+    """The digest of the offered token in a signed change; empty if there is none."""
     found = signed.statement.change.after.get("token_sha256") if signed is not None else None
     return found if isinstance(found, str) else ""
 
 
 def _shown(known: Known) -> dict[str, Any]:
-    """What of a device may stand in the journal: nothing that proves who it is."""
+    """The settings of a device that may be recorded in the journal; no credentials."""
     told = {"tags": known.tags, "production": known.production, "agent": known.agent}
     return {key: value for key, value in told.items() if value not in (None, "", [])}

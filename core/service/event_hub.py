@@ -1,7 +1,7 @@
-"""What happens, on its way to whoever watches: the newest state of each thing, in bounded memory.
+"""The event hub: distributes events to subscribers, with the newest state per object and bounded memory.
 
-A publisher never waits. A watcher that lags gets only the newest state of each thing; one that lags too far
-gets `Missed` instead of everything, and reads the whole state again.
+A publisher never waits. A subscriber that lags gets only the newest state of each object. If it lags too far,
+it gets `Missed` instead of all pending events, and reads the snapshot again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Key = tuple[str, ...]
 
 
 def key_of(event: Event) -> Key:
-    """The thing that an event is about: a later event with the same key replaces an earlier one."""
+    """The key of the object that an event describes; a later event replaces an earlier of the same key."""
     match event:
         case CellChanged(cell=cell):
             return ("cell", cell.run, cell.device, cell.step)
@@ -49,10 +49,10 @@ def key_of(event: Event) -> Key:
 
 
 class Pending:
-    """Events that wait for one reader: at most `bound`, one for each thing, oldest thing first.
+    """Events that wait for one reader: at most `bound`, one per object, in the order of first change.
 
-    Once the bound is passed everything is dropped and counted, and so is what follows until the reader has
-    been told: it reads the whole state after that, which is newer than all of it.
+    When the bound is exceeded, all pending events are dropped and counted, and so are later events until the
+    reader has taken `Missed`. It then reads the snapshot, which is newer than all dropped events.
     """
 
     def __init__(self, bound: int = MAX_PENDING) -> None:
@@ -65,7 +65,7 @@ class Pending:
         return len(self._events)
 
     def add(self, event: Event, key: Key | None = None) -> None:
-        """Keep an event in the place of an older one of the same thing. Never waits."""
+        """Add an event, in place of a pending event about the same object. Never waits."""
         if isinstance(event, Missed):
             self._overflow(event.count)
         elif self._missed:
@@ -83,7 +83,7 @@ class Pending:
         self._events.clear()
 
     def pop(self) -> Event | None:
-        """The next event, or None when there is none."""
+        """Remove and return the next event, or None."""
         if self._missed:
             event: Event | None = Missed(count=self._missed)
             self._missed = 0
@@ -94,7 +94,7 @@ class Pending:
         return event
 
     def take(self) -> list[Event]:
-        """All that waits, in order."""
+        """Remove and return all pending events, in order."""
         if self._missed:
             taken: list[Event] = [Missed(count=self._missed)]
             self._missed = 0
@@ -106,7 +106,7 @@ class Pending:
 
 
 class Subscription(AsyncIterator[Event]):
-    """One watcher's events from the moment it was made; for one reader. Ends when it or its hub is closed."""
+    """A stream of the events since its creation, for one reader. Ends when it or its hub is closed."""
 
     def __init__(
         self, bound: int = MAX_PENDING, forget: Callable[[Subscription], None] | None = None
@@ -116,7 +116,7 @@ class Subscription(AsyncIterator[Event]):
         self._closed = False
 
     def offer(self, event: Event, key: Key) -> None:
-        """Take an event for the reader. Never waits."""
+        """Add an event for the reader. Never waits."""
         if not self._closed:
             self._pending.add(event, key)
 
@@ -131,14 +131,14 @@ class Subscription(AsyncIterator[Event]):
         raise StopAsyncIteration
 
     def close(self) -> None:
-        """End it; whoever waits for the next event wakes up."""
+        """End the subscription and wake its reader."""
         self._closed = True
         self._pending.ready.set()
         if self._forget is not None:
             self._forget(self)
 
     async def aclose(self) -> None:
-        """The same, under the name that `contextlib.aclosing` calls."""
+        """`close`, under the name that `contextlib.aclosing` calls."""
         self.close()
 
 
@@ -146,8 +146,9 @@ class EventHub:
     """Passes each event to every subscription. Not thread-safe: publish on the loop's own thread."""
 
     def __init__(self) -> None:
-        # Weak: a watcher that goes away without closing must not be fed for ever. Never changed in place, so
-        # that one may go while the others are told; walking a `WeakSet` costs more than telling all in it.
+        # Weak references: a subscription that is dropped without closing must not fill up for ever. The tuple
+        # is replaced, never changed, so that a subscription may end while `publish` iterates over it. Not a
+        # `WeakSet`: iterating over that costs more than the publishing.
         self._watching: tuple[weakref.ref[Subscription], ...] = ()
         self._closed = False
 
@@ -155,7 +156,7 @@ class EventHub:
         return len(self._watching)
 
     def publish(self, event: Event) -> None:
-        """Tell everybody; costs one dictionary write for each subscription, and never waits."""
+        """Add an event to every subscription; costs a dictionary write for each, and never waits."""
         if not self._watching:
             return
         key = key_of(event)
@@ -165,7 +166,7 @@ class EventHub:
                 subscription.offer(event, key)
 
     def subscribe(self, bound: int = MAX_PENDING) -> Subscription:
-        """Watch from now on."""
+        """Create a subscription to the events from now on."""
         subscription = Subscription(bound, self._forget)
         if self._closed:
             subscription.close()
@@ -174,7 +175,7 @@ class EventHub:
         return subscription
 
     def close(self) -> None:
-        """End every subscription, and those asked for later."""
+        """End every subscription; later subscriptions end at once."""
         self._closed = True
         for watching in self._watching:
             subscription = watching()

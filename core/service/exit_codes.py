@@ -1,7 +1,7 @@
-"""Exit codes: what a script may rely on. Used by the command line and by the service's own process.
+"""Exit codes of the command line and of the service process; scripts may rely on them.
 
-`NOT_APPROVED` is final: the request was denied for want of an answer and nothing was sent.
-`APPROVAL_PENDING` is not: the request still waits in the service's queue, and may yet be approved and sent.
+`NOT_APPROVED` is final: the request expired without an answer and nothing was sent.
+`APPROVAL_PENDING` is not final: the request waits in the service's queue, and may still be approved and sent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _OF_CODE: dict[ErrorCode, int] = {
     ErrorCode.APPROVAL_EXPIRED: NOT_APPROVED,
     ErrorCode.APPROVAL_PENDING: APPROVAL_PENDING,
     ErrorCode.DEVICE_OFFLINE: DEVICE_OFFLINE,
-    # Timed out before anything was sent, or stopped by the device: without an answer the verdict is unknown.
+    # The call timed out before it was sent, or the device ended it. After sending, a call without an answer
+    # has the verdict unknown instead.
     ErrorCode.TIMEOUT: TOOL_FAILED,
     ErrorCode.OUTCOME_UNKNOWN: OUTCOME_UNKNOWN,
     ErrorCode.CANCELLED: TOOL_FAILED,
@@ -54,13 +55,13 @@ _OF_CODE: dict[ErrorCode, int] = {
 
 
 def exit_code_of(code: ErrorCode) -> int:
-    """The exit code that an error stands for; whatever is not listed is bad input."""
+    """The exit code of an error code; every code that is not in the table is bad input."""
     return _OF_CODE.get(code, BAD_INPUT)
 
 
 def of_result(result: CommandResult) -> int:
-    """The exit code that a command's result stands for."""
-    # Before its error, which only says why it is not known: an answer that cannot be used, a time-out.
+    """The exit code of a command's result."""
+    # Checked before the error, which only explains why the outcome is unknown (unusable answer, time-out).
     if result.verdict is Verdict.UNKNOWN:
         return OUTCOME_UNKNOWN
     if result.error is not None:

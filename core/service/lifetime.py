@@ -1,4 +1,4 @@
-"""How long a service lives: until it is told to end, or nobody needs it any more."""
+"""The service's lifetime: it ends on a signal, at a client's request, or when it is no longer needed."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ LOOK_AGAIN = 60.0
 
 
 class Working(Protocol):
-    """A service, as far as its lifetime needs it."""
+    """The part of a service that its lifetime depends on."""
 
     on_shutdown_asked: asyncio.Event
 
     @property
     def busy(self) -> bool:
-        """Whether a run is under way."""
+        """Whether a run is active."""
         ...
 
     def console(self, actor: str) -> Console:
-        """The door for this actor."""
+        """A console for this actor."""
         ...
 
 
 async def until_not_needed(service: Working, server: ControlServer, grace: float = GRACE) -> None:
-    """Return when nobody has been attached for `grace` seconds and nothing runs."""
+    """Return when no client has been attached for `grace` seconds and no run is active."""
     while True:
         await server.unattended.wait()
         if await _happens(server.attached.wait(), grace):
             continue
         if not service.busy:
             return
-        # Something runs: look again when anything happens. The bound is for the last event of a run, which
-        # can come a moment before the service counts as idle.
+        # A run is active: check again at the next event. The timeout is needed because a run's last event can
+        # come shortly before the service is idle.
         events = service.console("cli:service").events()
         try:
             await _first_of(server.attached.wait(), _one(events), timeout=LOOK_AGAIN)
@@ -52,7 +52,7 @@ async def until_not_needed(service: Working, server: ControlServer, grace: float
 async def until_told_or_not_needed(
     service: Working, server: ControlServer, signalled: asyncio.Event, stay: bool, grace: float = GRACE
 ) -> str:
-    """Wait for the first reason to end; says which it was."""
+    """Wait for the first reason to end; returns it as text."""
     waits: dict[str, Awaitable[Any]] = {
         "a signal": signalled.wait(),
         "a client asked for it": service.on_shutdown_asked.wait(),
@@ -73,7 +73,7 @@ async def _happens(what: Awaitable[Any], timeout: float) -> bool:
 
 
 async def _first_of(*whats: Awaitable[Any], timeout: float | None) -> int | None:
-    """The index of the first that ends; the others are cancelled. None when none ended in time."""
+    """The index of the first awaitable that ends; the others are cancelled. None if none ends in time."""
     owner = TaskGroupOwner("lifetime")
 
     async def wait(what: Awaitable[Any]) -> None:

@@ -1,7 +1,8 @@
-"""Keeps small pictures of named devices fresh while somebody's lease lasts. It has no other job.
+"""Live pictures: keeps small screenshots of devices fresh while a client's lease on them lasts.
 
-Each picture is an ordinary observation through the dispatcher, judged and journalled like any other, but a
-glimpse: no card and no comparison rests on it. Whoever has looked longest ago is looked at next.
+Each picture is an ordinary observation through the dispatcher, judged by the policy and recorded in the
+journal, but it is a glimpse: no approval card and no comparison uses it. The device whose last attempt ended
+longest ago is next.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from core.tasks import TaskGroupOwner
 
 SCREENSHOT = "screenshot"
 NO_TOOL = "no screenshot tool"
-# Large enough for the largest tile, and half the bytes of a jpeg of 640: the journal keeps each for ever.
+# Large enough for the largest tile, and half the bytes of a 640-pixel JPEG: the journal keeps every picture.
 SMALL = {"max_width": 480, "format": "webp"}
-# All tiles of a large screen. How much is taken depends on the pace alone, not on how many wait for a turn.
+# Enough for all tiles of a large screen. The load depends on `Pace` alone, not on the number of devices.
 MOST_DEVICES = 120
-# A device that cannot send small pictures is looked at more seldom: each may be a megabyte.
+# Factor on the pause of a device that cannot send small pictures: each may be a megabyte.
 LARGE_SLOWER = 5
 PICTURE_TIMEOUT = 20.0
 
-# These end by themselves, so that the next turn may bring a picture.
+# Temporary errors: the next attempt may succeed, so that the device stays in turn.
 _PASSING = frozenset(
     {
         ErrorCode.DEVICE_OFFLINE,
@@ -50,9 +51,11 @@ _HERE = (Health.ONLINE, Health.BUSY)
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often, in seconds. `pause`: of one device between two pictures; `gap`: between any two.
+    """Intervals in seconds. `pause`: between two pictures of a device; `gap`: between any two pictures.
 
-    `look`: how soon it is noticed that a device is back or a stop is over. `fresh`: how old live ones get.
+    `lease`: how long one `watch` lasts. `look`: how often the loop checks whether a device has reconnected or
+    a stop is over. `fresh`: the maximum age of a picture that counts as live. `longest_pause`: the limit of
+    `pause` after repeated failures. `at_once`: the number of pictures that are taken at the same time.
     """
 
     lease: float = 15.0
@@ -65,7 +68,7 @@ class Pace:
 
 
 class Dispatches(Protocol):
-    """The dispatcher, as far as live pictures need it."""
+    """The part of the dispatcher that live pictures use."""
 
     @property
     def stopped(self) -> str: ...
@@ -75,7 +78,7 @@ class Dispatches(Protocol):
 
 
 class Devices(Protocol):
-    """The fleet, as far as live pictures need it."""
+    """The part of the fleet that live pictures use."""
 
     def get(self, name: str) -> Device: ...
     def target(self, device: str) -> Target: ...
@@ -83,7 +86,7 @@ class Devices(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """Why a device gives no picture, and on which link. `by_policy`: until the policy says otherwise."""
+    """Why a device sends no picture, and on which link. `by_policy`: valid until the policy allows it."""
 
     why: str
     link: BasicCommandDispatcher | None
@@ -92,7 +95,7 @@ class _Refusal:
 
 @dataclass(slots=True)
 class _Wish:
-    """What one client wants. Refusals outlast a lease: scrolling away and back asks nobody again."""
+    """One client's request. Refusals outlast the lease: scrolling away and back repeats no refused call."""
 
     actor: str
     devices: tuple[str, ...] = ()
@@ -102,7 +105,11 @@ class _Wish:
 
 @dataclass(slots=True)
 class _Turn:
-    """A device's turns: when its last one ended, when the next may begin; `missed` ones brought nothing."""
+    """A device's schedule, in seconds of `time.monotonic`.
+
+    `ended`: end of its last attempt. `due`: earliest start of the next. `came`: arrival of its last picture.
+    `missed`: attempts since then that timed out or whose outcome is unknown. `why`: the last error.
+    """
 
     ended: float = -math.inf
     due: float = -math.inf
@@ -112,7 +119,7 @@ class _Turn:
 
 
 class LivePictures:
-    """One desk for all clients of a service."""
+    """The live pictures of a service, shared by all its clients."""
 
     def __init__(
         self,
@@ -122,7 +129,7 @@ class LivePictures:
         tasks: TaskGroupOwner,
         pace: Pace | None = None,
     ) -> None:
-        """`journal_problem` says why nothing can be recorded, or nothing."""
+        """`journal_problem` returns why the journal cannot be written, or an empty string."""
         self._dispatcher = dispatcher
         self._devices = devices
         self._journal_problem = journal_problem
@@ -139,9 +146,9 @@ class LivePictures:
         self._next_at = -math.inf
 
     def watch(self, client: str, actor: str, devices: list[str], anew: bool = False) -> list[LivePicture]:
-        """Keep pictures of these devices fresh for one more lease, instead of what this client wished before.
+        """Replace this client's devices by these and renew its lease; returns the state of each device.
 
-        `anew` forgets what was refused. Says of each how it stands.
+        `anew` discards earlier refusals, so that refused devices are tried again.
 
         Raises:
             BadInput: too many devices.
@@ -150,7 +157,7 @@ class LivePictures:
             raise BadInput(f"At most {MOST_DEVICES} devices are watched at once; these are {len(devices)}.")
         wish = self._wishes.setdefault(client, _Wish(actor))
         if anew:
-            # What is still under way was asked for before, and is refused for that time only.
+            # A new dict: a picture still being taken records its refusal in the old dict, which is discarded.
             wish.refused = {}
         wish.devices = tuple(dict.fromkeys(devices))
         wish.until = time.monotonic() + self._pace.lease
@@ -161,28 +168,28 @@ class LivePictures:
         return [self._standing(wish, device) for device in wish.devices]
 
     def let_go(self, client: str) -> None:
-        """This client is gone, and with it its lease."""
+        """End the lease of a client that has disconnected."""
         self._wishes.pop(client, None)
         self._changed.set()
 
     def cancel(self) -> None:
-        """Ask devices to cancel what they are taking; leases go on."""
+        """Ask the devices to cancel the pictures that they are taking; leases stay valid."""
         for device, call_id in self._under_way.items():
             self._tasks.spawn(f"cancel the live picture of {device}", self._cancel(call_id))
 
     async def _cancel(self, call_id: str) -> None:
-        # Where the link is gone, the picture's own end says what is known of it.
+        # If the link is gone, the picture's own dispatch reports the outcome.
         with contextlib.suppress(QuarterdeckError):
             await self._dispatcher.cancel(call_id)
 
     async def close(self, within: float = 1.0) -> None:
-        """Take nothing any more. What is on its way may still come, for a moment."""
+        """Take no more pictures; waits up to `within` seconds for those that are being taken."""
         self._closed = True
         self._wishes.clear()
         self._changed.set()
         await _set_within(self._idle, within)
 
-    # Whose turn it is
+    # Scheduling
 
     async def _go_on(self) -> None:
         while wanted := self._wanted():
@@ -193,7 +200,7 @@ class LivePictures:
             await _set_within(self._changed, wait)
 
     def _wanted(self) -> dict[str, list[_Wish]]:
-        """The devices of all leases that last, each with who wants it."""
+        """The devices of all valid leases, each with the requests for it."""
         now = time.monotonic()
         wanted: dict[str, list[_Wish]] = {}
         for wish in () if self._closed else self._wishes.values():
@@ -202,7 +209,7 @@ class LivePictures:
         return wanted
 
     def _begin(self, wanted: dict[str, list[_Wish]], now: float) -> float:
-        """Begin the one that may begin now; how long to wait when nothing happens meanwhile."""
+        """Start at most one picture that is due; returns the seconds to wait if no event comes earlier."""
         if len(self._under_way) >= self._pace.at_once:
             return self._pace.look
         if (early := self._next_at - now) > 0:
@@ -239,16 +246,16 @@ class LivePictures:
         return self._closed or not any(device in wish.devices for wish in lasting)
 
     def _turn(self, device: str) -> _Turn:
-        """Its turns so far; whoever never had one leaves no trace, whatever it is called."""
+        """The device's schedule. A lookup stores nothing, so that unknown names use no memory."""
         return self._turns.get(device) or _Turn()
 
     def _parameters(self, device: str) -> dict[str, Any]:
-        """As small as this device's own tool can make it."""
+        """The arguments for the smallest picture that this device's tool can make."""
         tool = self._target(device).tools.get(SCREENSHOT)
         return small_parameters(tool) if tool is not None else {}
 
     def _away(self, device: str) -> str:
-        """Why a device cannot be asked now; it is not tried, and begins by itself when it is back."""
+        """Why a device cannot be asked now, or an empty string. It is tried again once it is back."""
         try:
             known = self._target(device).device
         except BadInput as error:
@@ -260,7 +267,7 @@ class LivePictures:
     def _target(self, device: str) -> Target:
         return self._devices.target(device)
 
-    # One picture
+    # Taking a picture
 
     async def _take(self, order: Order, refused: dict[str, _Refusal]) -> None:
         turn = self._turns.setdefault(order.device, _Turn())
@@ -285,11 +292,11 @@ class LivePictures:
         error = result.error
         why = error.message if error is not None else f"{order.device} sent no picture."
         if error is not None and error.code is ErrorCode.UNKNOWN_TOOL:
-            # The tile names the device already, and has room for few words.
+            # The tile already names the device, and fits few words.
             why = NO_TOOL
         if error is not None and (error.code in _PASSING or result.verdict is Verdict.UNKNOWN):
             turn.why = why
-            # A stop, or a device that just went, is seen before the next turn anyway.
+            # Only these lengthen the pause: a stop or a disconnect is checked before the next attempt anyway.
             turn.missed += error.code in (ErrorCode.TIMEOUT, ErrorCode.OUTCOME_UNKNOWN)
             return
         link = self._link(order.device)
@@ -302,7 +309,7 @@ class LivePictures:
             return None
 
     def _allowed(self, device: str, actor: str) -> bool:
-        """Whether a picture would be taken without asking anybody; nothing is recorded of this."""
+        """Whether the policy allows a picture without approval; this check is not recorded."""
         try:
             decision = self._dispatcher.explain(device, SCREENSHOT, self._parameters(device), actor)
         except QuarterdeckError:
@@ -310,7 +317,7 @@ class LivePictures:
         return decision.answer is Answer.ALLOW
 
     def _judge_again(self, wish: _Wish) -> None:
-        """Forget refusals that do not hold any more: the policy says otherwise, or the link is a new one."""
+        """Discard refusals that no longer hold: the policy allows the call now, or the link is new."""
         for device in wish.devices:
             refusal = wish.refused.get(device)
             if refusal is None:
@@ -320,7 +327,7 @@ class LivePictures:
             if self._allowed(device, wish.actor) if refusal.by_policy else new:
                 del wish.refused[device]
 
-    # How it stands
+    # State
 
     def _standing(self, wish: _Wish, device: str) -> LivePicture:
         if (refusal := wish.refused.get(device)) is not None:
@@ -335,14 +342,14 @@ class LivePictures:
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> None:
-    # Not wait_for: of 3.11 it forgets a cancellation that comes together with the event.
+    # Not `asyncio.wait_for`: in Python 3.11 it loses a cancellation that arrives together with the event.
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
 
 
 def small_parameters(tool: Tool) -> dict[str, Any]:
-    """Of `SMALL` what a tool's own schema knows: stock clients' pictures come as large as they are."""
+    """The parameters of `SMALL` that the tool's schema knows; stock clients send pictures in full size."""
     known = tool.input_schema.get("properties")
     found: dict[str, Any] = {}
     for name, value in SMALL.items() if isinstance(known, dict) else ():

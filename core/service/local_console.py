@@ -1,4 +1,4 @@
-"""The door in the process that owns the home: what each client's wishes come to."""
+"""The console API in the process that owns the home, with one `LocalConsole` per client."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ MOST_SAID = 20_000
 
 
 class LocalConsole(DecidingDoor):
-    """One client's door to a service in this process."""
+    """The console API of one client, for a service in this process."""
 
     async def state(self) -> ConsoleState:
         service = self._service
@@ -124,7 +124,7 @@ class LocalConsole(DecidingDoor):
         self, device: str, tool: str, parameters: dict[str, Any], timeout: float | None = None, said: str = ""
     ) -> Run:
         if len(said) > MOST_SAID:
-            # It is kept with every entry and shown on the card.
+            # The text is recorded with every entry of the run and shown on the card.
             raise BadInput(
                 f"What is said about a call has at most {MOST_SAID:,} characters.", ErrorCode.TOO_LARGE
             )
@@ -262,7 +262,7 @@ class LocalConsole(DecidingDoor):
         service = self._service
         runs = service.runner.active
         sent = service.dispatcher.in_flight
-        # The stop itself comes before anything that could take time or fail.
+        # The dispatcher is stopped before any step that could take time or fail.
         service.dispatcher.stop(f"Everything was stopped by {self._actor}.")
         withdrawn = service.approvals.withdraw("Everything was stopped; nothing was sent.")
         for live in runs:
@@ -282,14 +282,14 @@ class LocalConsole(DecidingDoor):
     async def resume(self, signed: SignedChange | None = None) -> None:
         self._only_people("resume")
         service = self._service
-        # A stop that is still to be recorded would come after this one, and stand again at the next start.
+        # A stop recorded after this resume would be in force again at the next start.
         if not await service.dispatcher.record_late():
             raise JournalUnavailable("The journal cannot be written; everything stays stopped until it can.")
         wanted = proposals.resume(service)
         proof = await self._signed(wanted, signed)
         await self._record(Kind.ALL_RESUMED, None, proof)
         if service.dispatcher.stopped != wanted.change.before["stopped"]:
-            # Stopped again while this was written: that stop was not looked at by who signed.
+            # Stopped again while this was recorded: the operator who signed has not seen that stop.
             raise Refused("Everything was stopped again meanwhile; it stays stopped.", ErrorCode.STOPPED)
         service.dispatcher.resume()
         service.tell_control()
@@ -368,7 +368,7 @@ class LocalConsole(DecidingDoor):
         return build_timeline(await self._stretch(None, middle), f"Around entry {middle:,}", None)
 
     async def _stretch(self, run: str | None, around: int | None) -> list[Entry]:
-        """The entries of a run, or those around one entry; oldest first."""
+        """The entries of a run, or the entries around an entry; oldest first."""
         journal = self._service.journal
         await journal.settle()
         if run is not None:
@@ -393,14 +393,14 @@ class LocalConsole(DecidingDoor):
         return self._batches.names()
 
     async def saved_batches(self) -> list[SavedBatch]:
-        # Reads every file of the folder.
+        # In a thread: it reads every file of the folder.
         return await asyncio.to_thread(self._batches.listing)
 
     async def load_batch(self, name: str) -> Batch:
         return self._batches.load(name)
 
     async def save_batch(self, name: str, batch: Batch) -> None:
-        # A saved batch is started by people, as theirs.
+        # People start saved batches under their own name, so that an agent must not write them.
         self._only_people("save a batch")
         self._batches.save(name, batch)
 
@@ -430,7 +430,7 @@ class LocalConsole(DecidingDoor):
 
 
 def _stop_words(runs: int, requests: int, commands: int) -> str:
-    """What a stop met; what there was none of is left out."""
+    """A sentence about what was stopped; zero counts are left out."""
     parts = []
     if runs:
         parts.append(f"{runs} run{'s were' if runs > 1 else ' was'} ended")

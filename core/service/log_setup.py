@@ -1,4 +1,4 @@
-"""The service's log: one JSON object a line, rotated, with nothing in it that is secret."""
+"""Logging setup of the service: one JSON object per line, rotated files, secrets redacted."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def _drop(_logger: object, _method: str, _event: MutableMapping[str, Any]) -> Mu
 
 
 def mask_secrets(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Blank every value whose name says that it is secret, at any depth."""
+    """Redact every value whose name marks it as secret, at any depth."""
     return {key: _masked(key, value) for key, value in event.items()}
 
 
 def mask_words(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Mask well-known tokens, and what services that run here have sent as secrets, in every text."""
+    """Redact, in every text, well-known token formats and secrets that this process's services have sent."""
     return {key: _worded(value) for key, value in event.items()}
 
 
@@ -47,13 +47,13 @@ def _worded(value: Any) -> Any:
     return value
 
 
-# A log is one for the whole process, and so is what it must not say.
+# Global, because the log is shared by the whole process.
 _ALSO_MASKED: list[Callable[[str], str]] = []
 
 
 @contextlib.contextmanager
 def masking_also(masks: Callable[[str], str]) -> Iterator[None]:
-    """Let `masks` look through every text before it is logged."""
+    """Also apply the function `masks` to every text before it is logged."""
     _ALSO_MASKED.append(masks)
     try:
         yield
@@ -79,7 +79,7 @@ class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
 
 @contextlib.contextmanager
 def logging_to(path: Path, level: int = logging.INFO) -> Iterator[None]:
-    """Send everything that this process logs to `path`, and as before afterwards."""
+    """Log everything in this process to `path`; restores the previous configuration afterwards."""
     before, root = structlog.get_config(), logging.getLogger()
     level_before = root.level
     handler = _log_to(path, level)
@@ -94,7 +94,7 @@ def logging_to(path: Path, level: int = logging.INFO) -> Iterator[None]:
 
 @contextlib.contextmanager
 def logging_nowhere() -> Iterator[None]:
-    """Log nothing: for a command whose output is its answer, and whose errors are raised."""
+    """Disable logging, for a command line whose output is its result and whose errors are raised."""
     before = structlog.get_config()
     structlog.configure(processors=[_drop])
     try:
@@ -125,7 +125,7 @@ def _log_to(path: Path, level: int) -> logging.Handler:
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(level)
-    # Of these we want to hear only what went wrong; each connection is logged by the server itself.
+    # Only warnings of these libraries: `ControlServer` logs each connection itself.
     for noisy in ("websockets", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     structlog.configure(

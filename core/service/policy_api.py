@@ -1,4 +1,4 @@
-"""The part of the door that is about policy: its text, its rules, grants, and how people decide."""
+"""The console API's calls about policy: its text, its rules, trials, the profile and grants."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_TRIAL_ROWS = 2_000
 
 
 class PolicyDoor(DeviceDoor):
-    """What of one client's door is about policy."""
+    """The calls about policy in a client's console API."""
 
     async def explanation(
         self, device: str, tool: str, parameters: dict[str, Any], actor: str = ""
@@ -76,7 +76,7 @@ class PolicyDoor(DeviceDoor):
             self._check_same(digest)
             body = {"before": digest, "after": text_digest(text), "rules": found.rules}
             await self._record_pin(Kind.POLICY_SAVED, text, body, signed)
-            # An editor knows no lock: what it wrote meanwhile is not thrown away either.
+            # Checked again: an editor takes no lock, and text that it wrote meanwhile must not be lost.
             self._check_same(digest)
             self._write_policy(text)
             service.policy.accept(text)
@@ -111,7 +111,7 @@ class PolicyDoor(DeviceDoor):
         self._only_people("choose a profile")
         service = self._service
         async with service.policy_writing:
-            # A broken file is not written to, so nothing is said to have changed.
+            # Read before recording: if the file is broken, this fails and no change is recorded.
             before = self._read_text()
             text = with_profile(before, profile)
             body = {"from": service.policy.profile.value, "to": profile.value}
@@ -124,9 +124,9 @@ class PolicyDoor(DeviceDoor):
         return service.policy_status()
 
     async def _record_profile(self, text: str, body: dict[str, Any], signed: SignedChange | None) -> bool:
-        """Record another profile; gives whether the text with it becomes the accepted one.
+        """Record a new profile; returns whether the text with it becomes the accepted policy.
 
-        A stricter profile holds at once, also in a file that loosens otherwise and is not accepted.
+        A stricter profile takes effect at once, even in a file with other, loosening edits that are pending.
         """
         policy = self._service.policy
         policy.refresh()
@@ -139,10 +139,10 @@ class PolicyDoor(DeviceDoor):
     async def _record_pin(
         self, kind: Kind, text: str, body: dict[str, Any], signed: SignedChange | None
     ) -> None:
-        """Have it in the journal that this text is the accepted one from now on, and by whose signature.
+        """Record in the journal that this text is the accepted policy from now on, with its proof.
 
         Raises:
-            Refused: it lets more run than the accepted one, and is not signed.
+            Refused: the text allows more than the accepted policy and is not signed.
         """
         service = self._service
         blob = await service.journal.put_blob(text.encode())
@@ -172,7 +172,7 @@ class PolicyDoor(DeviceDoor):
         service = self._service
         service.policy.grants.get(grant)
         entry = NewEntry(kind=Kind.GRANT_REVOKED, actor=self._actor, body={"grant": grant})
-        # Taking trust back counts at once, whatever state the journal is in.
+        # A revocation takes effect at once, even if the journal cannot be written.
         revoked = service.policy.grants.revoke(grant, self._actor)
         try:
             await service.journal.append(entry)

@@ -1,7 +1,7 @@
-"""What is there now, beside what a request would do: files as text, screens as their last picture.
+"""Previews of approval requests: the present state beside the requested effect.
 
-Nothing here reaches a device by itself: what has to be read is read through the dispatcher (`Look`), as
-observations that nobody is asked about. Why something cannot be shown is said in words.
+Files are shown as text, screens as their last picture. Reads go through the dispatcher (`Look`), as
+observations that need no approval. `Preview.problem` explains what cannot be shown.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Look = Callable[[str, dict[str, Any]], Awaitable[CommandResult]]
 
 
 class Reads(Protocol):
-    """The journal, as far as previews need it."""
+    """The part of the journal that previews use."""
 
     async def query(
         self, query: str | Query, before: int | None = None, after: int | None = None, limit: int = 200
@@ -42,7 +42,7 @@ class Reads(Protocol):
 
 
 class Previewer:
-    """Makes the preview of one request. `look` makes one read-only call on its device."""
+    """Builds the preview of one request. `look` makes a read-only call on the request's device."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Previewer:
         last_picture: str | None,
         offered: Set[str],
     ) -> None:
-        """`offered` are the names of the device's tools: it is asked for no other."""
+        """`offered` are the names of the device's tools; no other tool is called."""
         self._request = approval.request
         self._journal = journal
         self._look = look
@@ -60,7 +60,7 @@ class Previewer:
         self._offered = offered
 
     async def preview(self) -> Preview:
-        """What there is to see of this request; `kind` is `file`, `screen` or `nothing`."""
+        """Build the preview; its `kind` is `file`, `screen` or `nothing`."""
         match self._request.tool_name:
             case "write_file":
                 return await self._write()
@@ -83,7 +83,7 @@ class Previewer:
         if new is None:
             problem = fault or problem
         elif mode == "append" and exists:
-            # Where the old text is not known, neither is the whole.
+            # Without the old text, the text after appending is not known.
             after = before + new if before is not None else None
         elif mode == "create" and exists:
             after, problem = None, "There is such a file already: “create” would be refused."
@@ -109,10 +109,10 @@ class Previewer:
         return Preview(kind="file", before=before, problem=problem or kept, taken_at=taken_at, label=path)
 
     async def _file(self, path: str, encoding: str = UTF_8) -> tuple[str | None, str | None, str, bool]:
-        """A file's text, when it was read, why there is no text, and whether there is a file."""
+        """A file's text, the time of reading, the reason if there is no text, and whether the file exists."""
         if "read_file" not in self._offered:
             return None, None, NO_READ, True
-        # What is not said is read as UTF-8, also by device clients that know no other text encoding.
+        # UTF-8 is the default; leaving it out also serves device clients without the `encoding` argument.
         more = {} if encoding == UTF_8 else {"encoding": encoding}
         result = await self._look("read_file", {"file_path": path, "max_bytes": MOST_BYTES, **more})
         error = result.error
@@ -128,7 +128,7 @@ class Previewer:
         return content, now_utc(), "" if content is not None else "The device gave no text.", True
 
     async def _whole(self, content: Any) -> str | None:
-        """A text that may have been put away as a blob."""
+        """The complete text of a result, read from the journal if it was stored as a blob."""
         if isinstance(content, dict) and isinstance(content.get("blob"), str):
             data = await self._journal.get_blob(content["blob"])
             return data.decode("utf-8", "replace")
@@ -171,7 +171,7 @@ class Previewer:
         )
 
     async def _element(self) -> Preview:
-        # None but the device's last one: that is what the target is compared with before it is sent.
+        # Only the device's last picture: before the call is sent, its target is compared with that picture.
         shot = await self._shot(lambda told: _picture_of(told) == self._last_picture)
         if shot is None:
             return Preview(kind="screen", problem="There is no picture of this device's screen yet.")
@@ -210,7 +210,7 @@ class Previewer:
     async def _shot(
         self, wanted: Callable[[dict[str, Any]], bool]
     ) -> tuple[dict[str, Any], str, str | None] | None:
-        """The newest picture that is wanted: what was told with it, its blob, and when it was taken."""
+        """The newest matching picture: the tool's result, the picture's blob, and when it was taken."""
         query = f"device:{quoted(self._request.device)} tool:screenshot kind:{Kind.RESULT_RECORDED}"
         page = await self._journal.query(query, limit=PICTURES_LOOKED_AT)
         for entry in page.entries:
@@ -223,18 +223,18 @@ class Previewer:
 
 
 def quoted(value: str) -> str:
-    """A value as the journal's query language takes it."""
+    """A value quoted for the journal's query language."""
     return '"' + value.replace('"', "") + '"'
 
 
 def _encoding(given: dict[str, Any]) -> str:
-    """The text encoding of a file that a call writes; where it writes bytes, they are compared as UTF-8."""
+    """The text encoding of a file that a call writes; bytes (base64) are compared as UTF-8."""
     encoding = given.get("encoding", UTF_8)
     return encoding if isinstance(encoding, str) and encoding != "base64" else UTF_8
 
 
 def _content(given: dict[str, Any]) -> tuple[str | None, str]:
-    """The text that would be written, or why there is none to show."""
+    """The text that would be written, or the reason why none can be shown."""
     content = given.get("content")
     if holds_secret(content):
         return None, "What would be written is secret."
@@ -264,7 +264,7 @@ def _picture_of(told: dict[str, Any]) -> str | None:
 
 
 def _in_picture(box: Any, told: dict[str, Any]) -> Region | None:
-    """A box on the screen as a region of the picture that shows that part of it."""
+    """A box in screen coordinates as a region of the picture; None if the picture does not show it."""
     area: Any = told.get("screen_box")
     width: Any = told.get("width")
     height: Any = told.get("height")

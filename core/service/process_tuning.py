@@ -1,10 +1,10 @@
-"""How often Python looks for cycles in the service.
+"""Process tuning of the service: garbage collection thresholds and the limit of open files.
 
-With a thousand devices connected a full collection walks half a million objects and stops the loop for 60 ms,
-and the usual thresholds ask for several of them in a run over all devices. What a run makes is freed by
-counting references, so there is next to nothing to find.
+With a thousand devices connected, a full collection walks half a million objects and stops the loop for
+60 ms. With the default thresholds, several happen in a run over all devices. A run's objects are freed by
+reference counting, so that a collection finds next to nothing.
 
-How many files and sockets a process may have open: a thousand devices are more than systems begin with.
+The default limit of open files and sockets is too low for a thousand devices.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from __future__ import annotations
 import gc
 import sys
 
-# Allocations beyond frees before the young are looked at, and how many such looks before the older ones are.
+# `gc.set_threshold`: net allocations before generation 0 is collected, then collections of each generation
+# before the next older generation is collected.
 THRESHOLDS = (50_000, 20, 20)
 
 
 def collect_seldom() -> None:
-    """Look for cycles less often from now on, and never again at what start-up made."""
+    """Collect garbage less often from now on, and exempt all objects that exist after start-up."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
@@ -27,9 +28,9 @@ ENOUGH = 16_384
 
 
 def allow_many() -> int:
-    """Raise this process's own limit to what is needed and allowed; gives what holds then, 0 for no limit.
+    """Raise this process's limit of open files to `ENOUGH`; returns the resulting limit, 0 for no limit.
 
-    Systems begin with 1,024 and leave it to programs to ask for more. The hard limit is never passed.
+    The usual soft limit is 1,024, and programs may raise it up to the hard limit.
     """
     if sys.platform == "win32":
         return 0
@@ -43,6 +44,6 @@ def allow_many() -> int:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         except (OSError, ValueError):
-            return soft  # macOS refuses more than its kernel has; what there is must do.
+            return soft  # macOS refuses more than its kernel's own limit.
         return wanted
     return soft

@@ -1,7 +1,7 @@
-"""How far running commands have come: to the screens as it is heard, to the journal at a bounded rate.
+"""Progress of running commands: shown to clients at once, recorded in the journal at a bounded rate.
 
-A command's output may be long and quick. The journal gets at most one entry a second and two hundred for one
-call; each says how much was left out. The whole output is in the result, which is recorded all the same.
+A command's output may be long and fast. The journal gets at most one entry a second and two hundred per call;
+each entry counts the reports left out. The complete output is in the result, which is always recorded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CALLS_KEPT = 4096
 
 @dataclass(slots=True)
 class _Call:
-    """One call that tells. `left_out` counts reports since its last entry."""
+    """A call that reports progress. `left_out` counts the reports since its last entry."""
 
     live: Live
     key: tuple[str, str]
@@ -39,7 +39,7 @@ class _Call:
 
 
 class ProgressDesk:
-    """Takes what devices report of the calls of runs."""
+    """Handles the progress that devices report about the calls of runs."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class ProgressDesk:
         self._calls: OrderedDict[str, _Call] = OrderedDict()
 
     def take(self, device: str, progress: Progress) -> Progress:
-        """A device says how far one of its calls has come; what of it may be shown."""
+        """Handle a progress report of a device; returns it with secrets redacted."""
         call = self._calls.get(progress.call_id) or self._find(device, progress.call_id)
         if call is None or call.key[0] != device:
             return self._redacted(device, None, progress)
@@ -74,7 +74,8 @@ class ProgressDesk:
         return progress
 
     def _redacted(self, device: str, call: _Call | None, progress: Progress) -> Progress:
-        """The same with secrets masked. Output comes in parts: what one may be cut in waits for the next."""
+        """The report with secrets redacted. Output arrives in parts; text in which a secret may be cut off
+        waits for the next part."""
         run = call.live.id if call is not None else None
         redaction = self._live_secrets.redaction(device, run)
         if call is None or progress.stream == "note":
@@ -122,12 +123,12 @@ class ProgressDesk:
         try:
             self._write(entry)
         except QuarterdeckError:
-            # The journal tells of its own trouble; what matters is the outcome, which is kept until it can.
+            # The journal reports its own failure; the outcome is recorded as soon as it can be written.
             call.left_out += 1
 
 
 def in_words(progress: Progress) -> str:
-    """How far, as a person would say it; an empty string where the device does not say."""
+    """The progress as text for people; empty if the device reports none."""
     unit = f" {progress.unit}" if progress.unit else ""
     if progress.done is not None and progress.total:
         return f"{progress.done:g} of {progress.total:g}{unit}"

@@ -1,4 +1,4 @@
-"""Checking an inclusion proof (RFC 6962) without trusting the service that gave it."""
+"""Checks an inclusion proof (RFC 6962) without trusting the service that returned it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VERIFY_ALL = (
 
 @dataclass(frozen=True, slots=True)
 class ProofStep:
-    """One sibling on the way up: on which side it is, and which entries are below it."""
+    """A sibling on the path to the root: its side, and the entries below it."""
 
     side: str
     first: int
@@ -33,7 +33,7 @@ class ProofStep:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What the check found, in a sentence; `what_now` says what that means or what to do."""
+    """The result of the check as a sentence; `what_now` is its meaning or the next step."""
 
     ok: bool
     words: str
@@ -41,7 +41,7 @@ class Finding:
 
 
 def steps_of(proof: Proof) -> list[ProofStep]:
-    """The path with sides and ranges, from the leaf up; empty when it has another length than it must."""
+    """The path with sides and ranges, from the leaf up; empty if the path's length is wrong."""
     ranges: list[tuple[str, int, int]] = []
     start, end, index = 0, proof.size, proof.seq - 1
     while end - start > 1:
@@ -59,12 +59,12 @@ def steps_of(proof: Proof) -> list[ProofStep]:
 
 
 def check_proof(shown: Entry, proof: Proof, asked: int | None = None) -> Finding:
-    """Whether the entry that is shown is the one that the signed checkpoint covers.
+    """Check that the signed checkpoint covers the entry that is shown.
 
-    `asked` is the number of the entry that was asked for, where `shown` came with the proof.
+    `asked` is the number of the requested entry, needed if `shown` arrived together with the proof.
 
-    Every step is computed here: the entry's text to its leaf, the path to the root, the root and the size in
-    the checkpoint, its signature by the journal's key, and the text to what is shown.
+    Every step is computed here: the leaf hash of the entry's text, the path to the root, the checkpoint's
+    root and size, its signature by the journal's key, and that the text is equal to the shown entry.
     """
     try:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(proof.public_key))
@@ -93,7 +93,7 @@ def check_proof(shown: Entry, proof: Proof, asked: int | None = None) -> Finding
 
 
 def _why(proof: Proof, key: Ed25519PublicKey) -> str:
-    """Which step does not hold, the first one from the leaf up."""
+    """The first step, from the leaf up, that fails."""
     leaf = leaf_hash(proof.entry.encode())
     if leaf.hex() != proof.leaf:
         return "The entry's text does not give the hash it is filed under."

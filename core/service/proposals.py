@@ -1,7 +1,8 @@
-"""What each change would be, and what it would loosen: made in one place for looking at it and for doing it.
+"""Proposals: the change that an operator signs, and what it loosens, for each kind of change.
 
-Each method gives the change as it has to be signed, and the sentences that say what would run, or reach
-farther, than now; none where the change only tightens, which needs no signature.
+Both the preview of a change and its execution use these functions. Each returns the change to be signed and
+sentences about what would run, or be reachable, beyond the present state. There are no sentences if the
+change only tightens, which needs no signature.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from core.service.trusted import (
 
 
 class Wanted(NamedTuple):
-    """A change as it has to be signed, and what it loosens."""
+    """A change to be signed, and sentences about what it loosens."""
 
     change: Change
     loosens: list[str]
 
 
 def policy(service: Service, text: str) -> Wanted:
-    """Another policy, compared with the one that was accepted last.
+    """A new policy text, compared with the accepted policy.
 
     Raises:
         BadInput: the text has a fault.
@@ -49,10 +50,10 @@ def policy(service: Service, text: str) -> Wanted:
 
 
 def settings(service: Service) -> Wanted:
-    """settings.toml as it stands now.
+    """Accepting the present settings.toml.
 
     Raises:
-        BadInput: it is broken.
+        BadInput: the file is broken.
     """
     read = service.home.settings()
     after = loosening_settings(read)
@@ -69,7 +70,7 @@ def listening(service: Service, address: str) -> Wanted:
     """Listening for devices at another address.
 
     Raises:
-        BadInput: it is no address.
+        BadInput: the address is malformed.
     """
     address = address.strip()
     split_address(address)
@@ -80,10 +81,10 @@ def listening(service: Service, address: str) -> Wanted:
 
 
 async def contract(service: Service, device: str, tool_key: str, digest: str) -> Wanted:
-    """Trusting a tool as it is defined now; `digest` is that of the contract that was looked at.
+    """Trusting a tool by its present definition; `digest` is the digest of the contract under review.
 
     Raises:
-        BadInput: no such device or tool.
+        BadInput: there is no such device or tool.
     """
     found = await service.fleet.change(device, tool_key)
     pinned = service.fleet.pinned(device, tool_key)
@@ -91,7 +92,7 @@ async def contract(service: Service, device: str, tool_key: str, digest: str) ->
         kind=ChangeKind.CONTRACT,
         subject=f"{device}/{tool_key}",
         before={"definition": pinned},
-        # How it is pinned then: the definition's digest and what its device claims, as the journal has it.
+        # The pin as the journal records it: the definition's digest and the facts that the device claims.
         after={"contract": digest, "pin": service.fleet.pin_now(device, tool_key)},
     )
     parts = changed_parts(found.before, found.after) if found.before is not None else []
@@ -100,10 +101,10 @@ async def contract(service: Service, device: str, tool_key: str, digest: str) ->
 
 
 def pairing(service: Service, name: str, wanted: DeviceSettings, token_sha256: str) -> Wanted:
-    """A device that dials in with the token that has this digest.
+    """Pairing a device that dials in with the token of this digest.
 
     Raises:
-        BadInput: it may not be called that, or a setting is not written as one.
+        BadInput: the name is not allowed, or a setting is malformed.
     """
     known = paired_as(service, name, wanted)
     after = {"direction": "in", "token_sha256": token_sha256, **settings_of(known)}
@@ -119,14 +120,14 @@ def pairing(service: Service, name: str, wanted: DeviceSettings, token_sha256: s
 
 
 def pairing_listening(service: Service, name: str, string: str, wanted: DeviceSettings) -> Wanted:
-    """A device that listens, dialled with what its pairing string says.
+    """Pairing a device that listens, which this console dials by the device's pairing string.
 
     Raises:
-        BadInput: as `pairing`, or the string is none, or of another device.
+        BadInput: as `pairing`; or the string is malformed, or of another device.
     """
     line = decode_pairing(string)
     if name != line.name:
-        # A device registers under its own name, and only under that one is it let in.
+        # A device registers under its own name, and no other name is accepted for it.
         raise BadInput(f"This string was made by {line.name!r}: pair it under that name, or rename it there.")
     known = paired_as(service, name, wanted)
     after = {
@@ -148,11 +149,10 @@ def pairing_listening(service: Service, name: str, string: str, wanted: DeviceSe
 
 
 def device_settings(service: Service, name: str, wanted: DeviceSettings) -> Wanted:
-    """Other tags, colour band or agent for a device. Where no rule and no profile looks at tags or at
-    production, these decide nothing.
+    """Changing a device's tags, colour band or agent. Loosens only if a rule or profile uses what changes.
 
     Raises:
-        BadInput: there is no such device, or a setting is not written as one.
+        BadInput: there is no such device, or a setting is malformed.
     """
     known = service.registry.get(remote(name))
     changed = with_settings(known, wanted)
@@ -173,17 +173,17 @@ def device_settings(service: Service, name: str, wanted: DeviceSettings) -> Want
 
 
 def resume(service: Service) -> Wanted:
-    """Letting commands leave again."""
+    """Ending Stop all, so that commands are sent again."""
     stopped = service.dispatcher.stopped
     change = Change(kind=ChangeKind.RESUME, before={"stopped": stopped})
     return Wanted(change, ["Commands leave again. What was stopped stays stopped."] if stopped else [])
 
 
 def operator_added(service: Service, operator: Operator) -> Wanted:
-    """One more operator. The first one of a home needs no signature, once.
+    """Registering an operator. A home's first operator needs no signature, once.
 
     Raises:
-        BadInput, Refused: that operator cannot be registered.
+        BadInput, Refused: the operator cannot be registered.
     """
     if service.operators.is_registered(operator):
         return Wanted(adding(operator), [])
@@ -194,20 +194,20 @@ def operator_added(service: Service, operator: Operator) -> Wanted:
 
 
 def operator_removed(service: Service, name: str) -> Wanted:
-    """One operator less. An operator signs that as well: who decides is not for programs to choose.
+    """Removing an operator. This needs a signature too: a program must not choose who may approve.
 
     Raises:
-        BadInput, Refused: there is none of that name, or it is the last one.
+        BadInput, Refused: there is no operator of that name, or it is the last operator.
     """
     operator = service.operators.check_removable(name)
     return Wanted(removing(operator), [f"{name} (key …{operator.fingerprint}) decides nothing any more."])
 
 
 def paired_as(service: Service, name: str, wanted: DeviceSettings) -> Known:
-    """The device to be paired, with what holds of it already.
+    """The device to be paired, with its earlier settings if it is already registered.
 
     Raises:
-        BadInput: it may not be called that, or a setting is not written as one.
+        BadInput: the name is not allowed, or a setting is malformed.
     """
     check_name(name)
     service.registry.check_free(name)
@@ -215,15 +215,15 @@ def paired_as(service: Service, name: str, wanted: DeviceSettings) -> Known:
 
 
 def settings_of(known: Known) -> dict[str, Any]:
-    """What an operator has set of a device: nothing that proves who it is."""
+    """The settings of a device that an operator chooses; no credentials."""
     return {"tags": list(known.tags), "production": known.production, "agent": known.agent}
 
 
 def remote(name: str) -> str:
-    """The name of a remote device.
+    """Return `name` if it is a remote device's.
 
     Raises:
-        BadInput: it is this computer, which is not to be paired, changed or forgotten.
+        BadInput: it is this computer, which cannot be paired, changed or forgotten.
     """
     if name == THIS_COMPUTER:
         raise BadInput(
@@ -233,22 +233,22 @@ def remote(name: str) -> str:
 
 
 def looks_at_tags(file: PolicyFile) -> bool:
-    """Whether a tag decides anything in this policy."""
+    """Whether a rule or a profile of this policy depends on a tag."""
     return any(line.tag is not None for line in file.profiles) or any(
         rule.tag is not None for rule in file.rules
     )
 
 
 def looks_at_production(file: PolicyFile) -> bool:
-    """Whether the production mark decides anything in this policy."""
+    """Whether a rule of this policy depends on the production mark."""
     return any(rule.production is not None for rule in file.rules)
 
 
 async def of(service: Service, wish: Change, text: str) -> Wanted:
-    """The change that a client wishes for, as the service would make it.
+    """The change that a client requests, as the service would carry it out.
 
     Raises:
-        BadInput, Refused: it cannot be made; or the wish does not say what is needed.
+        BadInput, Refused: the change is not possible, or the request lacks a needed value.
     """
     after = wish.after
     match wish.kind:

@@ -1,6 +1,7 @@
-"""What the last service left open, closed honestly: sent without an answer is unknown, unsent was not done.
+"""Recovery after a crash: closes in the journal what the last service left open.
 
-Runs once, before anything else may leave. A service that ended in order left nothing open.
+A command that was sent and not answered has the outcome unknown; a command that was not sent was cancelled.
+Recovery runs once, before anything is sent. A service that ended in order leaves nothing open.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _KINDS = (
 
 @dataclass(slots=True)
 class _Open:
-    """What is open at one point of the journal."""
+    """Runs, calls and approvals that are open at a point of the journal."""
 
     runs: dict[str, Entry] = field(default_factory=dict)
     calls: dict[str, Entry] = field(default_factory=dict)
@@ -48,7 +49,7 @@ class _Open:
     reads: set[str] = field(default_factory=set)
 
     def take(self, entry: Entry) -> None:
-        """Follow one entry."""
+        """Apply an entry."""
         call, run = entry.call_id or "", entry.run or ""
         match entry.kind:
             case Kind.RUN_STARTED:
@@ -58,7 +59,7 @@ class _Open:
             case Kind.COMMAND_PREPARED:
                 self.calls[call] = entry
             case Kind.COMMAND_DECIDED:
-                # What its contract said: that a device calls its tool a look does not make it one.
+                # The effect in the decision is the contract's: the device's own claim is not trusted.
                 if entry.body.get("decision", {}).get("effect") == Effect.OBSERVE:
                     self.reads.add(call)
             case Kind.INTENT_RECORDED | Kind.COMMAND_SENT:
@@ -75,7 +76,7 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """How much was closed; `unknown` counts changes that may or may not have happened."""
+    """The numbers of closed items; `unknown` counts changes that may or may not have happened."""
 
     runs: int = 0
     unknown: int = 0
@@ -83,10 +84,10 @@ class Recovered:
 
 
 async def recover(journal: Journal) -> Recovered:
-    """Close what is open, durably.
+    """Close, durably, everything that is open.
 
     Raises:
-        JournalUnavailable: it could not be written.
+        JournalUnavailable: the journal cannot be written.
     """
     left = _Open()
     async for entry in _since_last_start(journal):
@@ -108,7 +109,7 @@ async def recover(journal: Journal) -> Recovered:
 
 
 async def standing_stop(journal: Journal) -> str:
-    """What to say while a Stop all of an earlier service stands; an empty string when none does."""
+    """The note about an earlier service's Stop all that is still in force; empty if there is none."""
     page = await journal.query(f"kind:{Kind.ALL_STOPPED},{Kind.ALL_RESUMED}", limit=1)
     if not page.entries or page.entries[0].kind is Kind.ALL_RESUMED:
         return ""
@@ -118,7 +119,7 @@ async def standing_stop(journal: Journal) -> str:
 
 
 async def _since_last_start(journal: Journal) -> AsyncIterator[Entry]:
-    """The entries that can leave something open: those since the last service started, oldest first."""
+    """The entries since the last service started, oldest first; none if it ended in order."""
     last = await journal.query(f"kind:{Kind.SERVICE_STARTED},{Kind.SERVICE_STOPPED}", limit=1)
     if last.entries and last.entries[0].kind is Kind.SERVICE_STOPPED:
         return
@@ -187,7 +188,7 @@ def _finished(entry: Entry, state: RunState) -> NewEntry:
 
 
 async def grants_before(journal: Journal) -> list[Entry]:
-    """Everything the journal says of grants, oldest first."""
+    """All journal entries about grants, oldest first."""
     kinds = ",".join((Kind.GRANT_GIVEN, Kind.GRANT_USED, Kind.GRANT_REVOKED))
     found: list[Entry] = []
     after: int | None = 0

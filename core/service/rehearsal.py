@@ -1,7 +1,8 @@
-"""What a policy that is not in force would let run: of every known tool, and of the journal's commands.
+"""Rehearsal of a policy that is not in force: compares its decisions with those of the accepted policy.
 
-Tools are judged as they would be called with nothing that raises their risk, so the numbers say what the
-policy lets run at best; the journal's commands are judged with the arguments that they had.
+It judges every known tool, and the commands in the journal. Tools are judged without arguments that raise
+their risk, so that the numbers are an upper bound of what would run; the journal's commands are judged with
+their own arguments.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from core.policy.policy_file import Overrides, PolicyFile, parse_policy
 from core.service.service import Service
 from core.service.time_machine import try_over_journal
 
-# A thousand devices with twenty tools each; beyond, the difference says that it is not of all.
+# A thousand devices with twenty tools each; beyond this, the result states that the comparison is partial.
 MOST_PAIRS = 20_000
 MOST_NAMED = 5
 ACTOR = "agent:any"
@@ -27,7 +28,7 @@ _Pair = tuple[Device, Tool, Tool]
 
 
 async def rehearse(service: Service, text: str) -> list[str]:
-    """What would run, or be asked for, that is not now; in sentences.
+    """Sentences about calls that would run, or only need approval, under the new text but not now.
 
     Raises:
         BadInput: the text has a fault.
@@ -88,7 +89,7 @@ def _asked(device: Device, tool: Tool) -> Asked:
 def _sentence(tools: dict[str, list[str]], what: str) -> list[str]:
     if not tools:
         return []
-    # The tools on the most devices first; among equals, by name.
+    # Most devices first, then by name.
     named = sorted(tools, key=lambda name: (-len(tools[name]), name))[:MOST_NAMED]
     words = ", ".join(f"{name} on {_count(len(tools[name]), 'device')}" for name in named)
     more = f" and {len(tools) - len(named)} more" if len(tools) > len(named) else ""

@@ -1,7 +1,7 @@
-"""The process that owns one home, put together: journal, policy, fleet, dispatcher, runs.
+"""The service: composition root of one home's journal, policy, fleet, dispatcher and runs.
 
-This is the one place where the parts meet. It is a plain object on an asyncio loop: the service process, a
-command line hosting the core for one command, and tests all open it the same way.
+`Service` is a plain object on an asyncio loop. The service process, a command line that hosts the core for
+one command, and tests all open it with `Service.open`.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ from core.service.recovery import Recovered, grants_before, recover, standing_st
 from core.service.trusted import Trusted, pending_settings, read_trusted
 from core.tasks import TaskGroupOwner
 
-# Between the end of the links and the end of the runs there is only bookkeeping.
+# Seconds. Once the links are closed, only bookkeeping remains before the runs end.
 RUNS_END_WITHIN = 3.0
 
 log = structlog.get_logger(__name__)
 
 
 class Service:
-    """One home, open. Make one with `Service.open`, end it with `close`."""
+    """An open home. Created by `Service.open`, ended by `close`."""
 
     def __init__(self, home: Home, lock: HomeLock, journal: Journal, trusted: Trusted) -> None:
-        """For `open`, which has done everything that can fail."""
+        """Called by `open` only, after every step that can fail."""
         self.home = home
         self.settings = trusted.settings
         self.accepted_settings = trusted.accepted_settings
@@ -78,7 +78,7 @@ class Service:
         self.hub = EventHub()
         self.tasks = TaskGroupOwner("service")
         self.policy = Policy(home.policy, self._policy_changed).restore(trusted.policy_text)
-        # Whoever changes policy.toml holds this from reading it until it is written.
+        # Held by each writer of policy.toml from reading the file until it is written.
         self.policy_writing = asyncio.Lock()
         self.operators = trusted.operators
         self.operators_changing = asyncio.Lock()
@@ -98,7 +98,7 @@ class Service:
         self._log_masks = contextlib.ExitStack()
 
     def _put_together(self) -> None:
-        """The way of a command: what decides about it, what carries it, and the devices at its end."""
+        """Create the parts that decide about commands and carry them out, and the links to the devices."""
         home, journal = self.home, self.journal
         self.approvals = ApprovalQueue(
             self.operators,
@@ -148,7 +148,7 @@ class Service:
             self.fleet,
             self.dispatcher.gate,
             home.device_state,
-            # The home lies below the default root; no tool may reach the journal, the keys or the socket.
+            # The home lies below the default root. Tools must not reach the journal, the keys or the socket.
             [home.path, home.socket],
             self.tasks,
             self._take_progress,
@@ -158,13 +158,13 @@ class Service:
 
     @classmethod
     async def open(cls, home: Home, *, stay: bool = False) -> Service:
-        """Take the home, open its journal, close what a crash left open, and start this computer.
+        """Lock the home, open its journal, close what a crash left open, and start this computer's device.
 
-        `stay` is only recorded; when the service ends is up to whoever opened it.
+        `stay` is only recorded; the caller decides when the service ends.
 
         Raises:
             ServiceError: another process owns the home.
-            JournalCorrupt, JournalUnavailable, BadInput: a file of the home cannot be used; says which.
+            JournalCorrupt, JournalUnavailable, BadInput: a file of the home cannot be used; names the file.
         """
         try:
             lock = HomeLock(home.create()).acquire()
@@ -206,7 +206,7 @@ class Service:
                 "a grant in the journal is not as its operator signed it; it does not hold", grant=grant
             )
         for run in self.policy.grants.runs:
-            # Runs that were going on when the last service ended were ended by `recover`.
+            # `recover` has ended the runs that were active when the last service ended.
             if (await self.journal.query(f'kind:{Kind.RUN_FINISHED} run:"{run}"', limit=1)).entries:
                 self.policy.grants.end_run(run)
         self.runner.next_number = await self._next_run_number()
@@ -219,26 +219,26 @@ class Service:
         self.tasks.spawn("remember the devices", self._remember())
 
     async def _remember(self) -> None:
-        """Show of devices that are away what the journal knows; nothing waits for it."""
+        """Restore what the journal knows about disconnected devices. Runs in the background."""
         names = {known.name for known in self.registry.devices()} | {NAME}
         for name, then in (await remembered_devices(self.journal, names)).items():
             self.fleet.remember(name, then)
         self.links.refusals.restore(await refusals_before(self.journal, self.started_at))
 
     def console(self, actor: str) -> Console:
-        """The door, for one client."""
-        # The door knows the service; the import the other way round waits until it is used.
+        """A console API for one client; `actor` is recorded as the author of its requests."""
+        # Imported here because `local_console` imports this module.
         from core.service.local_console import LocalConsole
 
         return LocalConsole(self, actor)
 
     @property
     def busy(self) -> bool:
-        """Whether a run has not ended."""
+        """Whether any run is still active."""
         return bool(self.runner.active)
 
     async def close(self) -> None:
-        """End in order: withdraw what waits, end the device client, write what is known, let the home go."""
+        """End in order: withdraw pending approvals, close the links, record outcomes, release the home."""
         self.dispatcher.stop("The service is ending.")
         self.approvals.withdraw("The service is ending; nothing was sent.")
         await self.live_pictures.close()
@@ -258,7 +258,7 @@ class Service:
             self._lock.release()
 
     async def _record_end(self) -> None:
-        """Only an end that left nothing open is recorded as one; else the next start closes what is open."""
+        """Record the end of the service if nothing is left open; otherwise the next start closes the rest."""
         try:
             if await self.dispatcher.record_late() and await self.runner.record_late():
                 await self.journal.append(NewEntry(kind=Kind.SERVICE_STOPPED, actor="service"))
@@ -266,16 +266,16 @@ class Service:
             log.error("the end of the service could not be recorded", problem=error.message)
 
     async def _let_runs_end(self) -> None:
-        """The link is gone, so whatever was on a device has its outcome now: unknown, and recorded."""
+        """Wait until the active runs end. The links are gone, so running calls end with outcome unknown."""
         waits = [self.tasks.spawn(f"wait for {run.id}", run.ended.wait()) for run in self.runner.active]
         if waits:
             await asyncio.wait(waits, timeout=RUNS_END_WITHIN)
 
     async def verify(self, checkpoint: str | None = None) -> VerifyReport:
-        """Recompute the whole journal and remember what came of it.
+        """Verify the whole journal and remember the report for `journal_status`.
 
         Raises:
-            JournalCorrupt: `checkpoint`, which was kept elsewhere, is not one of this journal.
+            JournalCorrupt: `checkpoint`, which was stored elsewhere, does not belong to this journal.
         """
         against = read_checkpoint(checkpoint, self.journal.public_key) if checkpoint is not None else None
         loop = asyncio.get_running_loop()
@@ -287,23 +287,23 @@ class Service:
         number = self._verifications_begun
         found = await self.journal.verify(progress, against=against)
         report = VerifyReport(**{**found.model_dump(), "problem": found.problem or ""})
-        # The verification begun last saw the journal last: one that began before it and ends after it, as
-        # that of the start may, must not replace the damage it found by an all-clear.
+        # The verification that began last is the most recent. An earlier one that ends later, such as the
+        # verification at the start, must not replace damage that was found by an all-clear.
         if number > self._verified_by:
             self._verified_by, self.verified = number, report
             self._journal_changes.mark("journal")
         return report
 
     def tell_work(self, what: Literal["verify", "try_policy"], done: int, total: int) -> None:
-        """Tell every client how far long work has come, in entries."""
+        """Publish the progress of long work to every client, in entries."""
         self.hub.publish(WorkProgressed(what=what, done=done, total=total))
 
     def verify_in_background(self) -> None:
-        """Verify once, so that a window can say how the journal is without anybody asking."""
+        """Verify once in the background, so that a window can show the journal's health without a request."""
         self.tasks.spawn("verify the journal", self.verify())
 
     def journal_status(self) -> JournalStatus:
-        """The journal in one line."""
+        """Size, writability and last verification of the journal."""
         state, report = self.journal.state, self.verified
         return JournalStatus(
             entries=state.entries,
@@ -320,7 +320,7 @@ class Service:
         return "" if state.writable else state.error or "The journal cannot be written."
 
     def policy_status(self) -> PolicyStatus:
-        """Profile and health of the policy."""
+        """Profile, problems and pending changes of the policy, after reading the file again."""
         self.policy.refresh()
         policy = self.policy
         return PolicyStatus(
@@ -341,7 +341,7 @@ class Service:
             return [error.message]
 
     def tell_control(self) -> None:
-        """Tell every client that profile, policy, operators or Stop all changed."""
+        """Publish to every client that profile, policy, operators or Stop all changed."""
         self.hub.publish(
             ControlChanged(
                 stopped=bool(self.dispatcher.stopped),
@@ -352,12 +352,12 @@ class Service:
         )
 
     def policy_was_changed(self) -> None:
-        """Another policy holds: everybody is told."""
+        """Update the devices and notify every client after the policy in force has changed."""
         self.fleet.refresh()
         self.tell_control()
 
     def _policy_changed(self) -> None:
-        """Another program edited the file: it is recorded, and taken over where it only tightens."""
+        """Record an edit of the policy file by another program, and accept it if it is only stricter."""
         try:
             self._note_policy()
         except QuarterdeckError as error:
@@ -367,9 +367,9 @@ class Service:
         self.policy_was_changed()
 
     async def _accept_stricter(self, text: str) -> None:
-        """Keep what the file tightens also when it is taken out of the file again, unless that is signed.
+        """Accept a stricter policy file, so that undoing its restrictions later needs a signed change.
 
-        It holds already, as the stricter one of the file and the accepted text.
+        The restrictions are already in force: the stricter of the file and the accepted text always holds.
         """
         async with self.policy_writing:
             if self.policy.text != text or not self.policy.stricter:
@@ -402,7 +402,7 @@ class Service:
         self.hub.publish(JournalChanged(journal=self.journal_status()))
 
     def _tell_device(self, name: str) -> None:
-        # What a device looks like now is put together only where somebody watches.
+        # Building the device's view is expensive; it is skipped when no client is subscribed.
         if self.hub:
             self.hub.publish(made(DeviceChanged, {"event": "device", "device": self.fleet.get(name)}))
 

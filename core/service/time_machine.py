@@ -1,9 +1,9 @@
-"""Runs a policy that is not saved yet over the commands of the journal.
+"""Policy trial: evaluates an unsaved policy against the commands in the journal.
 
-Rules, profiles and operators' words on tools are judged anew, from what the journal has of each command:
-device, tags, tool, arguments, effect, and the risk they were found to have. Grants are left as they were.
-Where a rule looks at an argument that was secret, nothing can be said. The pictures that a live wall takes
-all the time are judged too, but counted apart: among the commands they would be all that is seen.
+Rules, profiles and operators' overrides of tools are evaluated again, from what the journal records about
+each command: device, tags, tool, arguments, effect and risk. Grants apply as they did then. A command is
+skipped if a rule depends on an argument that was secret. Live pictures are judged too, but counted
+separately: they are so many that they would outnumber all other commands.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _HUMAN = {Kind.APPROVAL_GIVEN: "approved", Kind.APPROVAL_DENIED: "denied"}
 
 
 class Searchable(Protocol):
-    """The journal, as far as a trial needs it."""
+    """The part of the journal that a trial uses."""
 
     async def query(
         self, query: str, before: int | None = None, after: int | None = None, limit: int = 200
@@ -51,7 +51,7 @@ class Searchable(Protocol):
 
 @dataclass(slots=True)
 class _Tally:
-    """What has been counted so far, and the calls that a person may still have answered."""
+    """The counts so far, and the calls whose approval or denial may still follow in the journal."""
 
     rows: deque[TrialRow]
     prepared: OrderedDict[str, Entry] = field(default_factory=OrderedDict)
@@ -72,10 +72,10 @@ async def try_over_journal(
     limit: int,
     progress: Callable[[int], None] = lambda seq: None,
 ) -> Trial:
-    """What `file` would have said of every command of the journal. It reads in pages and may be cancelled.
+    """Evaluate `file` for every command in the journal. It reads in pages and may be cancelled.
 
-    `device_of` gives the tags of devices whose old entries do not name them. `progress` is told after each
-    page up to which entry it has looked.
+    `device_of` looks up devices for old entries, which lack the device's tags. After each page, `progress` is
+    called with the number of the last entry that was read.
     """
     started = time.perf_counter()
     policy = _Edited(file)
@@ -86,7 +86,7 @@ async def try_over_journal(
         for number, entry in enumerate(page.entries):
             _take(entry, tally, policy, device_of)
             if number % AT_ONCE == 0:
-                # Whoever waits for the service meanwhile waits for a few milliseconds at most.
+                # Other tasks of the service wait for a few milliseconds at most.
                 await asyncio.sleep(0)
         after = page.next_after
         if page.entries:
@@ -118,7 +118,7 @@ def _take(entry: Entry, tally: _Tally, policy: _Edited, device_of: Callable[[str
     elif entry.kind is Kind.COMMAND_DECIDED:
         prepared = tally.prepared.pop(call, None)
         if prepared is None and entry.body["decision"].get("grant"):
-            # A request that waited, judged once more for a new grant: it is counted already.
+            # A pending request that was judged again for a new grant; it is already counted.
             return
         row = _judge(prepared, entry, policy, device_of) if prepared is not None else None
         if entry.body.get("glimpse"):
@@ -178,7 +178,7 @@ def _judge(
 
 
 def _risk(then: dict[str, Any], override: Override | None) -> Risk:
-    """The risk that was found; where the edited policy rates the tool, that and what the arguments say."""
+    """The recorded risk; if the edited policy rates the tool, the higher of that and the findings' risks."""
     if override is None or override.risk is None:
         return Risk(then["risk"])
     said = [Risk(one["risk"]) for one in then.get("findings", ())]
@@ -186,7 +186,7 @@ def _risk(then: dict[str, Any], override: Override | None) -> Risk:
 
 
 class _Edited:
-    """The policy that is tried, and what need not be made anew for each command."""
+    """The policy on trial, with caches of its tools and devices."""
 
     def __init__(self, file: PolicyFile) -> None:
         self.file = file
@@ -197,11 +197,11 @@ class _Edited:
         self._devices: dict[tuple[Any, ...], Device] = {}
 
     def asks_for_secrets(self, parameters: dict[str, Any]) -> bool:
-        """Whether a rule looks at an argument of which the journal has no more than a commitment."""
+        """Whether a rule depends on an argument of which the journal has only a commitment."""
         return any(holds_secret(parameters[name]) for name in self._asked_for.intersection(parameters))
 
     def device(self, decided: Entry, device_of: Callable[[str], Device | None]) -> Device | None:
-        """The device as it was when the command was judged, as far as its entry says."""
+        """The device when the command was judged, by the tags and production mark in its entry."""
         if "tags" not in decided.body:
             return device_of(decided.device or "")
         tags, production = decided.body["tags"], decided.body["production"]
@@ -213,7 +213,7 @@ class _Edited:
         return self._devices[key]
 
     def tool(self, prepared: Entry, effect: Effect, override: Override | None) -> Tool:
-        """The tool as it was held to be, or as the edited policy holds it to be."""
+        """The tool with its recorded effect, or with the effect that the edited policy sets."""
         if override is not None and override.effect is not None:
             effect = override.effect
         body = prepared.body
@@ -227,7 +227,7 @@ def _tool(prepared: Entry, effect: Effect) -> Tool:
     why = "as the journal has it"
     contract = Contract(
         effect=Fact(value=effect, source=Source.DEFAULT, why=why),
-        # Not looked at: the risk of a call stands in its own decision.
+        # Not used: the risk of a call is in its own decision.
         risk=Fact(value=Risk.HIGH, source=Source.DEFAULT, why=why),
         reversible=Fact(value=False, source=Source.DEFAULT, why=why),
         idempotent=Fact(value=False, source=Source.DEFAULT, why=why),

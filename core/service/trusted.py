@@ -1,7 +1,7 @@
-"""What a home's journal says is trusted: operators, the accepted policy and settings, devices and tools.
+"""The trusted state of a home, read from its journal: operators, policy, settings, devices and tools.
 
-Files of a home can be written by any program of its user. What they loosen counts as far as an operator's
-signature over exactly that stands in the journal; read once, when a service starts.
+Any program of the user can write the files of a home. What a file loosens takes effect only if the journal
+contains an operator's signature over exactly that change. The journal is read once, when a service starts.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from core.service.trusted_devices import read_trusted_devices
 POLICY_SUBJECT = "policy.toml"
 SETTINGS_SUBJECT = "settings.toml"
 PAGE = 1_000
-# The accepted policy cannot be read: nothing runs unasked until one is accepted anew.
+# In force if the accepted policy cannot be read: nothing runs without approval until a policy is accepted.
 UNREADABLE = 'profile = "lockdown"\n'
 
 
 @dataclass(slots=True)
 class Trusted:
-    """What holds when a service starts. `notes` says what stands in a file and does not count, and why."""
+    """The state in force when a service starts. `notes` lists untrusted contents of files, with reasons."""
 
     operators: Operators
     gate: ChangeGate
@@ -58,7 +58,7 @@ def policy_change(before: str, after: str) -> Change:
 
 
 def loosening_settings(settings: Settings) -> dict[str, Any]:
-    """The settings by which more may run, or more can be reached, as they stand."""
+    """The values of the settings that can loosen security."""
     return {
         "listen": settings.listen,
         "this_computer_tags": list(settings.this_computer_tags),
@@ -67,12 +67,12 @@ def loosening_settings(settings: Settings) -> dict[str, Any]:
 
 
 def reaches_beyond(address: str) -> bool:
-    """Whether other machines can reach what listens at `host:port`."""
+    """Whether other machines can connect to a socket that listens at `host:port`."""
     return not is_loopback(split_address(address)[0])
 
 
 def pending_settings(settings: Settings, accepted: dict[str, Any]) -> list[str]:
-    """What settings.toml would loosen beyond what was accepted, a sentence each."""
+    """Sentences about what settings.toml would loosen beyond the accepted settings."""
     found: list[str] = []
     if reaches_beyond(settings.listen) and settings.listen != accepted["listen"]:
         found.append(f"Devices could dial in at {settings.listen}, from other machines.")
@@ -87,7 +87,7 @@ def pending_settings(settings: Settings, accepted: dict[str, Any]) -> list[str]:
 
 
 def settings_in_force(settings: Settings, accepted: dict[str, Any]) -> Settings:
-    """The settings of the file, each that loosens without having been accepted as it was accepted last."""
+    """The file's settings, with the accepted values in place of loosening values that were not accepted."""
     held: dict[str, Any] = {}
     if reaches_beyond(settings.listen) and settings.listen != accepted["listen"]:
         held["listen"] = accepted["listen"]
@@ -99,10 +99,10 @@ def settings_in_force(settings: Settings, accepted: dict[str, Any]) -> Settings:
 
 
 async def read_trusted(home: Home, journal: Journal) -> Trusted:
-    """Read the journal for all of it.
+    """Read the trusted state from the journal.
 
     Raises:
-        JournalError: it cannot be read.
+        JournalError: the journal cannot be read.
         BadInput: settings.toml is broken.
     """
     key = journal.public_key.public_bytes_raw().hex()
@@ -126,7 +126,7 @@ async def read_trusted(home: Home, journal: Journal) -> Trusted:
 
 
 def signed_change(entry: Entry, kind: ChangeKind, operators: Operators, home_key: str) -> Change | None:
-    """The change of this kind that an operator of this home signed in an entry; None where none did."""
+    """The change of this kind in an entry that an operator of this home signed; None if there is none."""
     try:
         signed = SignedChange.model_validate(entry.body.get("signed"))
     except ValidationError:
@@ -138,8 +138,10 @@ def signed_change(entry: Entry, kind: ChangeKind, operators: Operators, home_key
 
 
 async def _accepted_policy(journal: Journal, operators: Operators, home_key: str) -> tuple[str, str]:
-    """The text that was accepted last, and what is wrong with it: the newest signed one, and what came to be
-    in its place since without a signature, each of which lets nothing more run than the one before."""
+    """The accepted policy text, and its problem or an empty string.
+
+    That is the newest signed text, tightened by later unsigned texts (`_tightened`).
+    """
     later: list[str] = []
     text, before = "", None
     searched = f"kind:{Kind.POLICY_SAVED},{Kind.PROFILE_CHANGED},{Kind.POLICY_LOADED} policy_pin"
@@ -158,7 +160,10 @@ async def _accepted_policy(journal: Journal, operators: Operators, home_key: str
 
 
 async def _tightened(journal: Journal, signed_sha: str, later: list[str]) -> tuple[str, str]:
-    """The signed text with those that came after it, newest first in `later`, if each only tightens."""
+    """The signed text, replaced by each later unsigned text that is only stricter than the result so far.
+
+    `later` is newest first. Also returns the problem if a text cannot be read.
+    """
     try:
         text = await _text(journal, signed_sha)
         file: PolicyFile = checked_policy(text)
@@ -196,7 +201,7 @@ async def _accepted_settings(journal: Journal, operators: Operators, home_key: s
 
 
 async def _entries(journal: Journal, query: str) -> list[Entry]:
-    """Every entry that matches, oldest first."""
+    """All entries that match, oldest first."""
     found: list[Entry] = []
     after: int | None = 0
     while after is not None:

@@ -1,7 +1,7 @@
-"""What a home's journal says is trusted of devices: which are paired, how they are set, and their tools.
+"""The trusted state of devices, read from a home's journal: pairings, settings and pinned tools.
 
-Read once, when a service starts, from the entry on by which trust rests on the journal alone (`adoption.py`).
-`devices.json` and `contracts.json` are copies: they can be removed or edited, and are written anew.
+The journal is read once, when a service starts, from the `trust_adopted` entries on (`adoption.py`).
+`devices.json` and `contracts.json` are only copies: if they are removed or edited, they are written again.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ KINDS = (
     Kind.CONTRACT_PINNED,
 )
 
-# The change of that kind that an operator signed in an entry; None where none did.
+# Returns the change of a kind that an entry holds, signed by an operator; None if there is none.
 SignedIn = Callable[[Entry, ChangeKind], Change | None]
 
 
 async def read_trusted_devices(
     home: Home, journal: Journal, signed_in: SignedIn, notes: list[str]
 ) -> tuple[Registry, Pins]:
-    """Read it from the journal, and record what `devices.json` alone says was revoked.
+    """Read the trusted state of devices, and record revocations that only `devices.json` contains.
 
-    `notes` takes up what stands in the copies, or in the journal without a signature, and does not count.
-    A pairing is looked at when its device first comes, so that a note may be added later.
+    Untrusted contents of the copies, and unsigned entries of the journal, are added to `notes`. A pairing's
+    signature is checked when the device first connects, so that its note may be added later.
 
     Raises:
-        JournalError: the journal cannot be read or written, or holds what no service wrote.
+        JournalError: the journal cannot be read or written, or holds an entry that no service wrote.
     """
     reading = _Reading(signed_in, notes)
     after: int | None = await adopt_earlier(home, journal) - 1
@@ -65,8 +65,10 @@ async def read_trusted_devices(
 
 
 def _revoked_in(copy: Copy, devices: dict[str, Known]) -> list[NewEntry]:
-    """What is to be recorded of devices that the copy has as revoked and the journal has not: the journal
-    could not be written then. Less trust counts wherever it is said, of the same pairing."""
+    """Entries for revocations that are in the copy only, because the journal could not be written then.
+
+    A reduction of trust is accepted from the copy too, if it is of the same pairing.
+    """
     return [
         NewEntry(
             kind=Kind.DEVICE_REVOKED,
@@ -84,7 +86,7 @@ def _revoked_in(copy: Copy, devices: dict[str, Known]) -> list[NewEntry]:
 
 @dataclass(slots=True)
 class _Reading:
-    """What is trusted at one point of the journal. `proofs` say whether a device's pairing is signed."""
+    """The trusted state at a point of the journal. `proofs` check whether a device's pairing is signed."""
 
     signed_in: SignedIn
     notes: list[str]
@@ -94,10 +96,10 @@ class _Reading:
     pins: Rows = field(default_factory=dict)
 
     def take(self, entry: Entry) -> None:
-        """Follow one entry.
+        """Apply an entry.
 
         Raises:
-            JournalCorrupt: it is none that a service wrote.
+            JournalCorrupt: no service wrote this entry.
         """
         try:
             if entry.kind is Kind.TRUST_ADOPTED:
@@ -112,7 +114,7 @@ class _Reading:
             ) from error
 
     def _adopted(self, entry: Entry) -> None:
-        """What an earlier version trusted: once, up to the entry that names no device."""
+        """Apply an adoption entry. The first entry without a device ends adoption; later ones are ignored."""
         if self.began:
             return
         if entry.device is None:
@@ -148,7 +150,7 @@ class _Reading:
         return False
 
     def _set(self, known: Known, entry: Entry) -> Known:
-        """The device as it was set. What needs no signature is not signed; what is signed holds as signed."""
+        """The device with the entry's settings; from the signed change if the entry is signed."""
         words = entry.body
         if "signed" in words:
             change = self.signed_in(entry, ChangeKind.DEVICE_SET)
@@ -160,7 +162,7 @@ class _Reading:
         return with_settings(known, DeviceSettings.model_validate(fields))
 
     def _pinned(self, entry: Entry) -> None:
-        """Pin what is new and what asks for more care; any other change as far as an operator signed it."""
+        """Apply pins of new tools, known updates (`is_update`) and raised risks; others only if signed."""
         device = entry.device or ""
         trusted = self.pins.setdefault(device, {})
         if entry.body.get("reviewed"):
@@ -189,5 +191,5 @@ class _Reading:
 
 
 def _ends(entry: Entry, known: Known) -> bool:
-    """Whether trust ended in this pairing of the device, not in an earlier one."""
+    """Whether the entry ends this pairing of the device, not an earlier pairing."""
     return bool(entry.body.get("paired_at", known.paired_at) == known.paired_at)

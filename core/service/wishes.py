@@ -1,7 +1,8 @@
-"""The changes that a client wishes for: what the window and the command line ask an operator to sign.
+"""Requested changes: built by the window and the command line, to be proposed and signed.
 
-The service makes the same change from what it is about to do (`core.service.proposals`), and only where both
-are equal is anything signed. What takes long to import is imported where needed: the window starts with this.
+The service builds the same change from the action that it will carry out (`core.service.proposals`), and an
+operator signs only if both are equal. Slow imports are local to functions, because the window imports this
+module at its start.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ def policy_change(text: str) -> Change:
 
 
 def settings_change(settings: Settings) -> Change:
-    """Accepting what these settings, as settings.toml has them, loosen."""
+    """Accepting the loosening values of these settings, which are those of settings.toml."""
     from core.service.trusted import SETTINGS_SUBJECT, loosening_settings
 
     return Change(kind=ChangeKind.SETTINGS, subject=SETTINGS_SUBJECT, after=loosening_settings(settings))
 
 
 def pairing_change(name: str, settings: DeviceSettings, string: str | None = None) -> Change:
-    """Pairing a device that dials in; with the `string` that it printed, one that listens.
+    """Pairing a device that dials in; with `string`, its pairing string, a device that listens.
 
     Raises:
-        BadInput: it is no pairing string.
+        BadInput: `string` is not a pairing string.
     """
     wanted = _given(settings)
     if string is None:
@@ -49,7 +50,7 @@ def pairing_change(name: str, settings: DeviceSettings, string: str | None = Non
 
 
 def device_change(name: str, settings: DeviceSettings) -> Change:
-    """Other tags, another colour band or agent for a device."""
+    """Changing a device's tags, colour band or agent."""
     return Change(kind=ChangeKind.DEVICE_SET, subject=name, after=_given(settings))
 
 
@@ -59,20 +60,20 @@ def listening_change(address: str) -> Change:
 
 
 def contract_change(tool: Tool) -> Change:
-    """Trusting a tool that changed, as it is defined now."""
+    """Trusting a changed tool by its present definition."""
     subject = f"{tool.device}/{tool.tool_key}"
     return Change(kind=ChangeKind.CONTRACT, subject=subject, after={"contract": tool.contract.digest})
 
 
 def operator_added(operator: Operator) -> Change:
-    """One more operator."""
+    """Registering an operator."""
     from core.approvals.operators import adding
 
     return adding(operator)
 
 
 def operator_removed(operator: Operator) -> Change:
-    """One operator less."""
+    """Removing an operator."""
     from core.approvals.operators import removing
 
     return removing(operator)

@@ -1,1 +1,1 @@
-"""The console API over a socket: protocol, server, client, and who may connect."""
+"""The console API over a socket: protocol, server, client, and transport with its access checks."""

@@ -1,11 +1,10 @@
-"""A client's end of the control socket: the same `Console`, answered by the service that owns the home.
+"""The console client: a `Console` whose calls go over the control socket to the service of a home.
 
-Its counterpart is `core.service.rpc.server`; the frames are described in `core.service.rpc.protocol`.
+Its counterpart is `core.service.rpc.server`; `core.service.rpc.protocol` describes the frames.
 
-Reading what the service says in slices: between two of them the loop does whatever else is due.
-
-A thousand devices or cells in one frame take some ten milliseconds to check and build, in the window's own
-thread: as one piece they would stop it visibly. What is built is the same, in the same order.
+Large answers and event frames are validated in slices, between which the loop runs other tasks. Validating a
+thousand devices or cells takes some ten milliseconds in the window's own thread, which would visibly freeze
+it. The result and its order are the same as without slices.
 """
 
 from __future__ import annotations
@@ -68,12 +67,12 @@ class RemoteEvents(AsyncIterator[Event]):
         self._closed = False
 
     def offer(self, events: list[Event]) -> None:
-        """Take what has arrived. Never waits; a reader that lags gets `Missed`."""
+        """Queue events that have arrived. Never waits; a reader that lags gets `Missed`."""
         for event in events:
             self._pending.add(event)
 
     def wake(self) -> None:
-        """Let the reader look again: the socket has dropped."""
+        """Wake the reader, so that it notices that the socket has dropped."""
         self._pending.ready.set()
 
     def __aiter__(self) -> RemoteEvents:
@@ -97,7 +96,7 @@ class RemoteEvents(AsyncIterator[Event]):
 
 
 def _over_the_socket(cls: Type) -> Type:
-    """Give a class every call of `Console`, each sent under its own name."""
+    """Add every call of `Console` to a class, as a method that sends a request of the same name."""
 
     def forward(method: protocol.Method) -> Callable[..., Any]:
         async def call(self: RemoteConsole, *args: Any, **kwargs: Any) -> Any:
@@ -115,10 +114,10 @@ def _over_the_socket(cls: Type) -> Type:
 
 @_over_the_socket
 class RemoteConsole(Console):
-    """The door of a service in another process; made by `connect`.
+    """The console API of a service in another process; created by `connect`.
 
-    `closed` is set when the socket is gone, `closed_reason` then says why. Every call then raises
-    ServiceError (`service_unavailable`).
+    `closed` is set when the connection has ended, and `closed_reason` then holds the reason. Every later call
+    raises ServiceError (`service_unavailable`).
     """
 
     def __init__(self, connection: ClientConnection, welcome: protocol.Welcome, timeout: float) -> None:
@@ -145,11 +144,11 @@ class RemoteConsole(Console):
     ) -> RemoteConsole:
         """Attach to the service that owns `home` within `timeout` seconds.
 
-        `request_timeout`, in seconds, bounds each later call but for `wait_run` and `verify`.
+        `request_timeout`, in seconds, bounds each later call except `wait_run` and the calls in `SLOW`.
 
         Raises:
-            ServiceError: nothing answers (`service_unavailable`), or it cannot be talked to (`home_busy`).
-            BadInput: `actor` is not one.
+            ServiceError: no service answers (`service_unavailable`), or it refuses this client (`home_busy`).
+            BadInput: `actor` is malformed.
         """
         try:
             async with asyncio.timeout(timeout):
@@ -170,7 +169,7 @@ class RemoteConsole(Console):
         return console
 
     def gone(self) -> ServiceError:
-        """Why no call can be made any more."""
+        """The error that every call raises once the connection has ended."""
         return ServiceError(self.closed_reason or "The connection to the service is closed.")
 
     def events(self) -> AsyncIterator[Event]:
@@ -181,16 +180,16 @@ class RemoteConsole(Console):
         return stream
 
     def unsubscribe(self, number: int) -> None:
-        """End a stream of events; called by the stream."""
+        """End an event stream; called by the stream itself."""
         self._streams.pop(number, None)
         self._send_soon({"unsubscribe": number})
 
     async def request(self, method: protocol.Method, params: dict[str, Any]) -> Any:
-        """Send one call and wait for its answer.
+        """Send a call and wait for its answer.
 
         Raises:
-            QuarterdeckError: as the service answered.
-            ServiceError: the socket dropped, or no answer came in time: it may have been carried out.
+            QuarterdeckError: the error with which the service answered.
+            ServiceError: the socket dropped, or no answer came in time; the call may have taken effect.
         """
         number = next(self._numbers)
         frame = protocol.encode({"id": number, "method": method.name, "params": params})
@@ -226,7 +225,7 @@ class RemoteConsole(Console):
         await self._end("This program has closed the connection.")
 
     async def _send(self, frame: bytes) -> None:
-        # What was asked for first goes first: a subscription before the call whose answer it continues.
+        # Frames keep their order: a subscription is sent before the call whose snapshot it continues.
         frames, self._unsent = [*self._unsent, frame], []
         try:
             for one in frames:
@@ -251,7 +250,7 @@ class RemoteConsole(Console):
         try:
             while True:
                 await self._take(await self._connection.recv())
-                # Frames that have arrived already are given without a pause: the loop must get its turn.
+                # `recv` returns frames that have already arrived without suspending; other tasks must run.
                 await asyncio.sleep(0)
         except ConnectionClosed as closed:
             reason = closed.rcvd.reason if closed.rcvd and closed.rcvd.reason else ""
@@ -270,7 +269,7 @@ class RemoteConsole(Console):
             if stream := self._streams.get(frame["stream"]):
                 await read_events(frame["events"], stream.offer)
             else:
-                # Its reader is gone without saying so.
+                # The reader was dropped without closing the stream.
                 self._send_soon({"unsubscribe": frame["stream"]})
         elif "error" in frame:
             await self._settle(frame.get("id"), None, error_from(ErrorInfo.model_validate(frame["error"])))
@@ -290,7 +289,7 @@ class RemoteConsole(Console):
                     f"The answer to {method.name} cannot be read: {problem}", ErrorCode.INTERNAL
                 )
         if answer.done():
-            return  # whoever asked has left meanwhile
+            return  # the caller was cancelled while the result was validated
         if error is not None:
             answer.set_exception(error)
         else:
@@ -322,10 +321,10 @@ SLICE = 100
 
 
 async def read_result(method: protocol.Method, value: Any) -> Any:
-    """What `method.result` makes of an answer's JSON data.
+    """Validate an answer's JSON data as `method.result`, long lists in slices.
 
     Raises:
-        ValidationError: the data are not that.
+        ValidationError: the data do not fit the method's result type.
     """
     said = _result_type(method.name)
     if isinstance(value, list):
@@ -336,15 +335,15 @@ async def read_result(method: protocol.Method, value: Any) -> Any:
             if isinstance(part := value.get(key), list) and len(part) > SLICE:
                 built = await _in_slices(_list_of(element).validate_python, part)
                 value = {**value, key: built}
-    # Models that are built already are taken as they are.
+    # Accepts the models that are already built unchanged.
     return method.result.validate_python(value)
 
 
 async def read_events(value: Any, take: Callable[[list[Event]], None]) -> None:
-    """Hand over the events of a frame as they are read.
+    """Validate a frame's events in slices and pass each slice to `take`.
 
     Raises:
-        ValidationError: something in it is no event; what stood before it was handed over, as far as it goes.
+        ValidationError: an item is not an event; the slices before it have been passed to `take`.
     """
     if not isinstance(value, list):
         take(protocol.decode_events(value))
@@ -370,12 +369,12 @@ def _result_type(name: str) -> Any:
 
 @cache
 def _list_of(element: type[BaseModel]) -> TypeAdapter[list[Any]]:
-    return TypeAdapter(list[element])  # type: ignore[valid-type]  # it is only known when it runs
+    return TypeAdapter(list[element])  # type: ignore[valid-type]  # known only at run time
 
 
 @cache
 def _lists_of(said: Any) -> dict[str, type[BaseModel]]:
-    """The keys under which a model has lists of models; none for what is no model."""
+    """The keys of a model's fields that are lists of models; empty if the type is not a model."""
     if not (inspect.isclass(said) and issubclass(said, BaseModel)):
         return {}
     listed = {field.alias or name: _model_in(field.annotation) for name, field in said.model_fields.items()}
@@ -383,7 +382,7 @@ def _lists_of(said: Any) -> dict[str, type[BaseModel]]:
 
 
 def _model_in(said: Any) -> type[BaseModel] | None:
-    """The model that a `list[Model]` is of; None for any other type."""
+    """The element type of a `list[Model]`; None for any other type."""
     if typing.get_origin(said) is not list:
         return None
     (element,) = typing.get_args(said)

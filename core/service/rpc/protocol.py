@@ -1,12 +1,12 @@
-"""How a call of `Console` looks on the control socket.
+"""The wire protocol of the control socket, which carries the calls of `Console`.
 
-Text frames are JSON objects. A client begins with `{"hello": {...}}` and reads `{"welcome": {...}}` or
-`{"error": {...}}`. Then it sends `{"id", "method", "params"}` and reads `{"id", "result"}` or
-`{"id", "error"}`; bytes come as a binary frame: the id (8 bytes, big-endian), then the bytes.
+Text frames are JSON objects. A client sends `{"hello": {...}}` and receives `{"welcome": {...}}` or
+`{"error": {...}}`. Then it sends `{"id", "method", "params"}` and receives `{"id", "result"}` or
+`{"id", "error"}`. A result of bytes is a binary frame: the id (8 bytes, big-endian), then the bytes.
 `{"subscribe": n}` and `{"unsubscribe": n}` begin and end a stream of `{"stream": n, "events": [...]}`;
-`{"forget": id}` says that nobody waits for an answer any more.
+`{"forget": id}` tells the service that the client no longer waits for that answer.
 
-Nothing here knows a single method: the form of each is read off the annotations of the abstract `Console`.
+This module names no method: each wire form is derived from the annotations of the abstract `Console`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ MAX_FRAME = 64 * 1024 * 1024
 ID_BYTES = 8
 MAX_ID = 2**53 - 1
 
-# These two are not calls: one is a stream with frames of its own, the other is the end of the socket.
+# Not sent as calls: `events` is a stream with its own frames, `close` closes the socket.
 NOT_CALLS = frozenset({"events", "close"})
 
 ACTOR = r"^(operator|window|cli|agent):[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$"
 Client = Literal["window", "cli", "agent", "test"]
 
-# An agent asks; it never decides, and it never widens what may be done.
+# An agent may request actions. It must not decide about requests or extend its own permissions.
 AGENT_MAY_NOT = frozenset(
     {
         "decide",
@@ -73,7 +73,7 @@ AGENT_MAY_NOT = frozenset(
 
 
 class Hello(BaseModel):
-    """Who a client says it is. What it may do still rests on signatures, not on this."""
+    """A client's claim of its identity. Its permissions depend on signatures, not on this claim."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -84,14 +84,14 @@ class Hello(BaseModel):
 
     @property
     def is_agent(self) -> bool:
-        """Either mark is enough."""
+        """Whether the client is an agent, by its kind or by its actor."""
         return self.client == "agent" or self.actor.startswith("agent:")
 
     def known_as(self, user: str) -> str:
-        """Who the client counts as. `user` is the one at the other end of the socket, as the system says.
+        """The actor under which the client's requests are recorded; `user` is the socket peer's user name.
 
-        A person is known by their user until an operator's key proves who they are; an agent is one under
-        whatever name it comes.
+        A person has the name of their system user until an operator's key proves their identity. An agent
+        always stays an agent, whatever name it claims.
         """
         if self.is_agent:
             return f"agent:{self.actor.partition(':')[2]}"
@@ -99,7 +99,7 @@ class Hello(BaseModel):
 
 
 class Welcome(BaseModel):
-    """What the service answers to a client it will talk to."""
+    """The service's answer to a hello that it accepts."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -110,7 +110,7 @@ class Welcome(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One method of `Console` in its wire form."""
+    """The wire form of one method of `Console`."""
 
     name: str
     signature: inspect.Signature
@@ -120,13 +120,13 @@ class Method:
     gives_bytes: bool
 
     def encode_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Arguments by name as JSON data.
+        """Encode arguments as JSON data, by name.
 
         Raises:
-            BadInput: they do not fit the method, or have no JSON form.
+            BadInput: the arguments do not fit the method, or have no JSON form.
         """
         try:
-            # The leading None stands for `self`.
+            # The leading None is `self`.
             bound = self.signature.bind(None, *args, **kwargs).arguments
             _check_finite(bound, "")
             return {
@@ -138,10 +138,10 @@ class Method:
             raise BadInput(f"{self.name}: {error}") from error
 
     def decode_arguments(self, params: Any) -> dict[str, Any]:
-        """Arguments as they were, checked.
+        """Decode and check arguments.
 
         Raises:
-            BadInput: surplus, missing or wrongly typed; says which.
+            BadInput: an argument is surplus, missing or wrongly typed; names it.
         """
         if not isinstance(params, dict):
             raise BadInput(f"{self.name}: params must be an object of arguments by name.")
@@ -156,17 +156,17 @@ class Method:
 
 
 def first_problem(error: ValidationError) -> str:
-    """The first thing that pydantic found, in one line without the value (it may be secret or huge)."""
+    """Pydantic's first finding, in one line without the value (it may be secret or huge)."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     place = ".".join(str(part) for part in first["loc"])
     return f"{place}: {first['msg']}" if place else str(first["msg"])
 
 
 def _check_finite(value: Any, place: str) -> None:
-    """Refuse NaN and infinity: JSON has neither, and what is written in their place is null.
+    """Refuse NaN and infinity, which JSON lacks and pydantic would write as null.
 
     Raises:
-        BadInput: there is one; says where.
+        BadInput: the value contains NaN or infinity; names the place.
     """
     if isinstance(value, float):
         if not math.isfinite(value):
@@ -183,7 +183,7 @@ def _check_finite(value: Any, place: str) -> None:
 
 @cache
 def methods() -> dict[str, Method]:
-    """Every call of `Console`, read off its annotations once."""
+    """The calls of `Console`, derived from its annotations once."""
     found = {}
     for name in sorted(Console.__abstractmethods__ - NOT_CALLS):
         function = getattr(Console, name)
@@ -211,10 +211,10 @@ def _event_list() -> TypeAdapter[list[Event]]:
 
 
 def encode(frame: dict[str, Any]) -> bytes:
-    """A frame as JSON.
+    """Encode a frame as JSON.
 
     Raises:
-        BadInput: something in it has no JSON form, or it is larger than a frame may be (`too_large`).
+        BadInput: a value has no JSON form, or the frame exceeds `MAX_FRAME` bytes (`too_large`).
     """
     try:
         data = pydantic_core.to_json(frame)
@@ -226,10 +226,10 @@ def encode(frame: dict[str, Any]) -> bytes:
 
 
 def decode(data: str | bytes) -> dict[str, Any]:
-    """The JSON object in a text frame.
+    """Decode the JSON object in a text frame.
 
     Raises:
-        BadInput: it is something else.
+        BadInput: the frame is not a JSON object.
     """
     try:
         frame = pydantic_core.from_json(data)
@@ -241,10 +241,10 @@ def decode(data: str | bytes) -> dict[str, Any]:
 
 
 def encode_result(number: int, method: Method, value: Any) -> bytes:
-    """The answer's frame: binary where the method gives bytes, else JSON.
+    """Encode the frame of an answer: binary if the method returns bytes, else JSON.
 
     Raises:
-        QuarterdeckError: the result has no JSON form (`bad_result`) or does not fit (`too_large`).
+        QuarterdeckError: the result has no JSON form (`bad_result`) or exceeds `MAX_FRAME` (`too_large`).
     """
     if method.gives_bytes:
         data = number.to_bytes(ID_BYTES, "big") + bytes(value)
@@ -265,7 +265,7 @@ def encode_result(number: int, method: Method, value: Any) -> bytes:
 
 
 def encode_events(stream: int, events: list[Event]) -> bytes:
-    """The frame with a stream's next events."""
+    """Encode the frame with a stream's next events."""
     return b'{"stream":%d,"events":%s}' % (
         stream,
         _event_list().dump_json(events, by_alias=True, warnings=False),
@@ -273,12 +273,12 @@ def encode_events(stream: int, events: list[Event]) -> bytes:
 
 
 def decode_events(value: Any) -> list[Event]:
-    """The events of a frame."""
+    """Decode the events of a frame."""
     return _event_list().validate_python(value)
 
 
 def encode_error(number: int | None, error: ErrorInfo) -> bytes:
-    """The frame that says why a call failed; `number` is None where no call could be made out."""
+    """Encode the frame of a call's error; `number` is None if the call could not be identified."""
     return encode({"id": number, "error": error.model_dump(mode="json")})
 
 
@@ -295,16 +295,16 @@ def number_in(frame: dict[str, Any], key: str) -> int:
 
 
 def read_hello(data: str | bytes) -> Hello:
-    """A client's first frame.
+    """Decode a client's first frame.
 
     Raises:
-        ServiceError: it speaks another version of this interface (`home_busy`).
-        BadInput: it is not a hello.
+        ServiceError: the client uses another version of the console API (`home_busy`).
+        BadInput: the frame is not a hello.
     """
     hello = decode(data).get("hello")
     if not isinstance(hello, dict):
         raise BadInput("The first frame must be a hello.")
-    # Before all else: another version's hello may have another shape.
+    # Checked first: another version's hello may have another shape.
     if (theirs := hello.get("api_version")) != API_VERSION:
         raise ServiceError(
             f"The service speaks version {API_VERSION} of its interface, this program version {theirs}. "

@@ -1,6 +1,7 @@
-"""The service's end of the control socket: many clients, one `Console` for each, none can stall the rest.
+"""The console server: the service's end of the control socket.
 
-Its counterpart is `core.service.rpc.client`; the frames are described in `core.service.rpc.protocol`.
+Each client has its own `Console`, and no client can stall another. The counterpart is
+`core.service.rpc.client`; `core.service.rpc.protocol` describes the frames.
 """
 
 from __future__ import annotations
@@ -34,22 +35,22 @@ STUCK_AFTER = 30.0
 HELLO_WITHIN = 10.0
 WRITE_LIMIT = 256 * 1024
 
-# Nothing happens by these: whoever waited is gone, so nobody needs the answer.
+# Calls without effect: they are cancelled when their client has disconnected or forgotten them.
 _ONLY_WAITS = frozenset({"wait_run", "verify", "doctor"})
 
 
 class Host(Protocol):
-    """What the server needs of the service: a console for each actor."""
+    """The part of the service that the server uses: a console per actor."""
 
     def console(self, actor: str) -> Console:
-        """The door for this actor."""
+        """A console for this actor."""
         ...
 
 
 class ControlServer:
-    """Listens in one home; the caller holds the home's lock.
+    """Listens for the clients of one home; the caller holds the home's lock.
 
-    `attached` and `unattended` are events: exactly one of them is set.
+    Exactly one of the events `attached` and `unattended` is set.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class ControlServer:
 
     @property
     def clients(self) -> int:
-        """How many clients have said hello and are still there."""
+        """The number of attached clients, that is those whose hello was accepted."""
         return len(self._clients)
 
     async def open(self) -> None:
@@ -86,7 +87,7 @@ class ControlServer:
             process_request=self._endpoint.refuse,
             compression=None,
             max_size=protocol.MAX_FRAME,
-            # The same user on the same machine: a client that hangs shows in its full buffer, not in pings.
+            # Clients are on the same machine: a hanging client is detected by its full buffer, not by pings.
             ping_interval=None,
             write_limit=WRITE_LIMIT,
             server_header=None,
@@ -95,7 +96,7 @@ class ControlServer:
         )
 
     async def close(self, reason: str = "The service has ended.") -> None:
-        """Take no more clients, let answers that are under way go out, and end every connection."""
+        """Accept no more clients, send the answers that are under way, and close every connection."""
         if self._server is None or self._endpoint is None:
             return
         self._endpoint.remove()
@@ -107,7 +108,7 @@ class ControlServer:
                 async with asyncio.timeout(2):
                     await connection.close(1001, reason)
         await self._server.wait_closed()
-        # What the clients' ends have spawned while they were closed.
+        # Ends the clean-up tasks that closing the connections has spawned.
         await self._tasks.close()
         self._server = None
 
@@ -127,7 +128,7 @@ class ControlServer:
             self._clients.discard(client)
             self._count()
             log.info("client left", client=hello.client, actor=hello.actor)
-            # Not awaited here: on the server's end this very task may be under cancellation.
+            # Not awaited here: when the server closes, this task may be being cancelled.
             self._tasks.spawn("clean up after a client", client.clean_up())
 
     def _count(self) -> None:
@@ -137,7 +138,7 @@ class ControlServer:
 
 
 async def _greet(connection: ServerConnection) -> protocol.Hello | None:
-    """Read a client's hello and welcome it; None when it cannot be talked to."""
+    """Read a client's hello and send the welcome; None if the hello is refused or does not arrive."""
     try:
         async with asyncio.timeout(HELLO_WITHIN):
             hello = protocol.read_hello(await connection.recv())
@@ -154,7 +155,7 @@ async def _greet(connection: ServerConnection) -> protocol.Hello | None:
 
 
 class _Client:
-    """One attached client: its calls, its streams of events, and what must be freed when it goes."""
+    """An attached client: its calls, its event streams and their release when it disconnects."""
 
     def __init__(
         self,
@@ -175,7 +176,7 @@ class _Client:
         self._streams: dict[int, _Stream] = {}
 
     async def serve(self) -> None:
-        """Read frames until the client goes."""
+        """Read frames until the client disconnects."""
         with contextlib.suppress(ConnectionClosed):
             while True:
                 data = await self._connection.recv()
@@ -195,7 +196,7 @@ class _Client:
             number, name = protocol.number_in(frame, "id"), frame["method"]
             if not isinstance(name, str):
                 raise BadInput("'method' must be the name of one.")
-            # The reader itself waits: past the bound, the client's frames stay in its own socket.
+            # The reader waits here: beyond MAX_CONCURRENT calls, further frames stay in the client's socket.
             await self._slots.acquire()
             task = self._tasks.spawn(f"call {name:.40}", self._call(number, name, frame))
             task.add_done_callback(lambda _: self._slots.release())
@@ -224,7 +225,7 @@ class _Client:
             answer, binary = protocol.encode_result(number, method, value), method.gives_bytes
         except QuarterdeckError as error:
             answer = protocol.encode_error(number, error.info)
-        # The edge: one call's fault must not end the client's connection or the service.
+        # Outermost handler: a fault in one call must not end the connection or the service.
         except Exception as error:
             log.exception("a call failed", method=name)
             fault = ErrorInfo.of(ErrorCode.INTERNAL, f"{name} failed: {type(error).__name__}.")
@@ -244,8 +245,8 @@ class _Client:
             raise BadInput(f"There is a stream {number} already.")
         if len(self._streams) >= MAX_STREAMS:
             raise BadInput(f"One client may have {MAX_STREAMS} streams of events.")
-        # At once, within this turn of the loop: a call that the client sends next sees nothing newer than
-        # what the stream tells.
+        # Subscribed without awaiting, so that the stream has every change that is later than the snapshot
+        # which the client's next call returns.
         self._streams[number] = _Stream(number, self._console.events(), self._send, self._tasks)
 
     async def _send(self, data: bytes, text: bool = True) -> None:
@@ -256,24 +257,24 @@ class _Client:
             pass
         except TimeoutError:
             log.warning("a client does not read; it is cut off", actor=self._hello.actor)
-            # A close frame would wait behind what it does not read.
+            # Abort: a close frame would queue behind the data that the client does not read.
             self._connection.transport.abort()
 
     async def finish(self) -> None:
-        """Let the answers that are under way go out; waits end at once."""
+        """Cancel waiting calls, and give the other calls up to 2 seconds to send their answers."""
         for task in self._waits.values():
             task.cancel()
         if self._calls:
             await asyncio.wait(set(self._calls), timeout=2)
 
     async def clean_up(self) -> None:
-        """Free what this client held. Calls with an effect go on to their end without it."""
+        """Release this client's resources. Calls with an effect run to their end without it."""
         for task in self._waits.values():
             task.cancel()
         for stream in self._streams.values():
             stream.close()
         self._streams.clear()
-        # Lets go of the cards that this client held open.
+        # Also ends the pauses of the cards that this client was reading.
         await self._console.close()
 
 
@@ -282,7 +283,7 @@ class _Send(Protocol):
 
 
 class _Stream:
-    """Pumps one stream of events into the socket: 30 frames a second at most, as fast as the client reads."""
+    """Sends one event stream to the socket: at most 30 frames a second, no faster than the client reads."""
 
     def __init__(self, number: int, events: AsyncIterator[Event], send: _Send, tasks: TaskGroupOwner) -> None:
         self._number = number

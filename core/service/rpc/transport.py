@@ -1,11 +1,11 @@
-"""Where the service listens, and who may come in: a Unix socket of the home's owner, or a loopback port.
+"""The control socket's transport and access checks: a Unix socket of the home's owner, or a loopback port.
 
-Both ends look before they trust. The service makes its socket in a folder that is its user's alone, and lets
-in that user only. A client says nothing before it has seen that folder, socket and the process behind it
-belong to its own user: what a person signs for must not reach another one.
+Both ends authenticate. The service creates its socket in a folder that only its user can enter, and accepts
+connections of that user only. A client sends nothing before it has checked that the folder, the socket and
+the listening process belong to its own user: signed requests must not reach another user's process.
 
-The port is for platforms without Unix sockets: its number and a token stand in a file that only the home's
-owner can read, and a client shows the token in its request.
+The port is for platforms without Unix sockets. Its number and a token are in a file that only the home's
+owner can read, and a client sends the token with its HTTP request.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from core.home import FOLDERS_BY_NUMBER, LONGEST_ADDRESS, Home
 HAS_UNIX_SOCKETS = hasattr(socket, "AF_UNIX") and sys.platform != "win32"
 _UCRED = struct.Struct("3i")  # pid, uid, gid
 _XUCRED = struct.Struct("2I")  # version, uid; more follows
-# A descriptor that is good for looking; Linux gives one also of a folder that this user may not read.
+# Flags for a descriptor that is only inspected; with O_PATH also for a folder that this user cannot read.
 _LOOK: int = getattr(os, "O_PATH", os.O_RDONLY)
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def port_file(home: Home) -> Path:
-    """Where the loopback port and its token stand."""
+    """The file with the loopback port and its token."""
     return home.path / "service.port"
 
 
 def own_folder(home: Home) -> None:
-    """Make the folder of the control socket, this user's alone.
+    """Create the folder of the control socket, accessible to this user only.
 
     Raises:
-        ServiceError: it belongs to another user, is a link, or cannot be made (code `home_unsafe`).
+        ServiceError: the folder belongs to another user, is a link, or cannot be made (code `home_unsafe`).
     """
     folder = home.socket.parent
     try:
@@ -68,7 +68,7 @@ def own_folder(home: Home) -> None:
 
 @dataclass(slots=True)
 class Endpoint:
-    """A listening socket and its guard; `open` makes it, `remove` takes its file away."""
+    """A listening socket and its access check; `open` creates it, `remove` deletes its file."""
 
     sock: socket.socket
     file: Path
@@ -77,7 +77,7 @@ class Endpoint:
 
     @classmethod
     def open(cls, home: Home, unix: bool | None = None) -> Endpoint:
-        """Listen. The caller holds the home's lock, so that a socket file which is there already is stale.
+        """Listen. The caller holds the home's lock, so that any socket file already present is stale.
 
         Raises:
             ServiceError: the folder of the socket is not this user's (`home_unsafe`), or the socket cannot be
@@ -86,7 +86,7 @@ class Endpoint:
         unix = HAS_UNIX_SOCKETS if unix is None else unix
         own_folder(home)
         try:
-            # A service that was killed may have left either.
+            # A killed service may have left a port file or a socket file.
             port_file(home).unlink(missing_ok=True)
             return cls._open_unix(home.socket) if unix else cls._open_port(port_file(home))
         except OSError as error:
@@ -121,13 +121,13 @@ class Endpoint:
         return cls(sock, path, path.lstat().st_ino, token)
 
     def remove(self) -> None:
-        """Take the file away, unless another one has been put there."""
+        """Delete the file, unless another process has replaced it."""
         with contextlib.suppress(OSError):
             if self.file.lstat().st_ino == self.inode:
                 self.file.unlink()
 
     def refuse(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Answer a request that must not come in; None lets it in."""
+        """Check an HTTP request; returns the response that rejects it, or None to accept it."""
         if "Origin" in request.headers:
             return connection.respond(HTTPStatus.FORBIDDEN, "Browsers may not talk to this service.\n")
         if self.token is None:
@@ -142,7 +142,7 @@ class Endpoint:
 
 
 def peer_uid(sock: Any) -> int | None:
-    """The user at the other end of a Unix socket; None where the platform cannot say.
+    """The user ID of a Unix socket's peer; None if the platform does not report it.
 
     Linux: unix(7), SO_PEERCRED, the user that listened or connected. macOS: unix(4), LOCAL_PEERCRED.
     """
@@ -155,13 +155,13 @@ def peer_uid(sock: Any) -> int | None:
 
 
 async def dial(home: Home, timeout: float, max_size: int) -> ClientConnection:
-    """Connect to the home's service, once its owner is known to be this user.
+    """Connect to the home's service after checking that it belongs to this user.
 
-    `timeout` in seconds is for the handshake; `max_size` in bytes is of one frame.
+    `timeout` in seconds bounds the handshake; `max_size` in bytes bounds a frame.
 
     Raises:
-        ServiceError: folder, socket or the process behind it is not this user's (`home_unsafe`).
-        OSError: nothing is there.
+        ServiceError: folder, socket or listening process is not this user's (`home_unsafe`).
+        OSError: there is no socket or port file, or nothing listens.
     """
     options: dict[str, Any] = {
         "compression": None,
@@ -189,11 +189,11 @@ async def dial(home: Home, timeout: float, max_size: int) -> ClientConnection:
 
 
 async def _dial_unix(path: Path) -> socket.socket:
-    """A connection to a socket of this user's; nothing has been sent over it.
+    """Connect to a Unix socket of this user's, without sending anything.
 
     Raises:
-        ServiceError: folder, socket or the process behind it is not this user's.
-        OSError: nothing is there.
+        ServiceError: folder, socket or listening process is not this user's.
+        OSError: there is no socket, or nothing listens.
     """
     with _opened(path.parent) as folder:
         seen = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
@@ -220,11 +220,11 @@ async def _dial_unix(path: Path) -> socket.socket:
 
 @contextlib.contextmanager
 def _opened(folder: Path, how: int = _LOOK) -> Iterator[int]:
-    """A descriptor of a folder itself, not of what a link in its place leads to.
+    """Open a descriptor of a folder without following a symbolic link.
 
     Raises:
-        ServiceError: a link or a file is in its place.
-        OSError: it is not there, or cannot be reached.
+        ServiceError: the path is a link or a file.
+        OSError: the folder does not exist or cannot be reached.
     """
     try:
         handle = os.open(folder, how | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -243,7 +243,7 @@ def _opened(folder: Path, how: int = _LOOK) -> Iterator[int]:
 def _address(folder: int, path: Path) -> str:
     """The address of a socket in an opened folder.
 
-    By way of the descriptor it is short however long the path is, and in the folder that was looked at.
+    Through the descriptor the address is short for any path, and leads to the same folder that was checked.
     """
     if FOLDERS_BY_NUMBER.is_dir():
         return str(FOLDERS_BY_NUMBER / str(folder) / path.name)
@@ -270,11 +270,11 @@ def _check_owner(seen: os.stat_result, path: Path) -> None:
 
 
 def _own_text(path: Path) -> str:
-    """The text of a file of this user's.
+    """Read a file that must belong to this user.
 
     Raises:
-        ServiceError: it is another user's.
-        OSError: it cannot be read.
+        ServiceError: the file belongs to another user.
+        OSError: the file cannot be read.
     """
     with path.open(encoding="utf-8") as file:
         if hasattr(os, "getuid"):
