@@ -1,4 +1,4 @@
-"""One line of words for each journal entry, as the replay shows it."""
+"""One-line titles of journal entries for the replay."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PLAIN: dict[Kind, str] = {
     Kind.FATIGUE_NOTED: "Approvals came faster than anybody reads",
 }
 
-# {tool}, {device}, {actor} and {step} are the entry's own; a missing one reads as a word for it.
+# {tool}, {device}, {actor} and {step} come from the entry; a generic word replaces a missing value.
 _OF_ENTRY: dict[Kind, str] = {
     Kind.DEVICE_CONNECTED: "{device} connected",
     Kind.DEVICE_LOST: "{device} was lost",
@@ -69,7 +69,7 @@ _ANSWERS = {"allow": "allowed", "ask": "an operator is asked", "deny": "denied"}
 
 
 def title_of(entry: Entry) -> str:
-    """What happened, in one line; whatever an entry lacks or holds by mistake is left out."""
+    """The title of an entry in one line; missing or malformed parts are left out."""
     withdrawn = entry.kind is Kind.APPROVAL_EXPIRED and text_in(entry.body, "state") == "withdrawn"
     form = _WITHDRAWN if withdrawn else _OF_ENTRY.get(entry.kind, "")
     words = _PLAIN.get(entry.kind) or form.format(
