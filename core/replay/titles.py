@@ -115,12 +115,12 @@ def _more(entry: Entry) -> str:
 
 
 def inside(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """The object under a key, or an empty one."""
+    """The object under a key, or an empty object."""
     value = body.get(key)
     return value if isinstance(value, dict) else {}
 
 
 def text_in(body: Mapping[str, Any], key: str) -> str:
-    """The text under a key, or an empty one."""
+    """The text under a key, or an empty text."""
     value = body.get(key)
     return value if isinstance(value, str) else ""
