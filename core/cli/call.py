@@ -191,7 +191,7 @@ async def _next_change(events: AsyncIterator[Event], run: str, timeout: float) -
 
 
 async def _nobody_here(session: Session, run: Run, cell: Cell, json_wanted: bool) -> int:
-    """End without an approval: the request stays queued, or is cancelled where this command hosts the core."""
+    """End without an approval: the request stays queued, or is cancelled if this command hosts the core."""
     if session.hosted:
         await session.console.cancel_run(run.summary.id)
         error = ErrorInfo(

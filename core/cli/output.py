@@ -97,7 +97,7 @@ def error_json(error: ErrorInfo, may_repeat: bool = True) -> dict[str, Any]:
 
 
 def _may_repeat(result: CommandResult) -> bool:
-    """Whether repeating the command does nothing twice: it did not begin, or it only reads."""
+    """Whether repeating the command changes nothing twice: it did not begin, or it only reads."""
     reads = result.decision is not None and result.decision.effect is Effect.OBSERVE
     return reads or result.basis in _NOT_BEGUN
 

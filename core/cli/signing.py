@@ -68,7 +68,8 @@ async def unlock(session: Session, how: Unlocking) -> OperatorKey:
     """The unlocked key that signs here; a new home gets its first operator.
 
     Raises:
-        BadInput: no key here, or more than one, belongs to an operator of this home, or it cannot be unlocked.
+        BadInput: no key here, or more than one, belongs to an operator of this home, or the key cannot be
+            unlocked.
         Refused: the named operator is not an operator of this home, or is registered with another key.
     """
     registered = {one.name: one for one in (await session.console.state()).operators}

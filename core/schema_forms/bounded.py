@@ -150,7 +150,7 @@ _DRAFTS: dict[str, Any] = {
 
 
 def dialect_of(schema: Any, look_for_tuples: bool = True) -> str:
-    """The draft that a schema's `$schema` names; MCP's default, 2020-12, without `$schema`.
+    """The draft that a schema's `$schema` names; MCP's default, 2020-12, without a known draft.
 
     A schema without `$schema` that writes tuples the old way (`items: [...]`) is read as draft 7. Without
     `look_for_tuples` the caller knows that there are none.

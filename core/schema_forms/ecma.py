@@ -18,7 +18,7 @@ class PatternUnsupported(ValueError):
 
 
 MOST_QUICK = 400
-"""Characters of patterns (about 30 µs each) that are compiled on the event loop itself."""
+"""Characters of patterns (about 30 µs each) that may be compiled at once."""
 _SLOW = re.compile(r"\{|\\[uUpP]")
 
 
@@ -27,8 +27,8 @@ def is_quick(source: str) -> bool:
 
     Several patterns do together where they have at most `MOST_QUICK` characters.
     """
-    # Nine nested `{9}` reach the largest allowed size. Classes beyond Latin-1 are slow to compile, also where
-    # their ends are written as escapes.
+    # A few nested `{9}` reach the largest allowed program. Classes beyond Latin-1 are slow to compile, also
+    # where their ends are written as escapes.
     return len(source) <= 100 and source.isascii() and _SLOW.search(source) is None
 
 

@@ -68,7 +68,7 @@ def parse_json(text: str) -> Any:
     """Read JSON text strictly: no repeated names in an object, no NaN.
 
     Raises:
-        NotJson: with line, column and reason.
+        NotJson: the text is not JSON; with line, column and reason.
     """
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)

@@ -33,7 +33,7 @@ UNSET: Final = Unset()
 
 
 def type_word(value: Any) -> str:
-    """The JSON type of a value, as schemas name it (`integer` for whole numbers without a fraction)."""
+    """The JSON type of a value, as schemas name it (`integer` for numbers written without a fraction)."""
     if value is None:
         return "null"
     if isinstance(value, bool):

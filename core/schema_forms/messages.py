@@ -50,7 +50,8 @@ def listed(values: Sequence[Any]) -> str:
     return ", ".join(names) + (f" and {more} more" if more > 0 else "")
 
 
-# In a property's schema: the name of the sibling property that makes this property secret when it is true.
+# In a property's schema: the name of the sibling property that makes this property secret unless it is
+# missing, null or false.
 SECRET_IF = "x-quarterdeck-secret-if"
 
 
@@ -162,7 +163,7 @@ def _no_alternative(error: ValidationError) -> str:
 
 
 def branch_phrase(branch: Any) -> str:
-    """One alternative of an anyOf in words: `text`, `an object with x, y`, `one of a, b`."""
+    """An alternative of an anyOf in words: `text`, `an object with x, y`, `one of a, b`."""
     if not isinstance(branch, dict):
         return ""
     if "const" in branch:

@@ -79,8 +79,8 @@ class References:
     """Resolver for the references of one schema, from one place in it."""
 
     resolver: Any
-    # Whether all names and addresses are collected; for an unknown one the library searches the whole schema
-    # at each lookup.
+    # Whether all names and addresses are collected; for an unknown name the library searches the whole
+    # schema at each lookup.
     are_known: bool
     specification: Any
 

@@ -23,7 +23,7 @@ _CARRIERS = frozenset(
     "encoded encrypted content contents data body header env var input field confirm confirmation confirmed "
     "repeat repeated again new old current previous next primary secondary".split()
 )
-# One word at the end of a name, in the singular.
+# Single words at the end of a name, in the singular.
 _SECRETS = frozenset(
     "password passwd passwort pass pwd pw passphrase passcode passkey secret token credential cred "
     "authorization auth bearer cookie otp totp hotp pin puk jwt jws apikey apitoken accesskey secretkey "

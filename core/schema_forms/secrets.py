@@ -103,7 +103,7 @@ def _any_secret(branches: list[_Place]) -> bool:
 
 
 def _secret_beside(branches: list[_Place], neighbours: dict[str, Any]) -> bool:
-    """Whether another member of the object makes this value secret: any value but null, false or none."""
+    """Whether another member of the object makes this value secret: any value but null or false."""
     words = (place.schema.get(SECRET_IF) for place in branches)
     values = (neighbours.get(word) for word in words if isinstance(word, str))
     return any(value is not None and value is not False for value in values)
