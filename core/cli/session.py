@@ -116,7 +116,7 @@ async def _until_devices_are_here(console: Console, wanted: str | None) -> None:
     events = console.events()
     state = await console.state()
     age = (datetime.now(UTC) - datetime.fromisoformat(state.service_started_at)).total_seconds()
-    # Remote devices are often away; wait only for the requested one.
+    # Remote devices are often away; wait only for the requested device.
     missing = {
         device.name
         for device in state.devices

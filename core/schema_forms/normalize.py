@@ -29,7 +29,7 @@ _MOST_TYPES = 20
 # Characters of a schema that is searched for names at once, which takes a few milliseconds.
 _MOST_LOOKED_THROUGH = 32_000
 
-# What the library raises for references that lead nowhere or into parts that are not schemas.
+# Exceptions of the library for references that lead nowhere or into parts that are not schemas.
 _LOOKUP_FAILS = (NoSuchResource, Unresolvable, ValueError, RecursionError, AttributeError, TypeError)
 
 _SPECIFICATIONS = {

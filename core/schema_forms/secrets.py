@@ -33,7 +33,7 @@ _OF_ELEMENTS = ("items", "prefixItems", "additionalItems", "unevaluatedItems", "
 # The library parses a reference, and may search the whole schema for its target.
 _STEPS_TO_FOLLOW = 20
 _LONGEST_MATCHED = 200
-# The schema assumed in place of one that cannot be read.
+# The schema assumed in place of an unreadable schema.
 _SECRET: dict[str, Any] = {"writeOnly": True}
 
 

@@ -43,7 +43,7 @@ _FINE_CHARACTERS = 1024
 _STEPS_OF_AN_ERROR = 50
 
 
-# What the library raises for a schema so malformed that even the meta-schema misses it: a reference into a
+# Exceptions of the library for a schema so malformed that even the meta-schema misses it: a reference into a
 # title, an `$id` that is a number.
 _LIBRARY_STUMBLES = (AttributeError, TypeError, KeyError, ValueError)
 

@@ -32,7 +32,7 @@ class Written:
 
     @property
     def may_refer_by_name(self) -> bool:
-        """Whether a part of it has a name or an address of its own, or refers to one."""
+        """Whether a part of it has its own name or address, or refers to a part by name or address."""
         ids = self.text.count('"$id": "')
         if isinstance(self.schema, dict) and isinstance(self.schema.get("$id"), str):
             ids -= 1
