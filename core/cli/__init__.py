@@ -1,4 +1,4 @@
-"""The command line: `devices`, `call`, `approvals`, `audit`, … through the same door as the window."""
+"""Command line: `devices`, `call`, `approvals`, `audit`, … through the same console API as the window."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ _INTERRUPTED = 130
 
 def main(argv: list[str]) -> int:
     """Run one command; returns its exit code (the list is in `core.service.exit_codes`)."""
-    # The commands pull in typer; whoever only wants the window does not pay for it.
+    # The commands import typer, a cost that starting the window avoids.
     try:
         from core.cli.app import run
     except KeyboardInterrupt:
-        # Ctrl+C was quicker than a third of a second of imports.
+        # Ctrl+C came during the imports, which take a third of a second.
         return _INTERRUPTED
     return run(argv)

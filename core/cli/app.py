@@ -1,4 +1,4 @@
-"""The commands and their options; what each does is in the modules beside this one."""
+"""Definitions of the commands and their options; the modules beside this one do the work."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from core.service import exit_codes
 from core.service.console import API_VERSION
 from core.service.log_setup import logging_nowhere
 
-# typer keeps the library below it to itself; this is the base of all errors in what was typed.
+# typer does not export the library below it; this class is the base of all its usage errors.
 UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
 
 _EXIT_CODES = (
@@ -70,7 +70,7 @@ app.command(
 
 DeviceArgument = Annotated[str, typer.Argument(metavar="DEVICE")]
 ToolArgument = Annotated[str, typer.Argument(metavar="TOOL")]
-# What a journal can number.
+# The largest number that the journal can store.
 LAST = (1 << 63) - 1
 
 SaveOption = Annotated[
@@ -121,7 +121,7 @@ def _everywhere(
         chosen = Home.choose(home)
         str(chosen.path).encode()
     except UnicodeEncodeError:
-        # It stands in settings, answers and the journal, which are JSON.
+        # The path is written to settings, answers and the journal, which are JSON.
         raise BadInput(f"The home {str(chosen.path)!r} has a name that is not text in UTF-8.") from None
     context.obj = Given(chosen, json)
 
@@ -174,7 +174,7 @@ def call(
     known. `note` is said beside a result that needs a word, as where a device's client loses values.
     """
 
-    # A folder that cannot be used is said before anything is sent.
+    # An unusable folder is reported before anything is sent.
     saving = Saving.into(save)
 
     async def work(session: Session) -> int:
@@ -277,10 +277,10 @@ def version(context: typer.Context) -> None:
 
 
 def hoist(argv: list[str]) -> list[str]:
-    """Move --home and --json to the front, so that they may stand anywhere before a `--`.
+    """Move --home and --json to the front, so that they may be anywhere before a `--`.
 
     Raises:
-        BadInput: --home names no folder: another home than the one that was meant must not be used.
+        BadInput: --home names no folder; guessing would use another home than the operator meant.
     """
     front: list[str] = []
     rest: list[str] = []
@@ -306,7 +306,11 @@ def _folder(value: str) -> str:
 
 
 def _text(word: str) -> str:
-    """A word of the command line as it was typed, whatever the locale takes its bytes for."""
+    """A word of the command line as it was typed, however the locale decoded its bytes.
+
+    Raises:
+        BadInput: it is not UTF-8.
+    """
     try:
         word.encode()
     except UnicodeEncodeError:
@@ -322,7 +326,7 @@ def run(argv: list[str]) -> int:
     open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A terminal that cannot show a letter gets its code, not a traceback.
+            # For a letter that the terminal cannot show, print its code instead of a traceback.
             stream.reconfigure(errors="backslashreplace")
     json_wanted = "--json" in argv[: argv.index("--") if "--" in argv else None]
     try:
@@ -341,7 +345,7 @@ def _run(argv: list[str], json_wanted: bool) -> int:
     except typer.Exit as end:
         return end.exit_code
     except SystemExit:
-        # Raised below typer where the reader of a help text has gone.
+        # Raised below typer where the reader of a help text has closed the pipe.
         leave(sys.stdout)
         return exit_codes.DONE
     except (KeyboardInterrupt, asyncio.CancelledError, typer.Abort):
@@ -356,7 +360,7 @@ def _run(argv: list[str], json_wanted: bool) -> int:
 
 
 def _print_usage(problem: Exception, json_wanted: bool) -> None:
-    """What was wrong with the words; whoever gave a group no command is shown which there are."""
+    """Print a usage error; for a group without a command, the list of its commands."""
     context = getattr(problem, "ctx", None)
     format_message = getattr(problem, "format_message", None)
     message = format_message() if format_message else str(problem)

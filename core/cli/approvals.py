@@ -1,6 +1,6 @@
-"""Deciding at a terminal: answers, grants and operators, done over the door with a key unlocked here.
+"""Commands for deciding: `approvals`, `grants` and `operators`.
 
-The commands of deciding: `approvals`, `grants` and `operators`.
+They work over the console API, with an operator key that is unlocked at this terminal.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 def granted_terms(
     approval: Approval, author: str, words: list[str] | None, for_run: bool
 ) -> GrantTerms | None:
-    """What is granted along with an approval, each argument exactly as it is; None for this once.
+    """The terms of a grant given with an approval, each argument exactly as it is; None for approving once.
 
-    `words` are `uses=N` and `until=30m`, `8h`, `7d` or a moment in ISO 8601.
+    `words` are `uses=N` and `until=30m`, `8h`, `7d` or a time in ISO 8601.
 
     Raises:
-        BadInput: a word is not understood, or the request belongs to no run.
+        BadInput: a word is not understood, the time is past, or the request belongs to no run.
     """
     if words is None and not for_run:
         return None
@@ -98,10 +98,10 @@ async def answer(
     grant: list[str] | None = None,
     for_run: bool = False,
 ) -> None:
-    """Answer one request. It is shown before it is signed, and what is granted with it as well, in full.
+    """Answer a request. The request and the terms of its grant are shown in full before they are signed.
 
     Raises:
-        Refused: its digest is not that of what is shown, or not `digest`, where that is given.
+        Refused: the request's digest does not match what is shown, or differs from the given `digest`.
     """
     console = session.console
     approval = await console.approval(wanted)
@@ -141,13 +141,13 @@ async def answer(
 
 
 async def show_request(session: Session, wanted: str, json_wanted: bool) -> None:
-    """One request in full."""
+    """Show a request in full."""
     found = await session.console.approval(wanted)
     say(as_json(found.model_dump(mode="json")) if json_wanted else card(found))
 
 
 async def grants(session: Session, everything: bool, json_wanted: bool) -> None:
-    """The grants that hold; with `everything`, those that are over too."""
+    """List the grants in force; with `everything`, also those that have ended."""
     found = [one for one in await session.console.grants() if everything or not one.over]
     if json_wanted:
         say(as_json({"grants": [one.model_dump(mode="json") for one in found]}))
@@ -169,13 +169,13 @@ async def grants(session: Session, everything: bool, json_wanted: bool) -> None:
 
 
 async def revoke(session: Session, wanted: str, json_wanted: bool) -> None:
-    """Take a grant back."""
+    """Revoke a grant."""
     found = await session.console.revoke_grant(wanted)
     say(as_json(found.model_dump(mode="json")) if json_wanted else f"Revoked: {found.terms.id}.")
 
 
 async def operators(session: Session, json_wanted: bool) -> None:
-    """Who may approve."""
+    """List the operators, who may approve."""
     found = (await session.console.state()).operators
     if json_wanted:
         say(as_json({"operators": [one.model_dump(mode="json") for one in found]}))
@@ -195,7 +195,7 @@ async def operators(session: Session, json_wanted: bool) -> None:
 async def add_operator(
     session: Session, name: str, passphrase: str | None, unlocking: Unlocking, json_wanted: bool
 ) -> None:
-    """Make a key for another operator; one who is registered signs for them."""
+    """Create a key for another operator; a registered operator signs the addition."""
     registered = (await session.console.state()).operators
     if any(known.name == name for known in registered):
         raise BadInput(f"{name} is an operator of this home already.")
@@ -203,7 +203,7 @@ async def add_operator(
     try:
         signed = await sign_change(session, unlocking, operator_added(key.operator)) if registered else None
     except QuarterdeckError:
-        # Nobody vouched for it: left behind, it would be in the way of the next try.
+        # No operator signed for the key: if it stayed, the next attempt would find it and fail.
         delete_operator_key(session.home, name)
         raise
     added = await session.console.register_operator(key.operator, signed)
@@ -215,7 +215,7 @@ async def add_operator(
 
 
 async def remove_operator(session: Session, name: str, unlocking: Unlocking, json_wanted: bool) -> None:
-    """Let an operator decide nothing any more."""
+    """Remove an operator, who then cannot decide any more."""
     known = {operator.name: operator for operator in (await session.console.state()).operators}
     if name not in known:
         raise BadInput(f"{name} is not an operator of this home.", ErrorCode.NOT_FOUND)

@@ -1,7 +1,7 @@
-"""`key=value` words as arguments of a tool, typed by its JSON Schema.
+"""Parser of `key=value` words as arguments of a tool, typed by its JSON Schema.
 
-`key=value` is read as the type that the schema says, `key:=JSON` is JSON as it stands, `key=@FILE` is the
-text of a file (a text that begins with @ is written `key:='"@…"'`), `key:=@FILE` is the JSON in a file.
+`key=value` is read as the type in the schema, `key:=JSON` as JSON, `key=@FILE` as the text of a file (a text
+that begins with @ is written `key:='"@…"'`), and `key:=@FILE` as the JSON in a file.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "null": (type(None),),
 }
 _LONGEST_REF = 20
-# Far above what a device takes as an argument; what never ends is not read to its end.
+# Far above what a device accepts as an argument; bounds the reading of endless files.
 LARGEST_FILE = 64 << 20
 
 
 class Mistyped(BadInput):
-    """A value is not of the type that the schema wants; `hint` says whether another way to write it helps."""
+    """A value does not have the type in the schema; `hint` says whether writing it differently helps."""
 
     def __init__(self, message: str, hint: bool) -> None:
         super().__init__(message)
@@ -35,13 +35,13 @@ class Mistyped(BadInput):
 
 
 def parse_arguments(words: list[str], schema: dict[str, Any], lenient: bool = False) -> dict[str, Any]:
-    """The arguments that the words stand for. Whether they fit the tool is judged where it is called.
+    """Parse words as arguments. The called tool's validation decides whether they fit.
 
-    With `lenient`, a value that is not of the type that the schema wants stays the text that was written.
+    With `lenient`, a value of another type than the schema's remains the text that was written.
 
     Raises:
-        BadInput: a word has no `=`, or names an argument twice.
-        Mistyped: a value is not what the schema says.
+        BadInput: a word has no `=` or names an argument twice, a file cannot be read, or JSON is malformed.
+        Mistyped: a value does not have the type in the schema.
     """
     found: dict[str, Any] = {}
     for word in words:
@@ -55,7 +55,7 @@ def parse_arguments(words: list[str], schema: dict[str, Any], lenient: bool = Fa
         if key in found:
             raise BadInput(f"{key} is given twice.")
         if raw:
-            # No JSON begins with @.
+            # No JSON text begins with @.
             found[key] = _json_file(key, value[1:]) if value.startswith("@") else _json(key, value)
         elif value.startswith("@"):
             found[key] = _file(key, value[1:])
@@ -77,7 +77,7 @@ def _json(key: str, text: str) -> Any:
 
 
 def _json_file(key: str, name: str) -> Any:
-    # A byte order mark is no part of JSON; editors write one.
+    # A byte order mark, which editors write, is not part of JSON.
     text = _file(key, name).removeprefix("\ufeff")
     try:
         return _read(text)
@@ -86,7 +86,7 @@ def _json_file(key: str, name: str) -> Any:
 
 
 def _read(text: str) -> Any:
-    """The value of a JSON text; refused is what would silently become another one on its way."""
+    """Parse JSON text, and refuse any text whose value would silently change on its way to the device."""
     return json.loads(text, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_each_once)
 
 
@@ -131,7 +131,7 @@ def _property(schema: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _resolved(part: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """Follow references within the schema; what cannot be followed says nothing about the type."""
+    """Follow references within the schema; without a target, the type is unknown."""
     for _ in range(_LONGEST_REF):
         ref = part.get("$ref")
         if not isinstance(ref, str):
@@ -146,7 +146,7 @@ def _resolved(part: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _types(part: dict[str, Any]) -> set[str]:
-    """The JSON types that a value may have; empty when the schema does not say."""
+    """The JSON types that a value may have; empty where the schema does not say."""
     kind = part.get("type")
     if isinstance(kind, str):
         return {kind}
@@ -181,7 +181,7 @@ def _typed(key: str, text: str, part: dict[str, Any]) -> Any:
         value = text
     if not isinstance(value, str):
         kind = _type_of(value)
-        # 3 is a number too, and 3.0 an integer, as JSON Schema sees it.
+        # In JSON Schema 3 is also a number, and 3.0 also an integer.
         if kind in types or (kind == "integer" and "number" in types):
             return value
         if kind == "number" and "integer" in types and float(value).is_integer():

@@ -1,4 +1,4 @@
-"""`quarterdeck audit verify`: also where a home does not open otherwise."""
+"""`quarterdeck audit verify`: verification of the journal, also for a home that cannot be opened."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from core.service.rpc.client import RemoteConsole
 
 
 async def verify(home: Home, json_wanted: bool, checkpoint: Path | None = None) -> int:
-    """Recompute the whole journal and say what was found; 8 when it does not verify.
+    """Recompute the whole journal and print the findings; returns exit code 8 when it does not verify.
 
-    The service does it where one owns the home; else the files are read as they lie there, unchanged.
-    `checkpoint` is a file with a checkpoint that was kept elsewhere, to compare with.
+    Where a service owns the home, the service does it; else the files are read as they are, unchanged.
+    `checkpoint` is a file with a checkpoint that was stored elsewhere, to compare with.
 
     Raises:
         ServiceError: the home is owned by a process that does not answer.
         BadInput: there is no journal, or no readable checkpoint in the file.
-        JournalCorrupt: the checkpoint is another journal's, so this is not the journal that it was taken of.
+        JournalCorrupt: the checkpoint belongs to another journal, so this journal may have been replaced.
     """
     note = await asyncio.to_thread(_kept_note, home, checkpoint) if checkpoint is not None else None
     try:
@@ -49,7 +49,12 @@ async def verify(home: Home, json_wanted: bool, checkpoint: Path | None = None) 
 
 
 def _kept_note(home: Home, path: Path) -> str:
-    """The checkpoint in a file, checked with this home's key."""
+    """Read the checkpoint in a file and check it with this home's key.
+
+    Raises:
+        BadInput: the file cannot be read, has no checkpoint, or was changed.
+        JournalCorrupt: there is no journal, or the checkpoint was signed with another journal's key.
+    """
     from core.audit.checkpoint import find_note, load_public_key, names_key, read_checkpoint
 
     try:
@@ -63,7 +68,7 @@ def _kept_note(home: Home, path: Path) -> str:
             f"There is no journal in {home.path}; the checkpoint in {path} was taken of one."
         )
     key = load_public_key(home.keys / "journal.pub")
-    # A journal that was begun anew has another key: that is what a checkpoint kept elsewhere is to find.
+    # A journal that was begun anew has another key, which a checkpoint stored elsewhere reveals.
     if not names_key(note, key):
         raise JournalCorrupt(
             f"The checkpoint in {path} was signed with another key than that of the journal in {home.path}:"
@@ -77,7 +82,7 @@ def _kept_note(home: Home, path: Path) -> str:
 
 
 def _is_there(home: Home) -> bool:
-    # Where only its companions are, the journal was taken away: that is damage, and verification says so.
+    # Companion files without the journal mean that it was removed: verification reports this as damage.
     companions = ("journal.db", "journal.db-wal", "journal.spool", "journal.head", "blobs")
     return any((home.path / name).exists() for name in companions)
 
@@ -89,7 +94,7 @@ def _verify_files(home: Home, note: str | None) -> dict[str, object]:
     if not _is_there(home):
         raise BadInput(f"There is no journal in {home.path}.", ErrorCode.NOT_FOUND)
     with contextlib.ExitStack() as stack:
-        # A copy that cannot be written has no owner to keep out.
+        # A read-only copy cannot be locked, and no process owns it.
         with contextlib.suppress(OSError):
             stack.enter_context(HomeLock(home))
         key = load_public_key(home.keys / "journal.pub")

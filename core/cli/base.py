@@ -1,4 +1,4 @@
-"""What every command shares: its options, and its way to a console."""
+"""Shared parts of the commands: options, help texts, and running work on a console."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVERYWHERE = "Every command also takes --home DIR and --json."
 
 
 def examples(*lines: str) -> str:
-    """The end of a command's help: lines that can be typed as they stand here."""
+    """The epilog of a command's help: examples that can be typed as shown."""
     return (
         "\b\n" + "\n".join(("Examples:", *(f"  quarterdeck {line}" for line in lines))) + f"\n\n{EVERYWHERE}"
     )
@@ -29,7 +29,7 @@ def examples(*lines: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What holds for every command."""
+    """The options that hold for every command."""
 
     home: Home
     json: bool
@@ -50,9 +50,9 @@ HomeOption = Annotated[
 def in_session(
     context: typer.Context, work: Work, wait_for_devices: bool = False, device: str | None = None
 ) -> None:
-    """Run `work` on a console and exit with its code; devices that are starting may be waited for.
+    """Run `work` on a console and exit with its code.
 
-    `device` is one that is waited for too, wherever it is.
+    `wait_for_devices` waits for local devices that are starting, and for `device` wherever it runs.
     """
     given: Given = context.obj
 
@@ -65,7 +65,7 @@ def in_session(
         except QuarterdeckError as error:
             if code is None:
                 raise
-            # The answer stands on standard output; a second one would make both unreadable for programs.
+            # The answer is already on standard output; a second JSON text would make both unreadable.
             print_error(error.info, json_wanted=False)
             code = code or exit_codes.exit_code_of(error.code)
         return code
@@ -74,13 +74,13 @@ def in_session(
 
 
 def end_on_signals() -> None:
-    """SIGTERM and SIGHUP end a command in order, as Ctrl+C does: what it hosts must not be left behind."""
+    """Let SIGTERM and SIGHUP end a command in order, as Ctrl+C does, so that its hosted core is closed."""
     this = asyncio.current_task()
     loop = asyncio.get_running_loop()
-    # Windows has neither in its loop.
+    # Windows' event loop supports neither signal.
     if this is None or sys.platform == "win32":
         return
     for number in (signal.SIGTERM, signal.SIGHUP):
-        # Under nohup a terminal that closes is none of its business.
+        # Under nohup, SIGHUP is ignored and stays so.
         if signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, this.cancel)

@@ -1,4 +1,4 @@
-"""`quarterdeck call`: one command from here to the device and back, asked for approval where it needs one."""
+"""`quarterdeck call`: one command to a device and its result, with a request for approval where needed."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ async def call(
     unlocking: Unlocking,
     saving: Saving | None = None,
 ) -> int:
-    """Call one tool, print its result, and say by the exit code how it went.
+    """Call a tool, print its result, and return the exit code.
 
-    What cannot be called has a result like any other: the dispatcher refuses it, and the journal has it. Only
-    where there is no such device, or the words are no arguments, there is nothing to dispatch.
+    A call that is not allowed or not possible also has a result: the dispatcher refuses it and the journal
+    records it. Nothing is dispatched only where the device does not exist or the words are no arguments.
 
     Raises:
-        QuarterdeckError: it could not be started, and no JSON is wanted.
+        QuarterdeckError: the call could not be started, and no JSON is wanted.
     """
     try:
         parameters = _arguments(words, await _schema(session, device, tool))
@@ -65,7 +65,7 @@ async def call(
     except QuarterdeckError as error:
         if not json_wanted:
             raise
-        # How far it came through a service that is lost is not known.
+        # After a lost service it is unknown how far the call came.
         stage = CommandStage.PREPARE if isinstance(error, BadInput | DeviceError) else None
         say(as_json(refused_json(device, tool, error.info, stage)))
         return exit_codes.exit_code_of(error.code)
@@ -76,7 +76,7 @@ async def call(
         note(f"Interrupted: run {run.summary.id} was cancelled; what a device has begun may still happen.")
         raise
     except TerminalClosed as closed:
-        # Left in the queue, it could be approved when nobody waits for it any more.
+        # If it stayed in the queue, it could be approved after its caller has gone.
         await session.console.cancel_run(run.summary.id)
         raise Refused(
             f"{closed.message} Run {run.summary.id} was cancelled; nothing was sent.",
@@ -94,11 +94,14 @@ async def call(
 async def _identify_where_several_approve(
     session: Session, device: str, tool: str, parameters: dict[str, Any], unlocking: Unlocking
 ) -> None:
-    """Where several must approve, the asker does not count; unproven, one operator more must approve."""
+    """Identify the asker where several operators must approve.
+
+    The asker's own approval does not count then. Without a proof of who asks, one more operator must approve.
+    """
     try:
         decision = await session.console.explain(device, tool, parameters)
     except QuarterdeckError:
-        # The call itself says what is wrong with it, and has it in the journal.
+        # The call itself will fail with this error, and then it is in the journal.
         return
     if decision.approvers == 1:
         return
@@ -109,17 +112,17 @@ async def _identify_where_several_approve(
 
 
 async def _schema(session: Session, device: str, tool: str) -> dict[str, Any]:
-    """The tool's schema; of a tool that is not there, one that says nothing."""
+    """The tool's input schema; empty for a tool that the device does not have."""
     tools = await session.console.tools(device)
     if not tools:
-        # What it has is not known, so that the words cannot be read by a schema.
+        # An absent device's tools are not known, so there is no schema to read the words by.
         await must_be_here(session, device)
     found = [one for one in tools if tool in (one.tool_name, one.tool_key)]
     return found[0].input_schema if found else {}
 
 
 def _arguments(words: list[str], schema: dict[str, Any]) -> dict[str, Any]:
-    """The arguments; a value that is not of the type that the schema wants stays a text, to be refused."""
+    """Parse the arguments; a value of another type than the schema's remains a text and is refused later."""
     try:
         return parse_arguments(words, schema)
     except Mistyped as error:
@@ -129,7 +132,7 @@ def _arguments(words: list[str], schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _service_lost(run: Run, json_wanted: bool) -> int:
-    """The service is gone in the middle: what it had sent may have happened, and the next one knows more."""
+    """Report that the service was lost during a run: sent commands may have taken effect."""
     wanted = run.summary.id
     error = ErrorInfo(
         code=ErrorCode.OUTCOME_UNKNOWN,
@@ -170,7 +173,7 @@ async def _follow(
 
 
 async def _next_change(events: AsyncIterator[Event], run: str, timeout: float) -> None:
-    """Return when something happens to this run, or it is time to look again anyway."""
+    """Wait for a change of this run, at most `timeout` or `LOOK_AGAIN` seconds."""
     try:
         async with asyncio.timeout(max(0.0, min(timeout, LOOK_AGAIN))):
             async for event in events:
@@ -188,7 +191,7 @@ async def _next_change(events: AsyncIterator[Event], run: str, timeout: float) -
 
 
 async def _nobody_here(session: Session, run: Run, cell: Cell, json_wanted: bool) -> int:
-    """Nobody has answered in time: the request stays in the queue, unless that ends with this command."""
+    """End without an approval: the request stays queued, or is cancelled if this command hosts the core."""
     if session.hosted:
         await session.console.cancel_run(run.summary.id)
         error = ErrorInfo(
@@ -224,7 +227,7 @@ async def _print_end(session: Session, run: Run, json_wanted: bool, saving: Savi
     if json_wanted:
         say(as_json(result_json(result, saving.files if saving else None)))
     elif code != exit_codes.BAD_INPUT or result.basis is not Basis.NOTHING_SENT:
-        # Of what was not understood there is nothing to show but why.
+        # For words that were not understood, the error alone says everything.
         say(result_text(result))
     if result.error is not None and not json_wanted:
         print_error(result.error, False)
@@ -232,10 +235,10 @@ async def _print_end(session: Session, run: Run, json_wanted: bool, saving: Savi
 
 
 async def _ask_here(session: Session, approval_id: str, unlocking: Unlocking) -> None:
-    """Show the card and ask; whatever else answers the request meanwhile ends the question.
+    """Show the request and ask for a decision; an answer given elsewhere ends the question.
 
     Raises:
-        Refused: the request's digest is not that of what the card shows.
+        Refused: the request's digest does not match the arguments on the card.
     """
     approval = await session.console.hold(approval_id, True)
     if approval.state is not ApprovalState.WAITING:
@@ -272,7 +275,7 @@ async def _ask(session: Session, approval: Approval, unlocking: Unlocking) -> No
             except TerminalClosed:
                 raise
             except (BadInput, Refused) as error:
-                # A passphrase with a typing error in it is no answer either.
+                # A mistyped passphrase is not a decision: ask again.
                 print_error(error.info, False)
         note("Nothing was decided.")
 
@@ -289,12 +292,12 @@ async def _until_answered(session: Session, approval_id: str) -> None:
             else:
                 return
     except QuarterdeckError:
-        # The service is gone: the run's own following says so.
+        # The service is lost, which `_follow` reports.
         return
 
 
 def card(approval: Approval) -> str:
-    """A request as the operator must see it: everything that would be sent, and why it is asked."""
+    """A request as the operator must see it: everything that would be sent, and why approval is needed."""
     request, decision = approval.request, approval.decision
     risk = f"{decision.risk.value}, effect {decision.effect.value}"
     head = facts(
@@ -324,7 +327,7 @@ def card(approval: Approval) -> str:
 
 
 def of_words(approval: Approval) -> str:
-    """How many of how many have approved; empty where one is enough."""
+    """How many of the required operators have approved; empty where one suffices."""
     if approval.approvers == 1:
         return ""
     by = f" ({', '.join(approval.approved_by)})" if approval.approved_by else ""

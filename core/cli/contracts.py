@@ -1,4 +1,4 @@
-"""`quarterdeck contracts`: tools that are blocked because they are not what was trusted, and their review."""
+"""`quarterdeck contracts`: review of tools that are blocked because they differ from the trusted contract."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def _list(session: Session, json_wanted: bool) -> None:
                 (tool, await session.console.contract_change(device.name, tool.tool_key)) for tool in blocked
             ]
         except (BadInput, DeviceError) as error:
-            # It went away, or lists the tool no more; the other devices are still worth showing.
+            # The device was lost, or no longer lists the tool; the other devices are still worth showing.
             note(f"{one_line(device.name)}: {one_line(error.message)}")
     if json_wanted:
         say(as_json({"contracts": [_as_json(tool, change) for tool, change in found]}))
@@ -137,11 +137,11 @@ async def _review(
 
 
 async def _tool(session: Session, device: str, wanted: str) -> Tool:
-    """A tool by its name or key.
+    """Find a tool by its name or key.
 
     Raises:
-        BadInput: no such device or tool.
-        DeviceError: the device is away, and what it offers is not known.
+        BadInput: the device or the tool does not exist.
+        DeviceError: the device is away, so its tools are not known.
     """
     tools = await session.console.tools(device)
     for tool in tools:
@@ -162,7 +162,7 @@ def _say_change(tool: Tool, change: ContractChange, json_wanted: bool) -> None:
 
 
 def _as_json(tool: Tool, change: ContractChange) -> dict[str, Any]:
-    """What programs read of one tool: `changed` names the parts, `difference` has the lines of them."""
+    """A tool as JSON for programs: `changed` names the changed parts, `difference` has their lines."""
     return {
         "device": tool.device,
         "tool_key": tool.tool_key,
@@ -177,13 +177,13 @@ def _as_json(tool: Tool, change: ContractChange) -> dict[str, Any]:
 
 
 def _facts(tool: Tool, change: ContractChange) -> dict[str, list[Any]]:
-    """The facts of the contract that have another value now, each with both values."""
+    """The facts of the contract whose value has changed, each with both values."""
     before = change.before_contract
     return {} if before is None or not tool.changed else changed_facts(before, tool.contract)
 
 
 def change_text(tool: Tool, change: ContractChange) -> str:
-    """One changed tool for a person: what is different, line by line, and what it counts as now."""
+    """A changed tool for people: the differences line by line, and its present risk and effect."""
     turned = _facts(tool, change)
     head = facts(
         [
@@ -200,23 +200,23 @@ def change_text(tool: Tool, change: ContractChange) -> str:
 
 
 def difference(change: ContractChange) -> list[str]:
-    """The parts that changed, each with its lines before (`-`) and after (`+`); hidden characters escaped."""
+    """The changed parts, each with its lines before (`-`) and after (`+`); hidden characters escaped."""
     if change.before is None:
         return [NOT_KEPT, *shown_json(change.after).splitlines()]
     told: list[str] = []
     for part in change.changed:
         before, after = _lines(change.before.get(part)), _lines(change.after.get(part))
-        # The first two lines name the two files that there are not.
+        # The first two lines would name two files, which do not exist here.
         differ = list(difflib.unified_diff(before, after, lineterm="", n=AROUND))[2:]
         if not differ:
-            # The same lines on a terminal, such as other line ends: their JSON differs.
+            # Both read the same on a terminal, for example with other line ends; their JSON differs.
             differ = [f"-{shown_json(change.before.get(part))}", f"+{shown_json(change.after.get(part))}"]
         told += [f"{part}:", *differ]
     return told
 
 
 def _lines(value: Any) -> list[str]:
-    """A part of a definition as lines: a text as it is written, everything else as JSON."""
+    """A part of a definition as lines: text as written, everything else as JSON."""
     if value is None:
         return []
     return (lines(value) if isinstance(value, str) else shown_json(value)).split("\n")

@@ -1,7 +1,4 @@
-"""What the commands about devices do and print.
-
-The commands about devices: list, pair, set, revoke, forget, and find out why one cannot be reached.
-"""
+"""Commands about devices: list, pair, set, revoke, forget, and diagnose why a device cannot be reached."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ async def make_pairing(
     unlocking: Unlocking,
     json_wanted: bool,
 ) -> None:
-    """Pair a device that dials in, or with its `line` one that listens."""
+    """Pair a device that dials in, or a listening device by the `line` that it printed."""
     wish = pairing_change(name, settings, line)
     if line is not None:
         signed = await sign_change(session, unlocking, wish, line)
@@ -52,7 +49,7 @@ async def make_pairing(
                     ]
                 )
             )
-            # Pasted, it stands in no list of processes and no shell's history, as it would after `--pair`.
+            # Read from standard input, the line is in no process list or shell history, unlike an argument.
             say("\nRun quarterdeck-device --pair - on the device and paste this line there.")
             say("It is shown once; a program that has it passes for the device:\n")
             say(pairing.string)
@@ -64,7 +61,7 @@ async def make_pairing(
 
 
 async def details(session: Session, name: str, json_wanted: bool) -> None:
-    """One device with its history."""
+    """Show a device with its history."""
     found = await session.console.device_details(name)
     if json_wanted:
         say(as_json(found.model_dump(mode="json")))
@@ -116,7 +113,7 @@ async def details(session: Session, name: str, json_wanted: bool) -> None:
 async def change(
     session: Session, name: str, settings: DeviceSettings, unlocking: Unlocking, json_wanted: bool
 ) -> None:
-    """Set what is given of a device."""
+    """Change the given settings of a device."""
     signed = await sign_change(session, unlocking, device_change(name, settings))
     _say_device(await session.console.set_device(name, settings, signed), json_wanted, "Changed")
 
@@ -138,7 +135,7 @@ async def reconnect(session: Session, name: str, json_wanted: bool) -> None:
 
 
 async def doctor(session: Session, name: str, json_wanted: bool) -> int:
-    """Every check, and whether one failed."""
+    """Print every check; the exit code says whether one failed."""
     checks = await session.console.doctor(name)
     if json_wanted:
         say(as_json({"checks": [one.model_dump(mode="json") for one in checks]}))
@@ -153,7 +150,7 @@ async def doctor(session: Session, name: str, json_wanted: bool) -> int:
 
 
 async def refused(session: Session, json_wanted: bool) -> None:
-    """Refused attempts."""
+    """List the rejected connections."""
     found = await session.console.refusals()
     if json_wanted:
         say(as_json({"refusals": [one.model_dump(mode="json") for one in found]}))
@@ -165,7 +162,7 @@ async def refused(session: Session, json_wanted: bool) -> None:
 
 
 async def listen(session: Session, address: str | None, unlocking: Unlocking, json_wanted: bool) -> None:
-    """Where devices dial in, now or from now on."""
+    """Show where devices dial in; with `address`, listen there from now on."""
     console = session.console
     if address:
         signed = await sign_change(session, unlocking, listening_change(address))
@@ -213,7 +210,7 @@ def _clock(device: Device) -> str:
 
 app = typer.Typer(help="The devices and their health.", invoke_without_command=True)
 
-# More than the longest pairing string; what never ends is not read to its end.
+# More than the longest pairing string; bounds the reading of endless input.
 LONGEST_LINE = 1 << 16
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
@@ -270,7 +267,7 @@ def pair(
 
 
 def _pasted() -> str:
-    """The line of a device, from standard input: asked for where somebody sits there."""
+    """Read the line of a device from standard input; on a terminal, ask for it."""
     if is_terminal():
         sys.stderr.write("The line that the device printed: ")
         sys.stderr.flush()

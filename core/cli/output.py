@@ -1,4 +1,4 @@
-"""What the command line prints: nothing that a device says can move the cursor or hide itself."""
+"""Output of the command line: device text cannot move the cursor or contain hidden characters."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from core.fleet.models import Effect
 from core.text import escape_hidden, sentences, shorten_middle
 
 GAP = "  "
-# As long as what most clients of language models take for a tool's name.
+# The limit of most language model clients for the name of a tool.
 _LONGEST_TOOL = 64
 _LONGEST_CLAIM = 40
 _SECONDS = len("2026-01-01T00:00:00")
 
 
 class AnswerLost(Exception):
-    """The answer could not be written where it was wanted: on a full disk, say."""
+    """The answer could not be written, for example because the disk is full."""
 
 
 def say(text: str = "") -> None:
-    """One or more lines on standard output; once its reader has had enough (`| head`), for nobody.
+    """Print lines on standard output; after its reader has closed the pipe (`| head`), print nothing.
 
     Raises:
-        AnswerLost: it cannot be written.
+        AnswerLost: the output cannot be written for another reason.
     """
     try:
         print(text, flush=True)
     except BrokenPipeError:
-        # No fault of anybody: the exit code goes on telling how the command itself went.
+        # A closed pipe is not a fault: the exit code still reports the command itself.
         leave(sys.stdout)
     except OSError as error:
         leave(sys.stdout)
@@ -43,7 +43,7 @@ def say(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """A remark on standard error: not part of the answer, and nothing fails because nobody reads it."""
+    """Print a remark on standard error: it is not part of the answer, and a failed write is ignored."""
     try:
         print(text, file=sys.stderr, flush=True)
     except OSError:
@@ -51,19 +51,19 @@ def note(text: str) -> None:
 
 
 def leave(stream: TextIO) -> None:
-    """Let a stream that cannot be written end nowhere; the interpreter's last flush must not fail again."""
+    """Redirect a broken stream to the null device, so that the interpreter's last flush does not fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 
 def one_line(text: object) -> str:
-    """Text from elsewhere as one line in which everything is seen."""
+    """Text from outside as one line, with hidden characters escaped."""
     return escape_hidden(str(text), keep_lines=False)
 
 
 def lines(text: str) -> str:
-    """Text from elsewhere with its lines, and everything else that is hidden written out."""
+    """Text from outside with its line breaks, and every other hidden character escaped."""
     return escape_hidden(text.replace("\r\n", "\n"))
 
 
@@ -75,37 +75,37 @@ def as_json(value: Any) -> str:
 def shown_json(value: Any) -> str:
     """JSON for people: readable, exact, and with every hidden character as its JSON escape.
 
-    What is shown is JSON of the same value, so nothing in it can be mistaken for something else.
+    The output is JSON of the same value, so no part of it can be mistaken for something else.
     """
     text = json.dumps(value, indent=2, ensure_ascii=False)
     hidden = {ord(sign) for sign in set(text) if sign != "\n" and escape_hidden(sign, False) != sign}
-    # JSON itself leaves DELETE as it is.
+    # JSON does not escape DELETE.
     escapes = {code: json.dumps(chr(code))[1:-1] for code in hidden - {0x7F}}
     return text.translate({**escapes, 0x7F: "\\u007f"})
 
 
-# With these a command did not begin, so that the same one again is the first one.
+# With this basis a command did not begin, so repeating it cannot do anything twice.
 _NOT_BEGUN = frozenset({Basis.NOTHING_SENT, Basis.DEVICE_REFUSED})
 
 
 def error_json(error: ErrorInfo, may_repeat: bool = True) -> dict[str, Any]:
-    """An error as `--json` prints it: with whether the very same request may succeed later.
+    """An error as `--json` prints it; `retryable` says whether the same request may succeed later.
 
-    Without `may_repeat` it is not retryable whatever its code says.
+    Without `may_repeat` it is not retryable, whatever its code says.
     """
     return {**error.model_dump(mode="json"), "retryable": may_repeat and error.retryable}
 
 
 def _may_repeat(result: CommandResult) -> bool:
-    """Whether the same command again changes nothing twice: it did not begin, or it only reads."""
+    """Whether repeating the command changes nothing twice: it did not begin, or it only reads."""
     reads = result.decision is not None and result.decision.effect is Effect.OBSERVE
     return reads or result.basis in _NOT_BEGUN
 
 
 def print_error(error: ErrorInfo, json_wanted: bool, **more: Any) -> None:
-    """Say what happened, then what to do.
+    """Print what happened, then what to do.
 
-    With `--json` it goes to standard output, where a program reads the answer too.
+    With `--json` it goes to standard output, where a program also reads the answer.
     """
     if json_wanted:
         say(as_json({"error": error_json(error), **more}))
@@ -119,7 +119,7 @@ _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
 
 def styled(text: str, style: str, stream: Any = None) -> str:
-    """Text in a style, where the stream is a terminal and nobody has asked for plain text (NO_COLOR)."""
+    """Text in a style where the stream is a terminal, unless NO_COLOR or TERM=dumb asks for plain text."""
     stream = stream or sys.stdout
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty():
         return text
@@ -127,12 +127,12 @@ def styled(text: str, style: str, stream: Any = None) -> str:
 
 
 def width(text: str) -> int:
-    """How many terminal cells a line takes."""
+    """The number of terminal cells of a line."""
     return sum(2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in text)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Aligned columns; every cell on one line, with hidden characters written out."""
+    """Aligned columns; every cell on one line, with hidden characters escaped."""
     shown = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(map(width, column)) for column in zip(head, *shown, strict=True)]
 
@@ -144,36 +144,36 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def time_cell(stamp: str | None) -> str:
-    """A time from the service, in UTC to the second, for a column that says so."""
+    """A time from the service in UTC, to the second, for a column whose heading names UTC."""
     return (stamp or "")[:_SECONDS].replace("T", " ")
 
 
 def moment(stamp: str | None) -> str:
-    """The same where nothing else says that it is UTC; empty for none."""
+    """A time with its time zone, for places without such a heading; empty for none."""
     return f"{time_cell(stamp)} UTC" if stamp else ""
 
 
 def tool_cell(name: str | None) -> str:
-    """A tool's name for a table, where an endless one would pad every other row; `--json` has it whole."""
+    """A tool's name, shortened so that it does not widen every row; `--json` has the whole name."""
     return shorten_middle(one_line(name or ""), _LONGEST_TOOL)
 
 
 def claim_cell(said: str, most: int = _LONGEST_CLAIM) -> str:
-    """What a device says of itself, for a table: no claim makes every row as wide; `--json` has it whole."""
+    """A device's claim about itself, shortened so that it does not widen every row; `--json` has it whole."""
     return shorten_middle(one_line(said), most)
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> str:
-    """Names and values in two columns; empty values are left out."""
+    """Names and values in two columns, without empty values."""
     kept = [(name, one_line(value)) for name, value in pairs if str(value)]
     widest = max((len(name) for name, _ in kept), default=0)
     return "\n".join(f"{styled(name.ljust(widest), 'dim')}{GAP}{value}" for name, value in kept)
 
 
 def result_json(result: CommandResult, files: dict[str, str] | None = None) -> dict[str, Any]:
-    """A result as `--json` prints it: these fields and no others. What was not begun has no call id.
+    """A result as `--json` prints it: exactly these fields. A command that was not begun has no call id.
 
-    `files` says where its evidence was saved, by digest; what was not saved has null as its `file`.
+    `files` maps the digest of saved evidence to its file; `file` is null for evidence that was not saved.
     """
     return {
         "call_id": result.call_id or None,
@@ -198,7 +198,7 @@ def result_json(result: CommandResult, files: dict[str, str] | None = None) -> d
 def refused_json(
     device: str, tool: str, error: ErrorInfo, stage: CommandStage | None = None
 ) -> dict[str, Any]:
-    """What could not even become a command, in the shape of a result."""
+    """The error of a request that did not become a command, in the shape of a result."""
     return {
         "call_id": None,
         "device": device,
@@ -217,7 +217,7 @@ def refused_json(
 
 
 def result_text(result: CommandResult) -> str:
-    """A result for a person."""
+    """A result for people."""
     head = facts(
         [
             ("Device", result.device),

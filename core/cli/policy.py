@@ -1,4 +1,4 @@
-"""The commands about the policy: check a file, explain one call, run a file over the journal."""
+"""Commands about the policy: check, explain, try on the journal, accept, and set the profile."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ async def _accept(session: Session, unlocking: Unlocking, json_wanted: bool) -> 
 
 
 def _wish(found: PolicyText, profile: Profile | None = None) -> tuple[Change, str, str]:
-    """The change to the file's text, or to one with another profile; that text; and the lines that differ."""
+    """The policy change to the file's text, or to that text with `profile`; the text; the differing lines."""
     text = found.text if profile is None else with_profile(found.text, profile)
     differ = difflib.unified_diff(
         found.accepted.splitlines(), text.splitlines(), "accepted", "policy.toml", lineterm="", n=1
@@ -185,7 +185,7 @@ def _wish(found: PolicyText, profile: Profile | None = None) -> tuple[Change, st
 
 
 def explanation_text(found: Explanation) -> str:
-    """A decision with everything that led to it, and what nearly did."""
+    """A decision with everything that led to it, and the rules and grants that nearly matched."""
     decision = found.decision
     parts = [facts(_head(decision))]
     if decision.findings:
@@ -209,7 +209,7 @@ def explanation_text(found: Explanation) -> str:
 
 
 def trial_text(trial: Trial) -> str:
-    """What a trial found, in sentences and rows."""
+    """The result of a trial in sentences and rows."""
     says = (
         f"Of {trial.looked_at:,} commands it would have allowed {trial.allowed:,}, asked {trial.asked:,}, "
         f"denied {trial.denied:,}; {trial.changed:,} otherwise than then."

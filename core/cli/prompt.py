@@ -1,4 +1,4 @@
-"""A terminal as a place to ask: lines are read without stopping the loop, so that devices stay served."""
+"""Questions on a terminal: lines are read without blocking the event loop, so that devices stay served."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from core.errors import BadInput, ErrorCode, Refused
 
 
 class TerminalClosed(Refused):
-    """The terminal was closed, or its end of input typed, instead of an answer."""
+    """The terminal was closed, or end of input was typed, instead of an answer."""
 
     default_code = ErrorCode.CANCELLED
 
 
 def open_missing_streams() -> None:
-    """Give a program that was started without standard input, output or error (`<&-`) an empty one.
+    """Open the null device for each of standard input, output and error that is missing (`<&-`).
 
-    It gets the lowest free number, which is the missing one's: no file of the home may get that.
+    It gets the lowest free descriptor, which is the missing stream's; otherwise a file of the home could.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -28,17 +28,17 @@ def open_missing_streams() -> None:
 
 
 def is_terminal() -> bool:
-    """Whether somebody can be asked: the answer is read from standard input, the question is on stderr."""
+    """Whether questions can be asked: the answer comes from standard input, the question goes to stderr."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 async def ask_line(question: str, secret: bool = False) -> str:
-    """Ask on the terminal and return the line that is typed, without its end; `secret` is not echoed.
+    """Ask on the terminal and return the typed line without its line end; `secret` is not echoed.
 
-    What was typed before the question stood there is thrown away: a stray key must not answer it.
+    Input typed before the question was shown is discarded: a stray key must not answer it.
 
     Raises:
-        TerminalClosed: instead of an answer.
+        TerminalClosed: the terminal was closed before an answer.
     """
     descriptor = sys.stdin.fileno()
     with _quiet(descriptor) if secret else contextlib.nullcontext():
@@ -54,17 +54,17 @@ async def ask_line(question: str, secret: bool = False) -> str:
 
 
 async def _read_line(descriptor: int) -> str | None:
-    """One line; None at the end of the input."""
+    """Read one line; None at the end of the input."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[bytes] = loop.create_future()
     got = bytearray()
 
     def readable() -> None:
-        # A terminal in its usual mode gives whole lines.
+        # A terminal in canonical mode delivers whole lines.
         try:
             data = os.read(descriptor, 65536)
         except OSError:
-            # It was hung up.
+            # The terminal was hung up.
             data = b""
         got.extend(data)
         if (not data or b"\n" in data) and not answer.done():

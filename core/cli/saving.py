@@ -1,4 +1,4 @@
-"""Pictures and large outputs of results as files: named by this program, never over another file."""
+"""Saving of pictures and large outputs as files, named by this program, never over an existing file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from core.dispatch.models import CommandResult
 from core.errors import BadInput, JournalCorrupt, QuarterdeckError
 from core.service import exit_codes
 
-# What a device says of its bytes chooses from these and nothing else.
+# A device's media type can only choose among these endings.
 _ENDINGS = {
     "image/png": ".png",
     "image/jpeg": ".jpg",
@@ -32,7 +32,7 @@ _BINARY = getattr(os, "O_BINARY", 0)
 
 @dataclass(slots=True)
 class Saving:
-    """Saves what results refer to into one folder; `files` maps a blob's digest to where it lies now."""
+    """Saves the blobs of results into one folder; `files` maps a blob's digest to the path of its file."""
 
     folder: Path
     files: dict[str, str] = field(default_factory=dict)
@@ -40,10 +40,10 @@ class Saving:
 
     @classmethod
     def into(cls, folder: Path | None) -> Saving | None:
-        """Saving into a folder that is there, or is made here, for its owner alone; None for no folder.
+        """Prepare saving into a folder, created if missing for its owner alone; None without a folder.
 
         Raises:
-            BadInput: it is no folder and cannot be made one, or nothing can be written there.
+            BadInput: it is not a folder and cannot be created, or is not writable.
         """
         if folder is None:
             return None
@@ -58,7 +58,7 @@ class Saving:
         return cls(folder)
 
     async def save(self, session: Session, results: list[CommandResult]) -> None:
-        """Save each picture and output of these results; what cannot be saved is said, and the rest saved."""
+        """Save each picture and output of these results; a failure is reported and the rest is saved."""
         for result in results:
             for evidence in result.evidence:
                 if evidence.blob in self.files:
@@ -77,12 +77,12 @@ class Saving:
                     note(f"Saved: {one_line(path)}")
 
     def code(self, code: int) -> int:
-        """The exit code of a command that ended with `code`, with what could not be saved."""
+        """The exit code of a command that ended with `code`, changed to a fault where saving failed."""
         return exit_codes.FAULT if self.failed and code == exit_codes.DONE else code
 
 
 def file_name(result: CommandResult, digest: str, media_type: str) -> tuple[str, str]:
-    """A name and its ending for a file; of what a device chooses, only plain letters and digits are left."""
+    """A file's name and ending; of a name that a device chooses, only plain letters and digits remain."""
     parts = [_plain(result.device), _plain(result.tool_name), digest[:_DIGEST_SHOWN]]
     return "-".join(filter(None, parts)), _ENDINGS.get(media_type, ".bin")
 
@@ -92,15 +92,15 @@ def _plain(text: str) -> str:
 
 
 def _write_new(folder: Path, name: str, ending: str, data: bytes) -> Path:
-    """Write a file that was not there before, readable by its owner alone.
+    """Write a new file that only its owner can read.
 
     Raises:
-        BadInput: it cannot be written; nothing of it is left then.
+        BadInput: it cannot be written; a partial file is removed.
     """
     for number in range(1, _MOST_OF_A_NAME):
         path = folder / (f"{name}-{number}{ending}" if number > 1 else f"{name}{ending}")
         try:
-            # A link that stands there already is not followed either.
+            # O_EXCL: an existing link is not followed either.
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
         except FileExistsError:
             continue

@@ -1,4 +1,4 @@
-"""The commands about the process that owns a home: start it, stop it, say whether there is one."""
+"""Commands about the process that owns a home: start, stop, status, and stopping or resuming all work."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def service_stop(
         owner = lock_owner(given.home) if error.code is ErrorCode.HOME_BUSY else None
         if owner is None:
             raise
-        # One of another version, whose program may be gone, ends in order when it is told to.
+        # A service of another version may have lost its program file; it still ends in order on a signal.
         then = f"kill {owner} asks that process to end in order."
         print_error(ErrorInfo(code=error.code, message=error.message, next=then), given.json)
         raise typer.Exit(exit_codes.HOME_OWNED) from error

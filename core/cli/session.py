@@ -1,4 +1,4 @@
-"""One command's way to the core: attached to the service that owns the home, else hosting the core itself."""
+"""Console for one command: attached to the service that owns the home, else with the core in this process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HERE = (Health.ONLINE, Health.BUSY)
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A console, and whether this command is itself the core behind it."""
+    """A console; `hosted` says whether this command itself runs the core behind it."""
 
     home: Home
     console: Console
@@ -35,7 +35,7 @@ class Session:
 
 
 def actor() -> str:
-    """Who the journal says has asked."""
+    """The name of this command's caller in the journal."""
     return f"cli:{user_name()}"
 
 
@@ -45,11 +45,11 @@ async def open_session(
 ) -> AsyncIterator[Session]:
     """Attach to the home's service, or host the core for as long as the context lasts.
 
-    Waited for is what runs on this computer and is starting, and `device`, wherever that is.
+    `wait_for_devices` waits for local devices that are starting, and for `device` wherever it runs.
 
     Raises:
-        ServiceError: somebody owns the home and cannot be talked to.
-        QuarterdeckError: the home does not open.
+        ServiceError: another process owns the home and cannot be reached.
+        QuarterdeckError: the home cannot be opened.
     """
     async with contextlib.AsyncExitStack() as ends:
         yield await _begin(ends, home, wait_for_devices, device)
@@ -74,7 +74,7 @@ async def _begin(
         except ServiceError as busy:
             if busy.code is ErrorCode.HOME_UNSAFE:
                 raise
-            # The home's owner may be starting, or may be a command that is ending.
+            # The home's owner may be a service that is starting, or a command that is ending.
             if asyncio.get_running_loop().time() >= deadline:
                 many = "If that is another command: with quarterdeck service start, many work at once."
                 raise ServiceError(f"{busy.message} {many}", busy.code) from busy
@@ -86,8 +86,8 @@ async def _begin(
 
 
 async def _host(ends: contextlib.AsyncExitStack, home: Home) -> Console:
-    """Open the core in this process until `ends` are called; it logs where a service would."""
-    # Importing the whole core takes longer than a command that is attached.
+    """Open the core in this process until `ends` closes; it logs to the service's log file."""
+    # Imported here: importing the whole core takes longer than an attached command.
     from core.service.service import Service
 
     with contextlib.ExitStack() as log:
@@ -100,10 +100,10 @@ async def _host(ends: contextlib.AsyncExitStack, home: Home) -> Console:
 
 
 async def must_be_here(session: Session, device: str) -> None:
-    """What a device that is away can do is not known until it has been here.
+    """Check that a device is online or busy; the tools of a device that has never connected are not known.
 
     Raises:
-        DeviceError: it is away; says why.
+        DeviceError: the device is away; the message says why.
     """
     for one in (await session.console.state()).devices:
         if one.name == device and one.health not in _HERE:
@@ -112,11 +112,11 @@ async def must_be_here(session: Session, device: str) -> None:
 
 
 async def _until_devices_are_here(console: Console, wanted: str | None) -> None:
-    """A core that has just been opened has no device yet: give those that are starting a moment."""
+    """Wait for devices that are starting: a core that has just been opened has no device yet."""
     events = console.events()
     state = await console.state()
     age = (datetime.now(UTC) - datetime.fromisoformat(state.service_started_at)).total_seconds()
-    # Remote devices are often away; nobody waits for those that were not asked for.
+    # Remote devices are often away; wait only for the requested device.
     missing = {
         device.name
         for device in state.devices
@@ -126,7 +126,7 @@ async def _until_devices_are_here(console: Console, wanted: str | None) -> None:
     }
     try:
         if age >= DEVICES_WITHIN:
-            # Long after the start, whoever is away is away.
+            # Long after the service's start, a missing device is not just starting.
             return
         async with asyncio.timeout(DEVICES_WITHIN - age):
             while missing:

@@ -1,4 +1,4 @@
-"""The commands that only look: devices, tools, approvals, runs, journal entries."""
+"""Commands that only read: devices, tools, approvals, runs, journal entries."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from core.service.console import Proof
 from core.service.proof_check import VERIFY_ALL, Finding, check_proof, steps_of
 
 LATE_SHOWN = 200
-# In the last column of a table, which pads no other.
+# For the last column of a table, whose width pads no other column.
 MOST_REASON = 160
 
 
@@ -49,7 +49,7 @@ def _plain(models: list[Any]) -> list[dict[str, Any]]:
 
 
 async def devices(session: Session, json_wanted: bool) -> None:
-    """Every device with its health."""
+    """List every device with its health."""
     found = (await session.console.state()).devices
     if json_wanted:
         say(as_json({"devices": _plain(found)}))
@@ -69,7 +69,7 @@ async def devices(session: Session, json_wanted: bool) -> None:
 
 
 async def tools(session: Session, device: str | None, json_wanted: bool) -> None:
-    """The tools of one device, or of all that are online."""
+    """List the tools of a device, or of all devices."""
     names = [device] if device else [one.name for one in (await session.console.state()).devices]
     found: list[Tool] = []
     for name in names:
@@ -78,7 +78,7 @@ async def tools(session: Session, device: str | None, json_wanted: bool) -> None
             if device and not here:
                 await must_be_here(session, name)
         except DeviceError as error:
-            # Asked for by name it is an error; among all, the others are still worth showing.
+            # For a named device this is an error; in a list of all, the others are still worth showing.
             if device:
                 raise
             note(f"{one_line(name)}: {one_line(error.message)}")
@@ -101,7 +101,7 @@ async def tools(session: Session, device: str | None, json_wanted: bool) -> None
 
 
 async def approvals(session: Session, json_wanted: bool) -> None:
-    """What waits for an operator."""
+    """List the requests that wait for an operator."""
     found = await session.console.approvals()
     if json_wanted:
         say(as_json({"approvals": _plain(found)}))
@@ -125,7 +125,7 @@ async def approvals(session: Session, json_wanted: bool) -> None:
 
 
 async def approval(session: Session, wanted: str, json_wanted: bool) -> None:
-    """One request in full."""
+    """Show a request in full."""
     found = await session.console.approval(wanted)
     say(as_json(_dump(found)) if json_wanted else card(found))
 
@@ -135,7 +135,7 @@ def _dump(model: BaseModel) -> dict[str, Any]:
 
 
 async def runs(session: Session, limit: int, json_wanted: bool) -> None:
-    """The latest runs."""
+    """List the latest runs."""
     found = await session.console.runs(limit=limit)
     if json_wanted:
         say(as_json({"runs": _plain(found)}))
@@ -148,7 +148,7 @@ async def runs(session: Session, limit: int, json_wanted: bool) -> None:
 
 
 async def run(session: Session, wanted: str, json_wanted: bool, saving: Saving | None = None) -> int:
-    """One run with the result of each step on each device; with `saving`, their pictures and outputs too."""
+    """Show a run with the result of each step on each device; with `saving`, save pictures and outputs."""
     found = await session.console.run(wanted)
     results = [result for cell in found.cells if (result := result_of(cell)) is not None]
     quoted = wanted.replace('"', "")
@@ -164,7 +164,7 @@ async def run(session: Session, wanted: str, json_wanted: bool, saving: Saving |
         return code
     say(_run_text(found))
     for result in results:
-        # The table above says why a step was not begun; there is no more to say of it.
+        # The table above already says why a step was skipped.
         if result.status is not ResultStatus.SKIPPED:
             say(f"\n{result_text(result)}")
     if page.entries:
@@ -204,7 +204,7 @@ def _run_text(found: Run) -> str:
 
 
 async def find(session: Session, query: str, limit: int, before: int | None, json_wanted: bool) -> None:
-    """Journal entries that match a query, newest first."""
+    """List the journal entries that match a query, newest first."""
     page = await session.console.entries(query, before, limit)
     if json_wanted:
         say(as_json(_dump(page)))
@@ -233,9 +233,9 @@ def _how(entry: Entry) -> str:
 
 
 async def entry(session: Session, seq: int, json_wanted: bool) -> int:
-    """One journal entry in full, with the proof that the journal's signed head covers it, checked here.
+    """Show a journal entry in full, and check the proof that the journal's signed head covers it.
 
-    The proof is checked with the key in this home's own folder, not with the key that came with it.
+    The check uses the key in this home's own folder, not the key that came with the proof.
     """
     found = await session.console.entry(seq)
     proof = await session.console.proof(seq)
@@ -265,7 +265,7 @@ def _journal_key(session: Session) -> str:
 
 
 def _proof_text(proof: Proof, finding: Finding) -> str:
-    """The way from the entry's hash to the signed root, and what became of the check."""
+    """The path from the entry's hash to the signed root, and the outcome of the check."""
     head = facts(
         [
             ("Proof", f"{'holds' if finding.ok else 'does not hold'}: {finding.words}"),

@@ -1,4 +1,4 @@
-"""The operator at a terminal: which key signs, how it is unlocked, and the first one of a new home."""
+"""Signing at a terminal: choice and unlocking of an operator's key, and a new home's first operator."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from core.errors import BadInput, ErrorCode, Refused
 
 @dataclass(frozen=True, slots=True)
 class Unlocking:
-    """Who signs, and where their passphrase comes from; never the command line itself."""
+    """The signing operator and the source of the passphrase, which is never the command line itself."""
 
     operator: str | None = None
     passphrase_file: Path | None = None
     passphrase_fd: int | None = None
 
     async def passphrase(self, name: str) -> str:
-        """The passphrase of this operator's key.
+        """Read the passphrase of this operator's key.
 
         Raises:
-            BadInput: it cannot be read, is too long for any key, or there is nobody to ask.
+            BadInput: it cannot be read, is too long for any key, or there is no terminal to ask on.
         """
         if self.passphrase_file is not None or self.passphrase_fd is not None:
             return checked(self._read())
@@ -54,10 +54,10 @@ class Unlocking:
 
 
 def checked(passphrase: str) -> str:
-    """The passphrase.
+    """Return the passphrase if its length is allowed.
 
     Raises:
-        BadInput: it is too long for any key; cut, it would be another one.
+        BadInput: it is too long for any key; truncating it would make another passphrase.
     """
     if len(passphrase.encode()) > LONGEST_PASSPHRASE:
         raise BadInput(f"A passphrase has at most {LONGEST_PASSPHRASE:,} bytes.")
@@ -65,11 +65,12 @@ def checked(passphrase: str) -> str:
 
 
 async def unlock(session: Session, how: Unlocking) -> OperatorKey:
-    """The key that signs here; a new home gets its first one.
+    """The unlocked key that signs here; a new home gets its first operator.
 
     Raises:
-        BadInput: no key here belongs to an operator of this home, or it does not open.
-        Refused: the operator named is not one of this home.
+        BadInput: no key here, or more than one, belongs to an operator of this home, or the key cannot be
+            unlocked.
+        Refused: the named operator is not an operator of this home, or is registered with another key.
     """
     registered = {one.name: one for one in (await session.console.state()).operators}
     if not registered:
@@ -102,7 +103,7 @@ async def _load(session: Session, name: str, how: Unlocking) -> OperatorKey:
 
 
 async def _first_operator(session: Session, how: Unlocking) -> OperatorKey:
-    """Make this home's first operator, or register the key that is here already."""
+    """Create this home's first operator, or register the key that already exists here."""
     here = list_operator_keys(session.home)
     name = how.operator or (here[0].name if len(here) == 1 else login_name())
     if name in {file.name for file in here}:
@@ -121,20 +122,20 @@ async def _first_operator(session: Session, how: Unlocking) -> OperatorKey:
 async def decide(
     session: Session, key: OperatorKey, approval: Approval, verdict: Literal["approve", "deny"], reason: str
 ) -> Approval:
-    """Sign the answer and give it to the service."""
+    """Sign the answer and send it to the service."""
     return await session.console.decide(key.sign(statement_for(approval, verdict, key.name, reason)))
 
 
 async def sign_change(
     session: Session, how: Unlocking, wish: Change, text: str = "", shown: str = ""
 ) -> SignedChange | None:
-    """The signature under a change that lets more run, or reach farther; None where it only tightens.
+    """Sign a change that lets more run or reach farther; None for a change that only tightens.
 
-    What it would come to is said first, and on a terminal asked about. `shown` is what this program itself
-    knows of it, such as the lines of a text that differ.
+    The effect of the change is shown first; on a terminal the operator must confirm it. `shown` is what this
+    program itself knows of the change, such as the differing lines of a text.
 
     Raises:
-        Refused: the service proposes something else than `wish`, or the answer was no.
+        Refused: the service proposes another change than `wish`, or the operator declined.
         QuarterdeckError: no key here can sign.
     """
     proposal = await session.console.propose(wish, text)
@@ -153,7 +154,7 @@ async def sign_change(
 
 
 async def identify(session: Session, how: Unlocking) -> None:
-    """Prove to the service which operator asks here.
+    """Prove to the service which operator makes the requests of this session.
 
     Raises:
         QuarterdeckError: no key here can sign.

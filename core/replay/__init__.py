@@ -1,1 +1,1 @@
-"""The journal as pictures: time line, frames, what changed between two frames."""
+"""Replay of the journal: time line, frames, and the changes between two frames."""

@@ -1,6 +1,6 @@
-"""What changed between two pictures. Pure functions over bytes; they run in threads.
+"""Comparison of two pictures, and thumbnails: pure functions over bytes, which run in threads.
 
-Nothing here trusts a picture: formats, size in pixels and every decoding error are checked first.
+Pictures are untrusted: format, size in pixels and every decoding error are checked first.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ FORMATS = ("PNG", "JPEG", "WEBP")
 
 _NOISE = 2
 _LARGEST_TILE = 16
-# 1 for whatever differs by more than noise, as 255 so that the mean over a tile does not round to 0.
+# Differences above the noise become 255 instead of 1, so that the mean over a tile does not round to 0.
 _THRESHOLD = [0] * (_NOISE + 1) + [255] * (255 - _NOISE)
 
 
 class Rect(Plain):
-    """A rectangle in pixels of the picture."""
+    """A rectangle in the picture's pixels."""
 
     x: int
     y: int
@@ -37,11 +37,11 @@ class Rect(Plain):
 
 
 class Changes(Plain):
-    """Where two pictures differ.
+    """The differences between two pictures.
 
-    `size` is the width and height of the later one. `rects` do not overlap and cover every changed pixel;
-    they consist of whole tiles. `share` is the part of all pixels that changed, 0 to 1. Where the sizes
-    differ (`same_size` is off), everything counts as changed.
+    `size` is the width and height of the later picture. `rects` do not overlap, cover every changed pixel and
+    consist of whole tiles. `share` is the fraction of pixels that changed, 0 to 1. Pictures of different size
+    (`same_size` is false) count as changed everywhere.
     """
 
     size: tuple[int, int]
@@ -53,15 +53,16 @@ class Changes(Plain):
 def changed_tiles(before: bytes, after: bytes, tile: int = 16) -> Changes:
     """Compare two pictures in tiles of `tile` pixels (1 to 16).
 
-    A pixel has changed when one of its channels differs by more than 2 of 255; one such pixel is enough for
-    its tile to count.
+    A pixel has changed when one of its channels differs by more than 2 of 255. A single changed pixel makes
+    its tile count.
 
     Raises:
-        BadInput: one of them is not a picture that can be read, or is too large; says which and why.
+        BadInput: a picture cannot be read or is too large (the message says which and why), or `tile` is out
+            of bounds.
     """
     if not 1 <= tile <= _LARGEST_TILE:
         raise BadInput(f"A tile has 1 to {_LARGEST_TILE} pixels, not {tile}.")
-    # The decoder lets go of the interpreter, so both pictures are decoded at the same time.
+    # The decoder releases the interpreter lock, so both pictures are decoded at the same time.
     with ThreadPoolExecutor(1, thread_name_prefix="decode") as pool:
         other = pool.submit(_decoded, before, "The picture before")
         new = _decoded(after, "The picture after")
@@ -83,10 +84,10 @@ def changed_tiles(before: bytes, after: bytes, tile: int = 16) -> Changes:
 
 
 def thumbnail(data: bytes, width: int, height: int) -> bytes:
-    """The picture as PNG, made to fit into `width` × `height` pixels; never enlarged, never distorted.
+    """Scale the picture down to fit into `width` × `height` pixels, as PNG; never enlarged or distorted.
 
     Raises:
-        BadInput: it is not a picture that can be read, or is too large; says why.
+        BadInput: the picture cannot be read or is too large (the message says why), or a side is below 1.
     """
     if width < 1 or height < 1:
         raise BadInput(f"A thumbnail has at least 1 × 1 pixels, not {width} × {height}.")
@@ -112,12 +113,12 @@ def _decoded(data: bytes, which: str, wanted: tuple[int, int] | None = None) -> 
     except UnidentifiedImageError as error:
         raise BadInput(f"{which} is not a picture; allowed are {', '.join(FORMATS)}.") from error
     except (OSError, SyntaxError, ValueError, EOFError, IndexError, struct.error, zlib.error) as error:
-        # Pillow's decoders raise whatever a broken file leads them into.
+        # A broken file can make Pillow's decoders raise any of these.
         raise BadInput(f"{which} cannot be read: {error}.") from error
 
 
 def _tile_box(difference: Image.Image, tile: int) -> tuple[int, int, int, int] | None:
-    """The box around all differences, widened to whole tiles; most steps of a replay change little."""
+    """The box around all differences, widened to whole tiles; most replay steps change little."""
     box = difference.getbbox(alpha_only=False)
     if box is None:
         return None
@@ -132,7 +133,7 @@ def _tile_box(difference: Image.Image, tile: int) -> tuple[int, int, int, int] |
 
 
 def _mask(difference: Image.Image) -> Image.Image:
-    """255 where any channel differs by more than noise, else 0."""
+    """255 where any channel differs by more than the noise, else 0."""
     first, *others = difference.split()
     for channel in others:
         first = ImageChops.lighter(first, channel)
@@ -140,7 +141,7 @@ def _mask(difference: Image.Image) -> Image.Image:
 
 
 def _merged(tiles: Image.Image, tile: int, box: tuple[int, int, int, int]) -> list[Rect]:
-    """Changed tiles as rectangles: runs in each row, joined with the same run in the row above."""
+    """Merge changed tiles into rectangles: runs in each row, joined with an equal run in the row above."""
     columns, rows = tiles.size
     values = tiles.tobytes()
     open_runs: dict[tuple[int, int], int] = {}
@@ -153,7 +154,7 @@ def _merged(tiles: Image.Image, tile: int, box: tuple[int, int, int, int]) -> li
     rects = []
     for left, top, right, bottom in sorted(done, key=lambda one: (one[1], one[0])):
         x, y = box[0] + left * tile, box[1] + top * tile
-        # The last tiles of a row or column may be cut by the picture's edge.
+        # The picture's edge may cut the last tiles of a row or column.
         far_x, far_y = min(box[2], box[0] + right * tile), min(box[3], box[1] + bottom * tile)
         rects.append(Rect(x=x, y=y, width=far_x - x, height=far_y - y))
     return rects

@@ -1,4 +1,4 @@
-"""A stretch of the journal, laid out for looking at. Times are seconds since `start`."""
+"""Models of a time line, which is a run or an excerpt of the journal. Times are seconds since `start`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.fleet.models import Plain
 
 
 class Moment(Plain):
-    """One journal entry as a step of the replay. `picture` is the blob to show at this moment, if any."""
+    """A journal entry as a step of the replay. `picture` is the blob shown at this moment, or None."""
 
     seq: int
     at: float
@@ -30,7 +30,7 @@ SpanKind = Literal["action", "observation", "approval_wait", "failed", "unknown"
 
 
 class Span(Plain):
-    """Something that took time, on one lane. `end` is None while it has not ended."""
+    """A period on a lane. `end` is None while the period has not ended."""
 
     lane: str
     start: float
@@ -52,9 +52,9 @@ class Mark(Plain):
 
 
 class Frame(Plain):
-    """A picture in the film strip. `mark` is the point (x, y) in picture pixels that was acted on.
+    """A picture in the film strip. `mark` is the point (x, y) in picture pixels that an action aimed at.
 
-    `ended` says of a command that did not succeed how it ended; it may have no picture.
+    `ended` says how a command without success ended; such a frame may have no picture.
     """
 
     seq: int
@@ -69,7 +69,7 @@ class Frame(Plain):
 
 
 class Timeline(Plain):
-    """One run, or a stretch of the journal, ready to step through."""
+    """A run, or an excerpt of the journal, for stepping through."""
 
     title: str
     run: str | None

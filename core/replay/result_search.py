@@ -1,4 +1,4 @@
-"""Search in what results contain: texts in the journal's entries, and texts that are stored as blobs."""
+"""Text search in results: in the journal's entries, and in texts that are stored as blobs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from core.fleet.models import Plain
 
 MOST_WORDS = 16
 LONGEST_WORD = 200
-# Of one stored text, and of all of them in one search: each is read and hashed again.
+# Limits for one stored text, and for all of them in a search: each is read and hashed again.
 MOST_TEXT_BYTES = 1024 * 1024
 MOST_BYTES = 32 * 1024 * 1024
 
 
 class ContentHits(Plain):
-    """For each word, in the order asked, the numbers of the entries whose result holds it, ascending.
+    """For each word, in the order asked, the numbers of the entries whose result contains it, ascending.
 
-    `not_searched` counts stored texts that are too large, or cannot be read.
+    `not_searched` counts stored texts that are too large or cannot be read.
     """
 
     numbers: list[list[int]]
@@ -29,10 +29,10 @@ class ContentHits(Plain):
 async def find_in_results(
     entries: Sequence[Entry], words: Sequence[str], read_blob: Callable[[str], Awaitable[bytes]]
 ) -> ContentHits:
-    """Search the results among these entries for each word, without regard to case.
+    """Search the results among these entries for each word, ignoring case.
 
     Raises:
-        BadInput: too many words, or one is empty or too long.
+        BadInput: there are too many words, or a word is empty or too long.
     """
     if len(words) > MOST_WORDS or not all(0 < len(word) <= LONGEST_WORD for word in words):
         raise BadInput(f"At most {MOST_WORDS} words of 1 to {LONGEST_WORD} characters are searched.")
@@ -66,7 +66,7 @@ async def find_in_results(
 
 
 def _texts(value: Any) -> Iterator[tuple[str, str, int]]:
-    """All texts in a result, each as (text, "", 0), or of a stored text ("", its blob, its size in bytes)."""
+    """Yield each text in a result as (text, "", 0), or for a stored text as ("", blob, size in bytes)."""
     waiting = [value]
     while waiting:
         value = waiting.pop()

@@ -1,7 +1,7 @@
-"""From journal entries to a time line: lanes, spans, decisions, pictures, and every entry as a step.
+"""Time line from journal entries: lanes, spans, decisions, pictures, and every entry as a step.
 
-Entries can be a cut from a longer journal, so any of them may be missing, and a body may hold anything: what
-cannot be understood is left out, and nothing here fails for it. Looking executes nothing.
+The entries can be an excerpt of a longer journal, so any entry may be missing, and a body may hold any data.
+Data that is not understood is left out and never raises. A replay executes nothing.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _READING_TOOLS = frozenset({"list_tools", "get_mcp_tools"})
 def build_timeline(
     entries: Iterable[Entry], title: str, run: str | None = None, truncated: bool = False
 ) -> Timeline:
-    """Lay entries out for replay; they come oldest first.
+    """Build the time line of entries, which come oldest first.
 
-    Lanes are people and agents in the order in which they first appear, then devices. A time that cannot be
-    read, or lies before the one of the entry above, counts as that one. `truncated` says that older or newer
-    entries were left out.
+    Lanes are operators, windows, agents and command lines in the order of their first entry, then devices. A
+    time that cannot be read, or is before the previous entry's, counts as the previous time. `truncated` says
+    that older or newer entries were left out.
     """
     builder = _Builder()
     for entry in entries:
@@ -35,7 +35,7 @@ def build_timeline(
 
 
 class _Builder:
-    """Reads entries once, in order, and keeps what has begun and not ended."""
+    """Reads entries once, in order, and stores what has begun and not ended."""
 
     def __init__(self) -> None:
         self._start: datetime | None = None
@@ -149,12 +149,12 @@ class _Builder:
             self._last_picture = pictures[-1]
         for blob in pictures:
             self._frames.append(self._frame(entry, self._now, blob))
-        # A read leaves a frame where it brought a picture, or where it failed.
+        # A read leaves a frame only where it returned a picture, or where it failed.
         if not pictures and (kind == "action" or ended):
             self._frames.append(self._frame(entry, self._now, None))
 
     def _evidence(self, entry: Entry) -> None:
-        """A picture before or after a command stands where it was taken."""
+        """Add the frame of a picture before or after a command at the time when it was taken."""
         picture = inside(entry.body, "picture")
         if not _is_picture(picture):
             return
@@ -165,7 +165,7 @@ class _Builder:
             self._pictures[entry.device] = blob
 
     def _began(self, entry: Entry) -> float:
-        """When a call was sent whose sending is not among the entries."""
+        """The start of a call whose `command_sent` entry is missing, from the duration of its result."""
         took = entry.duration_ms
         if took is None or not 0 < took < float("inf"):
             return self._now
@@ -245,7 +245,7 @@ class _Builder:
             self._spans.append(_lost_span(device, entry, at, self._now))
 
     def _service_started(self) -> None:
-        """What an earlier service had sent and never recorded an answer of can get none any more."""
+        """End the calls and requests of the earlier service process: their answers can no longer arrive."""
         for entry, at in self._sent.values():
             self._spans.append(self._call_span(entry, at, self._now, "unknown"))
             self._sent_frame(entry, at)
@@ -256,7 +256,7 @@ class _Builder:
 
 
 def _ended(entry: Entry) -> Literal["", "failed", "unknown"]:
-    """How a command ended that did not succeed; empty where it did, and of every other entry."""
+    """How a command ended without success; empty for success and for entries that are not results."""
     if entry.kind is not Kind.RESULT_RECORDED:
         return ""
     if entry.verdict == "unknown":
@@ -289,7 +289,7 @@ _BESIDE = frozenset({"before", "after"})
 
 
 def _pictures_of(entry: Entry) -> list[str]:
-    """The pictures that a result brought, in its order; those taken beside it have entries of their own."""
+    """The pictures of a result in its order; pictures taken before or after it have their own entries."""
     if entry.kind is not Kind.RESULT_RECORDED:
         return []
     evidence = inside(entry.body, "result").get("evidence")
@@ -297,7 +297,7 @@ def _pictures_of(entry: Entry) -> list[str]:
         named = [one for one in evidence if isinstance(one, dict)]
         own = [one for one in named if text_in(one, "what") not in _BESIDE]
         return [text_in(one, "blob") for one in own if _is_picture(one)]
-    # A body that was cut still has its blobs; of a screenshot the first one is the picture.
+    # A truncated body still has its blobs; a screenshot's first blob is the picture.
     return entry.blobs[:1] if entry.tool == "screenshot" else []
 
 
@@ -306,7 +306,7 @@ def _is_picture(evidence: Mapping[str, Any]) -> bool:
 
 
 def _acted_on(prepared: Mapping[str, Any], body: Mapping[str, Any]) -> tuple[int, int] | None:
-    """The point that an action aimed at: its own coordinates, or the middle of the box it reports."""
+    """The point that an action aimed at: its own coordinates, or the middle of the box in its result."""
     parameters = inside(prepared, "parameters")
     point = _point(parameters.get("x"), parameters.get("y"))
     if point or text_in(prepared, "tool_type") == "data_collection":

@@ -1,4 +1,4 @@
-"""One line of words for each journal entry, as the replay shows it."""
+"""One-line titles of journal entries for the replay."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PLAIN: dict[Kind, str] = {
     Kind.FATIGUE_NOTED: "Approvals came faster than a person reads",
 }
 
-# {tool}, {device}, {actor} and {step} are the entry's own; a missing one reads as a word for it.
+# {tool}, {device}, {actor} and {step} come from the entry; a generic word replaces a missing value.
 _OF_ENTRY: dict[Kind, str] = {
     Kind.DEVICE_CONNECTED: "{device} connected",
     Kind.DEVICE_LOST: "{device} was lost",
@@ -69,7 +69,7 @@ _ANSWERS = {"allow": "allowed", "ask": "an operator is asked", "deny": "denied"}
 
 
 def title_of(entry: Entry) -> str:
-    """What happened, in one line; whatever an entry lacks or holds by mistake is left out."""
+    """The title of an entry in one line; missing or malformed parts are left out."""
     withdrawn = entry.kind is Kind.APPROVAL_EXPIRED and text_in(entry.body, "state") == "withdrawn"
     form = _WITHDRAWN if withdrawn else _OF_ENTRY.get(entry.kind, "")
     words = _PLAIN.get(entry.kind) or form.format(
@@ -115,12 +115,12 @@ def _more(entry: Entry) -> str:
 
 
 def inside(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """The object under a key, or an empty one."""
+    """The object under a key, or an empty object."""
     value = body.get(key)
     return value if isinstance(value, dict) else {}
 
 
 def text_in(body: Mapping[str, Any], key: str) -> str:
-    """The text under a key, or an empty one."""
+    """The text under a key, or an empty text."""
     value = body.get(key)
     return value if isinstance(value, str) else ""

@@ -1,1 +1,1 @@
-"""JSON Schemas as forms (`fields`) and as checks (`validate`), for any tool's schema; no Qt in here."""
+"""JSON Schemas of tools as forms (`form`) and as validators (`validator`); free of Qt."""

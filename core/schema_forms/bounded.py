@@ -1,8 +1,8 @@
-"""The library's validators of JSON Schema, with everything replaced in which a schema could hang the program.
+"""JSON Schema validators of the `jsonschema` library, with every keyword replaced that could hang a program.
 
 Schemas come from devices. So no remote `$ref` is fetched, a `pattern` is matched by
-`core.schema_forms.patterns`, whatever is looked at takes steps of `core.schema_forms.budget`, and the schema
-itself is held against its draft's meta-schema in the same way.
+`core.schema_forms.patterns`, every evaluation costs steps of `core.schema_forms.budget`, and the schema
+itself is checked against its draft's meta-schema under the same limits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from core.schema_forms import budget
 from core.schema_forms.json_values import identity_key
 from core.schema_forms.patterns import PatternTooCostly
 
-# What is gone through to its last part, however little there is to hold against it.
+# Keywords whose value is always compared in full, however small the instance.
 _COMPARED_WHOLE = {"enum", "const", "required", "dependentRequired", "dependencies"}
 
 
@@ -48,7 +48,7 @@ def _pattern_properties(
 
 
 def surplus_keys(instance: dict[str, Any], schema: dict[str, Any]) -> list[str]:
-    """The keys that neither `properties` nor `patternProperties` speak of."""
+    """The keys that neither `properties` nor `patternProperties` cover."""
     known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
     return [
         k for k in instance if k not in known and not any(budget.matches(pattern, k) for pattern in patterns)
@@ -79,22 +79,22 @@ def _required(validator: Any, required: Any, instance: Any, schema: Any) -> Iter
 
 
 def _unique(validator: Any, unique: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    # The library compares every pair of objects: minutes for a list that fits into one argument.
+    # The library compares every pair of objects, which takes minutes for a list that fits into one argument.
     is_list = unique and validator.is_type(instance, "array")
     if is_list and len({identity_key(item) for item in instance}) != len(instance):
         yield ValidationError("has items that are equal")
 
 
 def _multiple(validator: Any, step: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    # Exact: 0.3 is a multiple of 0.1, and 10^400 of 0.5, where floats would say no or overflow.
+    # Exact: 0.3 is a multiple of 0.1, and 10^400 of 0.5; with floats the first fails, the second overflows.
     if validator.is_type(instance, "number") and Fraction(str(instance)) % Fraction(str(step)):
         yield ValidationError(f"is not a multiple of {step}")
 
 
 def _stay(self: Any, **changes: Any) -> Any:
-    """Look at a part of the schema, as the library's own `evolve` does.
+    """Return a validator for a part of the schema, in place of the library's `evolve`.
 
-    That one leaves for the library's own validator, which nothing bounds, wherever a `$schema` stands.
+    The library's `evolve` switches to its own, unbounded validator at every `$schema`.
     """
     budget.spend(1)
     schema = changes.setdefault("schema", self.schema)
@@ -123,7 +123,7 @@ def _stepped(name: str, look: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _bounded(base: Any) -> Any:
-    """The library's validator of one draft, with the keywords that could hang or overflow replaced."""
+    """The library's validator of one draft, with the keywords replaced that could hang or overflow."""
     known = base.VALIDATORS
     own: dict[str, Any] = {
         "pattern": _pattern,
@@ -134,7 +134,7 @@ def _bounded(base: Any) -> Any:
     if base is not jsonschema.Draft3Validator:
         own |= {"required": _required, "multipleOf": _multiple}
     own |= {name: _counted(known[name]) for name in ("$ref", "$dynamicRef", "$recursiveRef") if name in known}
-    extend: Callable[..., Any] = validators.extend  # its stub leaves the signature out
+    extend: Callable[..., Any] = validators.extend  # the stub omits the signature
     made = extend(base, {name: _stepped(name, look) for name, look in {**known, **own}.items()})
     made.evolve = _stay
     return made
@@ -150,10 +150,10 @@ _DRAFTS: dict[str, Any] = {
 
 
 def dialect_of(schema: Any, look_for_tuples: bool = True) -> str:
-    """The draft a schema says it is written in; MCP's own, 2020-12, when it does not say.
+    """The draft that a schema's `$schema` names; MCP's default, 2020-12, without a known draft.
 
-    A schema without `$schema` that writes tuples the old way (`items: [...]`) is read as draft 7; without
-    `look_for_tuples` it is known to have none.
+    A schema without `$schema` that writes tuples the old way (`items: [...]`) is read as draft 7. Without
+    `look_for_tuples` the caller knows that there are none.
     """
     said = schema.get("$schema") if isinstance(schema, dict) else None
     if isinstance(said, str):
@@ -170,23 +170,23 @@ def _has_old_tuple(schema: Any) -> bool:
 
 
 def checker_of(schema: Any) -> Any:
-    """The library's validator of a whole schema, bounded; for `budget.begin` and `iter_errors`.
+    """The bounded validator of a whole schema; call `budget.begin` before its `iter_errors`.
 
     Raises:
-        Exception: the library stumbles over the schema.
+        Exception: the library fails on the schema.
     """
     cls = _DRAFTS[dialect_of(schema)]
-    # A registry with the official meta-schemas and nothing that could fetch: the library's default registry
-    # would open any address that a `$ref` names.
+    # The registry has the official meta-schemas and cannot fetch. The library's default registry would open
+    # any address that a `$ref` names.
     resource = specification_with(cls.META_SCHEMA["$schema"]).create_resource(schema)
     uri = resource.id() or ""
-    # Names and addresses in the schema are looked for once; the library does it again at every `$ref`.
+    # Names and addresses in the schema are collected once; the library would do it again at every `$ref`.
     registry = META_SCHEMAS.with_resource(uri, resource).crawl()
     return cls(schema, registry=META_SCHEMAS, _resolver=registry.resolver(uri))
 
 
 def fault_in(schema: Any) -> ValidationError | None:
-    """What a draft's own meta-schema says is wrong with a schema, first of all; for `budget.begin`."""
+    """The first error of a schema under its draft's meta-schema; call `budget.begin` before."""
     cls = _DRAFTS[dialect_of(schema)]
-    # Without a format checker: what is a regular expression is decided by `patterns`, not by `re`.
+    # No format checker: `patterns` decides what is a regular expression, not `re`.
     return next(cls(cls.META_SCHEMA, registry=META_SCHEMAS).iter_errors(schema), None)

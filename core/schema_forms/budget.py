@@ -1,8 +1,8 @@
-"""How much work one validation may be, counted in steps, so that a call costs the same on every machine.
+"""Work limit of one validation, counted in steps, so that a call costs the same on every machine.
 
-A schema can multiply work without a single reference: alternatives times items, `unevaluatedProperties`
-below each other, a hundred patterns for one text. So every keyword that is looked at takes steps, more of
-them for large values, and who has none left stops. A schema that is too large is not even read.
+A schema from a device can multiply work without a single reference: alternatives times items, nested
+`unevaluatedProperties`, a hundred patterns for one text. So every keyword that is evaluated costs steps, more
+for large values, and a validation without steps left stops. A schema that is too large is not read at all.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ MAX_STEPS = 50_000
 MAX_REFERENCES = 50_000
 """References one validation may follow: twelve definitions, each naming the next twice, ask for 4,096."""
 MAX_STEPS_TO_READ = 400_000
-"""Steps that holding a schema itself against the rules of its draft may take."""
+"""Steps that checking a schema itself against its draft's meta-schema may take."""
 MAX_CHARACTERS = 256 * 1024
 MAX_REFERENCE = 1_000
-"""Characters of one `$ref`, `$id` or anchor: each is taken apart whenever it is followed."""
+"""Characters of one `$ref`, `$id` or anchor, which is parsed again each time it is followed."""
 MAX_SUBSCHEMAS = 4_000
-"""Objects in one schema (about 0.4 ms each to read it); a schema that describes a whole API has hundreds."""
-# To make a pattern takes some milliseconds, or a tenth of a second.
+"""Objects in one schema (about 0.4 ms each to read); a schema that describes a whole API has hundreds."""
+# Compiling a pattern takes a few milliseconds, in the worst case a tenth of a second.
 _STEPS_TO_MAKE = 2_000
-# What a step is worth: parts of a value that are compared or quoted at once, and characters of a text.
+# One step covers this many parts of a value that are compared or quoted together, or characters of a text.
 _PARTS, _CHARACTERS = 50, 1_000
 _NO_SCHEMAS = ("enum", "const", "default", "examples")
 _OF_NAMES = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
@@ -43,18 +43,18 @@ class TooMuchWork(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a schema: how large its parts are, by identity, and its patterns by their source."""
+    """Facts about a schema: the sizes of its parts by identity, and its compiled patterns by source."""
 
     sizes: Mapping[int, int] = field(default_factory=dict)
     patterns: Mapping[str, SafePattern] = field(default_factory=dict)
 
 
 class _Running(threading.local):
-    """What the validation that runs in this thread may still do, and how large each part of its value is."""
+    """Steps and references left to the validation of this thread, and the sizes of the parts of its value."""
 
     steps = 0
     references = 0
-    # By identity: the value, and the schema, are held by whoever has one checked.
+    # Keyed by identity, which is safe: the caller holds the value and the schema during the validation.
     sizes: Mapping[int, int] = MappingProxyType({})
     schema = Known()
 
@@ -65,7 +65,7 @@ _running = _Running()
 def begin(value: Any, most_steps: int, schema: Known = Known()) -> dict[int, int]:
     """Begin a validation of `value` under a schema in this thread.
 
-    Gives how large each part of the value is, by identity.
+    Returns the size of each part of the value, by identity.
     """
     _running.steps, _running.references = most_steps, MAX_REFERENCES
     sizes: dict[int, int] = {}
@@ -75,10 +75,10 @@ def begin(value: Any, most_steps: int, schema: Known = Known()) -> dict[int, int
 
 
 def spend(steps: int) -> None:
-    """Take steps.
+    """Use up steps.
 
     Raises:
-        TooMuchWork: there are not that many left.
+        TooMuchWork: fewer steps than that are left.
     """
     _running.steps -= steps
     if _running.steps < 0:
@@ -86,10 +86,10 @@ def spend(steps: int) -> None:
 
 
 def spend_on(limit: Any, instance: Any, whole: bool = False) -> None:
-    """Take what it costs to hold `instance` against one keyword's `limit`, all parts of it where `whole`.
+    """Use up the cost of checking `instance` against one keyword's `limit`; `whole` counts all its parts.
 
     Raises:
-        TooMuchWork: there are not that many steps left.
+        TooMuchWork: fewer steps than that are left.
     """
     steps = 1
     if type(instance) is str:
@@ -106,12 +106,12 @@ def matches(pattern: str, text: str) -> bool:
     """Whether a pattern occurs in `text`.
 
     Raises:
-        TooMuchWork: there are not enough steps left for that.
+        TooMuchWork: too few steps are left for the search.
         PatternTooCostly, PatternUnsupported: see `core.schema_forms.patterns`.
     """
     known = _running.schema.patterns.get(pattern)
     if known is None:
-        # It stands where nobody looked for one, and may be made again each time: not while others wait.
+        # Not among the schema's collected patterns, so it may be compiled at each use: that is charged.
         if not is_quick(pattern):
             spend(_STEPS_TO_MAKE)
         known = safe_pattern(pattern)
@@ -121,10 +121,10 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def follow() -> None:
-    """Follow one reference.
+    """Count one followed reference.
 
     Raises:
-        TooMuchWork: too many were followed.
+        TooMuchWork: the validation has followed too many.
     """
     _running.references -= 1
     if _running.references < 0:
@@ -132,7 +132,7 @@ def follow() -> None:
 
 
 def _measure(value: Any, sizes: dict[int, int]) -> int:
-    """How many parts a value has, long texts counted as several; remembered for every object and list."""
+    """Count the parts of a value, a long text as several, and record the count of each object and list."""
     if type(value) is str:
         return 1 + len(value) * _PARTS // _CHARACTERS
     if type(value) is dict:
@@ -146,13 +146,13 @@ def _measure(value: Any, sizes: dict[int, int]) -> int:
 
 
 def subschemas(schema: Any) -> Iterator[dict[str, Any]]:
-    """Every object in a schema that could be a schema, without recursion."""
+    """Yield every object in a schema that could be a schema, without recursion."""
     stack = [(schema, False)]
     while stack:
         one, are_names = stack.pop()
         if isinstance(one, dict):
             yield one
-            # A property may be called `default`: what is below it is a schema like any other.
+            # A property may be called `default`: the value below it is a schema like any other.
             stack.extend(
                 (value, key in _OF_NAMES and not are_names)
                 for key, value in one.items()
@@ -163,7 +163,7 @@ def subschemas(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def too_large(schema: Any) -> str:
-    """Why a schema is more than may be read, or nothing."""
+    """Why a schema is too large to be read; empty where it is not."""
     if not could_fit(schema):
         return f"it has more than {MAX_CHARACTERS:,} characters"
     if _has_long_reference(schema):
@@ -177,14 +177,14 @@ def too_large(schema: Any) -> str:
         return "it is not JSON, or nested too deeply"
     if len(text) > MAX_CHARACTERS:
         return f"it has more than {MAX_CHARACTERS:,} characters"
-    # The library matches these patterns with `re` wherever the two meet; no known tool combines them.
+    # The library matches these patterns with `re` where both keywords meet; no known tool combines them.
     if '"unevaluatedProperties"' in text and '"patternProperties"' in text:
         return "unevaluatedProperties together with patternProperties is not supported"
     return ""
 
 
 def could_fit(schema: Any, most: int = MAX_CHARACTERS) -> bool:
-    """Whether a schema could have at most so many characters; looks at no more of it than that takes."""
+    """Whether a schema could have at most `most` characters; stops reading once that is exceeded."""
     left, stack = most, [schema]
     while stack:
         one = stack.pop()
@@ -205,12 +205,12 @@ def could_fit(schema: Any, most: int = MAX_CHARACTERS) -> bool:
 def _length(names: dict[Any, Any]) -> int:
     try:
         return sum(map(len, names))
-    except TypeError:  # names that are no text: this was never JSON
+    except TypeError:  # keys that are not text: this was never JSON
         return sum(len(name) for name in names if type(name) is str)
 
 
 def is_small(value: Any, most: int = 2_000) -> bool:
-    """Whether a value has at most so many parts, a hundred characters counted as one; looks at no more."""
+    """Whether a value has at most `most` parts, 100 characters counting as a part; stops once exceeded."""
     left, stack = most, [value]
     while stack and left >= 0:
         one = stack.pop()

@@ -1,7 +1,7 @@
-"""Required arguments that a tool's schema gives a default for, filled in with it.
+"""Defaults for missing required arguments, taken from the tool's schema.
 
-JSON Schema's `default` only describes. Schemas made from zod's list such properties as required all the same,
-and their servers take a call without them; our own validation, and a device's, does not.
+JSON Schema's `default` is only an annotation. Schemas generated from zod list such properties as required
+nevertheless, and their servers accept a call without them; our own validation, and a device's, does not.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _MOST_FILLED = 1_000
 
 
 def with_defaults(schema: Any, arguments: Any) -> Any:
-    """The arguments, with each missing one that is required and has a default; else the same object.
+    """The arguments with the default of each missing required argument; the same object if none is missing.
 
-    A secret is never filled in. A default is validated, judged, shown and signed like what was typed.
+    A secret is never filled in. A default is validated, judged, shown and signed like a typed value.
     """
     if not isinstance(schema, dict) or not isinstance(arguments, dict):
         return arguments

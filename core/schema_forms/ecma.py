@@ -1,10 +1,10 @@
-"""ECMA-262's regular expressions, rewritten as Python's."""
+"""Translation of ECMA-262's regular expressions into Python's."""
 
 from __future__ import annotations
 
 import re
 
-# `\p{Lu}` becomes one private-use character, which the matcher reads as "any character of that category".
+# `\p{Lu}` becomes a private-use character, which the matcher reads as "any character of that category".
 CATEGORY_BASE = 0xF0000
 CATEGORIES = re.findall(
     r"\w+",
@@ -14,21 +14,21 @@ _LONG_NAMES = {"Letter": "L", "Mark": "M", "Number": "N", "Punctuation": "P", "S
 
 
 class PatternUnsupported(ValueError):
-    """The pattern is not a regular expression, or not one that can be matched in bounded time."""
+    """The pattern is not a regular expression, or cannot be matched in bounded time."""
 
 
 MOST_QUICK = 400
-"""Characters of patterns (about 30 µs each) that are read at once."""
+"""Characters of patterns (about 30 µs each) that may be compiled at once."""
 _SLOW = re.compile(r"\{|\\[uUpP]")
 
 
 def is_quick(source: str) -> bool:
-    """Whether a pattern is read in a few milliseconds: short, and nothing in it counts.
+    """Whether a pattern compiles in a few milliseconds: it is short and has no counted repetition.
 
-    Of several, `MOST_QUICK` characters together are.
+    Several patterns do together where they have at most `MOST_QUICK` characters.
     """
-    # `{9}` nine times is as long as a pattern may be, and class upon class is slow to compile, also where its
-    # ends are escapes.
+    # A few nested `{9}` reach the largest allowed program. Classes beyond Latin-1 are slow to compile, also
+    # where their ends are written as escapes.
     return len(source) <= 100 and source.isascii() and _SLOW.search(source) is None
 
 

@@ -1,10 +1,10 @@
-"""A tool's JSON Schema as a tree of plain `Field`s, which a window or a terminal can ask for one by one.
+"""A tool's JSON Schema as a tree of `Field`s, from which the window and the terminal build a form.
 
-The tree unfolds on demand: a schema may refer to itself for ever, a form only as far as somebody opens it.
-Anything that is not understood becomes a `json` field with the reason; building a field never raises, and
-takes some milliseconds at most. What is shown of a schema has nothing hidden in it.
+The tree is built on demand: a schema may refer to itself without end, a form only goes as deep as the
+operator opens it. A part that is not understood becomes a `json` field with the reason. Building a field
+never raises and takes a few milliseconds at most. Text of a schema is shown with hidden characters escaped.
 
-Which alternative of an anyOf a value belongs to.
+`best_alternative` finds the alternative of an anyOf that a value belongs to.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from core.schema_forms.written import written
 from core.text import escape_hidden, shorten_middle
 
 MAX_DEPTH = 32
-"""Levels below which a field is asked for as JSON."""
+"""Levels; a field below them is edited as JSON."""
 MOST_WORDS = 4_000
-"""Characters of a description that are of use to anybody."""
+"""Characters of a description that are shown."""
 _LONGEST_NAME = 80
-# Steps (10 µs each) that it may take to hold a name against one pattern.
+# Steps (10 µs each) allowed for matching a name against one pattern.
 _STEPS_OF_A_PATTERN = 50
 
 _MONO_NAME = re.compile(
@@ -50,7 +50,7 @@ _MONO_NAME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One allowed value with its words."""
+    """One allowed value with its label."""
 
     value: Any
     label: str
@@ -59,7 +59,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """One value that is asked for; sub-fields are made when they are first looked at."""
+    """One value of a form; sub-fields are built when they are first read."""
 
     path: Path
     kind: FieldKind
@@ -71,71 +71,71 @@ class Field:
 
     @property
     def name(self) -> str:
-        """The argument's own name, exactly as the tool spells it; empty for the whole."""
+        """The argument's name exactly as the tool spells it; empty for the whole value."""
         last = self.path[-1] if self.path else ""
         return last if isinstance(last, str) else f"[{last}]"
 
     @property
     def label(self) -> str:
-        """The name as it is shown."""
+        """The name for display."""
         return shorten_middle(escape_hidden(self.name[:MOST_WORDS], keep_lines=False), _LONGEST_NAME)
 
     @property
     def where(self) -> str:
-        """The path as people write it, as it is shown."""
+        """The path for display, as in `region.x`."""
         whole = path_text(tuple(part[:MOST_WORDS] if isinstance(part, str) else part for part in self.path))
         return shorten_middle(escape_hidden(whole, keep_lines=False), 2 * _LONGEST_NAME)
 
     @property
     def keys(self) -> dict[str, Any]:
-        """The schema's keywords at this place, references followed and allOf merged."""
+        """The schema's keywords at this place, with references followed and allOf merged."""
         return self.normal.keys
 
     @property
     def nullable(self) -> bool:
-        """Whether null may stand in place of a value."""
+        """Whether null is allowed instead of a value."""
         return self.normal.nullable and self.kind is not FieldKind.NULL
 
     @cached_property
     def description(self) -> str:
-        """What the tool says about the argument: plain text from outside."""
+        """The tool's description of the argument: plain text from outside."""
         return _text(self.keys.get("description"))
 
     @property
     def default(self) -> Any:
-        """What the tool says it uses when the argument is left out, or `UNSET`; never sent by itself."""
+        """The default that the schema states for an omitted argument, or `UNSET`; never sent by itself."""
         return default_of(self.keys)
 
     @property
     def examples(self) -> tuple[Any, ...]:
-        """Values that the schema gives as examples."""
+        """The first five examples of the schema."""
         found = self.keys.get("examples")
         return tuple(found[:5]) if isinstance(found, list) else ()
 
     @property
     def is_secret(self) -> bool:
-        """Whether the value must be masked: where one of its alternatives is a secret, too."""
+        """Whether the value must be redacted, also where only one of its alternatives is a secret."""
         return is_secret(self.keys) or any(is_secret(one.keys) for one in self.normal.branches)
 
     @property
     def is_deprecated(self) -> bool:
-        """Whether the tool says that the argument is going away."""
+        """Whether the schema marks the argument as deprecated."""
         return self.keys.get("deprecated") is True
 
     @property
     def is_mono(self) -> bool:
-        """Whether a machine reads the text: commands, paths, expressions, patterns, addresses."""
+        """Whether the text is for a machine: commands, paths, expressions, patterns, addresses."""
         return self.kind is FieldKind.PATH or bool(_MONO_NAME.search(self.name[:_LONGEST_NAME]))
 
     @property
     def values(self) -> list[Any]:
-        """The allowed values as the schema lists them."""
+        """The allowed values in the order of the schema."""
         listed = self.keys.get("enum")
         return listed if _is_list(listed) else [self.keys["const"]] if "const" in self.keys else []
 
     @cached_property
     def choices(self) -> tuple[Choice, ...]:
-        """The allowed values of an enum or const, null among them where it is allowed."""
+        """The allowed values of an enum or const, with null where it is allowed."""
         names, notes = self.keys.get("enumNames"), self.keys.get("enumDescriptions")
         found = [
             Choice(value, _nth(names, at) or _label(value), _nth(notes, at))
@@ -147,21 +147,21 @@ class Field:
 
     @cached_property
     def properties(self) -> tuple[Field, ...]:
-        """The named fields of an object, required ones where the schema puts them."""
+        """The named fields of an object in the schema's order."""
         work = Work()
         return tuple(self.property_of(name, work) for name in _dict(self.keys.get("properties")))
 
     @cached_property
     def required_names(self) -> frozenset[str]:
-        """The properties that must be there."""
+        """The names of the required properties."""
         required = self.keys.get("required")
         return frozenset(one for one in required if isinstance(one, str)) if _is_list(required) else _NONE
 
     def property_of(self, name: str, work: Work) -> Field:
-        """One of the named fields, made within what may still be done.
+        """Build one of the named fields within the remaining work.
 
         Raises:
-            KeyError: there is none of this name.
+            KeyError: the object has no property of this name.
         """
         return self._below(name, _dict(self.keys.get("properties"))[name], name in self.required_names, work)
 
@@ -170,7 +170,7 @@ class Field:
         return _build(schema, self.normal.resolver, (*self.path, part), required, self.depth + 1, made)
 
     def key_field(self, key: str) -> Field:
-        """The field for a key that is not among the properties, by pattern or by what is allowed beyond."""
+        """The field for a key outside `properties`, from patternProperties or additionalProperties."""
         if key in _dict(self.keys.get("properties")):
             return self.property_of(key, Work())
         try:
@@ -184,10 +184,10 @@ class Field:
 
     @property
     def offers_keys(self) -> bool:
-        """Whether rows with names of the operator's own make sense here.
+        """Whether the form offers rows for keys that the operator names.
 
-        JSON Schema allows surplus keys wherever it does not forbid them; offering that in every form would
-        be noise, so it is offered where the schema speaks of such keys, or of nothing else.
+        JSON Schema allows additional keys unless it forbids them. Offering them in every form would be noise,
+        so they are offered where the schema describes such keys, or describes no properties at all.
         """
         beyond = self.keys.get("additionalProperties")
         if isinstance(beyond, dict) or beyond is True or _dict(self.keys.get("patternProperties")):
@@ -209,19 +209,17 @@ class Field:
 
     @property
     def item_limit(self) -> int | None:
-        """The most items an array may have, when the schema says so."""
+        """The most items that the schema allows; None without a limit."""
         most = self.keys.get("maxItems")
         prefix, items = self._tuple_and_rest()
         ends = [len(prefix)] if items is False else []
-        if is_number(most) and most == (
-            whole := int(min(most, _MANY))
-        ):  # 3.0 is a whole number, true is none
+        if is_number(most) and most == (whole := int(min(most, _MANY))):  # 3.0 is a whole number, true is not
             ends.append(max(0, whole))
         return min(ends, default=None)
 
     @cached_property
     def alternatives(self) -> tuple[Field, ...]:
-        """The forms between which an anyOf or oneOf lets one choose; each has its own `title`."""
+        """The alternatives of an anyOf or oneOf as fields, each with its own `title`."""
         found: list[Field] = []
         work = Work()
         for at, branch in enumerate(self.normal.branches):
@@ -236,7 +234,7 @@ class Field:
 
     @property
     def unit(self) -> str:
-        """The unit a number is in, as far as name and description give it away: `s`, `ms`, `px`, …"""
+        """The unit of a number, as far as name and description tell: `s`, `ms`, `px`, …"""
         return unit_of(self.name, self.description) if self.kind in NUMBER_KINDS else ""
 
     @property
@@ -246,13 +244,13 @@ class Field:
 
     @cached_property
     def hint(self) -> str:
-        """What happens when the field is left empty."""
+        """What an empty field means: the default, or that the argument is left out."""
         if self.default is not UNSET and not self.is_secret:
             return f"default {_label(self.default) if self.default != '' else 'empty text'}"[:120]
         return "" if self.required else "left out when empty"
 
     def fits(self, value: Any) -> bool:
-        """Whether this field's own way of asking can show `value` without losing anything."""
+        """Whether this field's editor can show `value` without losing anything."""
         word = type_word(value)
         if value is None and self.nullable:
             return True
@@ -273,7 +271,7 @@ _MANY = 2**31
 
 
 def field_for(schema: Any) -> Field:
-    """The field for a whole schema; what is not understood is asked for as JSON."""
+    """The field for a whole schema; a `json` field where it is not understood."""
     if not written(schema).text:
         words = f"its schema has more than {budget.MAX_CHARACTERS:,} characters, or is nested too deeply"
         return Field((), FieldKind.JSON, True, Normal({}, None), 0, words)
@@ -281,7 +279,7 @@ def field_for(schema: Any) -> Field:
 
 
 def form_for(schema: Any) -> Field:
-    """The field for a tool's arguments: always an object, because that is what a call carries."""
+    """The field for a tool's arguments, an object wherever the schema allows: a call carries an object."""
     root = field_for(schema)
     if root.kind is FieldKind.OBJECT or (root.kind is FieldKind.ANY_OF and not root.nullable):
         return root
@@ -308,7 +306,7 @@ def _build(schema: Any, resolver: Any, path: Path, required: bool, depth: int, w
 def _resolver(schema: Any) -> Any:
     try:
         return resolver_for(schema if isinstance(schema, dict | bool) else {})
-    except (AttributeError, TypeError, ValueError):  # an `$id` that is no text, for example
+    except (AttributeError, TypeError, ValueError):  # for example an `$id` that is not text
         return resolver_for({})
 
 
@@ -329,7 +327,7 @@ def _branch_title(branch: Normal, built: Field, work: Work) -> str:
 
 
 def _tag(built: Field, work: Work) -> str:
-    """What an alternative calls itself: the first of its fields that can have but one value."""
+    """The label of an alternative: the value of its first property that has only one allowed value."""
     for name in _dict(built.keys.get("properties")):
         if work.left < 0:
             break
@@ -340,10 +338,10 @@ def _tag(built: Field, work: Work) -> str:
 
 
 def _speaking_of(key: str, patterns: dict[str, Any]) -> Iterator[Any]:
-    """The schemas whose pattern a key matches.
+    """Yield the schemas whose pattern a key matches.
 
     Raises:
-        PatternTooCostly: to find out takes longer than a window may stand.
+        PatternTooCostly: matching would hold up the window for too long.
     """
     left = MOST_QUICK
     for pattern, schema in patterns.items():
@@ -366,7 +364,7 @@ def _label(value: Any) -> str:
 
 
 def _line(text: str) -> str:
-    """Words from outside on one line, in which nothing hides."""
+    """Text from outside on one line, with hidden characters escaped."""
     if len(text) <= MOST_WORDS and text.isascii() and text.isprintable():
         return text
     return escape_hidden(text[:MOST_WORDS], keep_lines=False)
@@ -389,8 +387,8 @@ def _dict(value: Any) -> dict[str, Any]:
 
 
 def best_alternative(field: Field, value: Any) -> int | None:
-    """Which alternative of an anyOf a given value belongs to; None when it fits none of them."""
-    # One measure for all of them: a hundred alternatives, each slow to be read, are looked at as one.
+    """The index of the alternative of an anyOf that a value belongs to; None when it fits none."""
+    # One work limit for all alternatives: a hundred of them, each slow to read, cost no more than one.
     work = Work()
     scores = [_score(alternative, value, work) for alternative in field.alternatives]
     best = max(scores, default=0)
@@ -422,7 +420,7 @@ def _fits(field: Field, value: Any, work: Work) -> bool:
 
 
 def _object_score(field: Field, value: dict[str, Any], work: Work) -> int:
-    """Tags decide; then the more names are known, and the fewer are missing, the better."""
+    """Score an object: tags decide, then more known names and fewer missing ones count."""
     properties = field.keys.get("properties")
     known = properties if isinstance(properties, dict) else {}
     score = 100 - 4 * sum(name not in value for name in field.required_names if name in known)

@@ -1,4 +1,4 @@
-"""JSON as people type and read it: parse errors with line and word, and text in which nothing hides."""
+"""JSON as people type and read it: parse errors with line and reason, and text without hidden characters."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-# Control characters, bidirectional overrides, zero-width signs, Unicode's own line ends and lone surrogates:
-# what an editor would swallow, or what makes text look like other text.
+# Control characters, bidirectional overrides, zero-width characters, Unicode's own line ends and lone
+# surrogates: an editor would swallow them, or they make text look like other text.
 HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufdd0-\ufdef"
     "\ufff9-\uffff\ud800-\udfff]"
@@ -65,10 +65,10 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def parse_json(text: str) -> Any:
-    """Read JSON text strictly: names once per object, no NaN.
+    """Read JSON text strictly: no repeated names in an object, no NaN.
 
     Raises:
-        NotJson: with line, column and words.
+        NotJson: the text is not JSON; with line, column and reason.
     """
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
@@ -86,7 +86,7 @@ def parse_json(text: str) -> Any:
 
 
 def _line_of(text: str, key: str) -> int:
-    """The line of the second place where a name stands, which is where a person will look for it."""
+    """The line of the last occurrence of a repeated name, where a person will look for it."""
     quoted = re.compile(re.escape(json.dumps(key, ensure_ascii=False)) + r"\s*:")
     places = [match.start() for match in quoted.finditer(text)]
     return text.count("\n", 0, places[-1]) + 1 if places else 1
@@ -99,10 +99,10 @@ def _escaped(match: re.Match[str]) -> str:
 def json_text(value: Any, indent: int | None = 2) -> str:
     """A value as JSON text that can be read back exactly; hidden characters are written as escapes."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
-    # json escapes what is below U+0020 itself; the line feeds left are its own layout.
+    # `json` itself escapes everything below U+0020, so the remaining line feeds are layout.
     return HIDDEN.sub(_escaped, text)
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text field can show and give back this text exactly, with nothing hidden in it."""
+    """Whether a text field can show and return this text exactly: it has no hidden characters."""
     return HIDDEN.search(text) is None

@@ -1,4 +1,4 @@
-"""Small truths about JSON values that forms and validation share."""
+"""Helpers for JSON values that forms and validation share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Unset:
     _only: Unset | None = None
 
     def __new__(cls) -> Unset:
-        """Give the one value there is."""
+        """Return the only instance."""
         if cls._only is None:
             cls._only = super().__new__(cls)
         return cls._only
@@ -33,7 +33,7 @@ UNSET: Final = Unset()
 
 
 def type_word(value: Any) -> str:
-    """The JSON type of a value, as schemas name it (`integer` for whole numbers without a fraction)."""
+    """The JSON type of a value, as schemas name it (`integer` for numbers written without a fraction)."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -59,7 +59,7 @@ def same_json(left: Any, right: Any) -> bool:
 
 
 def identity_key(value: Any) -> Any:
-    """A hashable stand-in: equal exactly for values that JSON Schema calls equal (1 equals 1.0, not true)."""
+    """A hashable key, equal exactly for values that JSON Schema calls equal (1 equals 1.0, but not true)."""
     if isinstance(value, bool):
         return ("boolean", value)
     if isinstance(value, dict):
@@ -70,7 +70,7 @@ def identity_key(value: Any) -> Any:
 
 
 def shown(value: Any, limit: int = 60) -> str:
-    """A value as a short piece of JSON for a sentence."""
+    """A value as short JSON for a sentence."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=str)
     except (ValueError, RecursionError):
@@ -80,7 +80,7 @@ def shown(value: Any, limit: int = 60) -> str:
 
 
 def path_text(path: Path) -> str:
-    """A path as people and expressions write it: `disks[0].mount_point`, `["a.b"]` for odd names."""
+    """A path as people and expressions write it: `disks[0].mount_point`, `["a.b"]` for unusual names."""
     out = ""
     for part in path:
         if isinstance(part, int):
@@ -100,7 +100,8 @@ def parse_number(text: str, whole: bool) -> int | float:
     """Read a number exactly as typed: `5`, `-0.5`, `1e5`; nothing is rounded, clamped or guessed.
 
     Raises:
-        ValueError: not a JSON number, or not whole where `whole` asks for it; its message is for people.
+        ValueError: not a JSON number, too large or too long, or not whole although `whole` is set; the
+            message is for people.
     """
     kind = "a whole number" if whole else "a number"
     if not _JSON_NUMBER.fullmatch(text):
@@ -124,12 +125,12 @@ EXPRESSION = re.compile(r"\s*\$\{\{.*\}\}\s*", re.DOTALL)
 
 
 def is_expression(value: Any) -> bool:
-    """Whether a value is text that a batch fills in when it runs: `${{ … }}` and nothing around it."""
+    """Whether a value is a text that a batch fills in when it runs: `${{ … }}` with no text around it."""
     return isinstance(value, str) and EXPRESSION.fullmatch(value) is not None
 
 
 def value_at(value: Any, path: Path) -> Any:
-    """The part of a value that a path leads to, or `UNSET`."""
+    """The part of a value at a path, or `UNSET`."""
     for part in path:
         if isinstance(value, list) and isinstance(part, int):
             value = value[part] if 0 <= part < len(value) else UNSET

@@ -1,4 +1,4 @@
-"""How a value is asked for, and what is said beside its field: kind, unit and bounds, read off the schema."""
+"""Kind, unit and bounds of a form field, derived from its schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.text import shorten_middle
 
 
 class FieldKind(StrEnum):
-    """How a value is asked for."""
+    """The kind of editor for a value."""
 
     STRING = "string"
     MULTILINE = "multiline"
@@ -33,7 +33,7 @@ class FieldKind(StrEnum):
 
 TEXT_KINDS = frozenset({FieldKind.STRING, FieldKind.MULTILINE, FieldKind.PATH, FieldKind.SECRET})
 MOST_CHOICES = 2_000
-"""Values among which one can choose; of more, one is typed."""
+"""Values in a list of choices; with more of them the operator types the value."""
 _LONGEST_NAME = 200
 _LONGEST_BOUND = 40
 
@@ -41,7 +41,7 @@ NUMBER_KINDS = frozenset({FieldKind.INTEGER, FieldKind.NUMBER})
 
 
 def kind_of(normal: Normal, name: str) -> tuple[FieldKind, str]:
-    """How a value of this schema is asked for; for `json`, why."""
+    """The kind of field for a schema; for `json` also the reason."""
     keys = normal.keys
     if isinstance(values := keys.get("enum"), list):
         return _listed_kind(values, keys, name)
@@ -117,7 +117,7 @@ _UNITS = (
 
 
 def unit_of(name: str, description: str) -> str:
-    """The unit of a number, by its name, else by what is said of it; empty where neither tells."""
+    """The unit of a number by its name, else by its description; empty where neither tells."""
     for by_name, _, unit in _UNITS:
         if re.search(by_name, name[-_LONGEST_NAME:]):
             return unit
@@ -125,7 +125,7 @@ def unit_of(name: str, description: str) -> str:
 
 
 def limits_of(keys: dict[str, Any], kind: FieldKind) -> str:
-    """The bounds of a value in words; empty where there are none."""
+    """The bounds of a value in words; empty without bounds."""
     if kind in NUMBER_KINDS:
         low, high = keys.get("minimum"), keys.get("maximum")
         above, below = keys.get("exclusiveMinimum"), keys.get("exclusiveMaximum")
@@ -147,5 +147,5 @@ def _said(limit: Any) -> str:
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:
-    """Whether a bound is one; a boolean is none."""
+    """Whether a bound is a number; a boolean is not."""
     return isinstance(value, int | float) and not isinstance(value, bool)

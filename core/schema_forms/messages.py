@@ -1,4 +1,4 @@
-"""What a failed check is called in front of people: names the argument, and what would be allowed."""
+"""Wording of validation errors for people: names the argument and what would be allowed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TYPE_WORDS = {
 }
 _MOST_LISTED = 12
 _LONG = 80
-# Up to here a float holds every whole number.
+# Up to here a float represents every whole number.
 _EXACT = 2**53
 
 
@@ -37,7 +37,7 @@ def _either(words: list[str]) -> str:
 
 
 def bound(limit: Any) -> Any:
-    """A bound as people write it: schemas made by programs say `600.0` where 600 is meant."""
+    """A bound for display: schemas made by programs say `600.0` where 600 is meant."""
     whole = isinstance(limit, float) and abs(limit) < _EXACT and limit.is_integer()
     return int(limit) if whole else limit
 
@@ -50,12 +50,13 @@ def listed(values: Sequence[Any]) -> str:
     return ", ".join(names) + (f" and {more} more" if more > 0 else "")
 
 
-# In a property's schema: the name of a neighbour that makes this property secret when it is true.
+# In a property's schema: the name of the sibling property that makes this property secret unless it is
+# missing, null or false.
 SECRET_IF = "x-quarterdeck-secret-if"
 
 
 def is_secret(schema: Any) -> bool:
-    """Whether values under this schema must never be repeated to anyone."""
+    """Whether values under this schema are secret and must never be repeated in a message."""
     return isinstance(schema, dict) and (
         schema.get("writeOnly") is True or schema.get("format") == "password"
     )
@@ -71,7 +72,7 @@ def _repeatable(error: ValidationError) -> bool:
 
 
 def describe(error: ValidationError) -> tuple[Path, str]:
-    """Where a failed check belongs, and what to say there."""
+    """The path of a validation error, and its message."""
     path: Path = tuple(error.absolute_path)
     return path, f"{path_text(path) or 'The arguments'} {_complaint(error)}."
 
@@ -92,7 +93,7 @@ def _complaint(error: ValidationError) -> str:
     if keyword == "const":
         return f"must be {shown(limit)}{_not(error)}"
     if keyword == "pattern" and isinstance(limit, str):
-        # As it stands in the schema: JSON's escapes would make another pattern of it.
+        # As written in the schema: with JSON's escapes it would read as another pattern.
         pattern = escape_hidden(shorten_middle(limit, _LONG), keep_lines=False)
         return f"must match the pattern {pattern}{_not(error)}"
     if keyword in _SIMPLE:
@@ -141,8 +142,8 @@ def _nearest(error: ValidationError, allowed: Any) -> str:
 
 
 def _closest(given: str, known: Sequence[Any]) -> str:
-    """What somebody who wrote `given` may have meant, or nothing."""
-    # Comparing takes the product of both lengths, and more; nobody mistypes a page.
+    """The known name closest to `given`; empty where none is close."""
+    # Comparing costs more than the product of both lengths, and a long text is not a typing error.
     if len(given) > _LONG:
         return ""
     short = [one for one in known[:500] if isinstance(one, str) and len(one) <= _LONG]
@@ -162,7 +163,7 @@ def _no_alternative(error: ValidationError) -> str:
 
 
 def branch_phrase(branch: Any) -> str:
-    """One alternative of an anyOf in words: `text`, `an object with x, y`, `one of a, b`."""
+    """An alternative of an anyOf in words: `text`, `an object with x, y`, `one of a, b`."""
     if not isinstance(branch, dict):
         return ""
     if "const" in branch:
@@ -181,12 +182,12 @@ def branch_phrase(branch: Any) -> str:
 
 
 def missing(path: Path) -> str:
-    """What to say of a required argument that is left out."""
+    """The message for a required argument that is left out."""
     return f"{path_text(path)} is required."
 
 
 def surplus(path: Path, known: list[str]) -> str:
-    """What to say of an argument that the tool does not take."""
+    """The message for an argument that the tool does not take."""
     near = _closest(str(path[-1]), known)
     hint = f"; did you mean {near}" if near else f"; it takes {listed(known)}" if known else ""
     return f"{path_text(path)} is not an argument here{hint}."

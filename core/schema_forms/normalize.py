@@ -1,7 +1,7 @@
-"""A schema as tools ship it, brought to one plain form: references followed, allOf merged, null set apart.
+"""Normal form of a tool's schema: references followed, allOf merged, null separated from the type.
 
-Only what shapes a form is brought over; whether a value is valid is always asked of the whole schema. A
-schema is a device's word, and the window reads it itself: so work is counted, and too much of it has no form.
+Only keywords that shape a form are brought over; validity is always checked against the whole schema. A
+schema is a device's word and the window reads it itself, so work is counted and too much of it gives no form.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from core.schema_forms.messages import is_secret
 from core.schema_forms.written import written
 
 MAX_HOPS = 64
-"""References and alternatives, one inside the other, that one place may lead through."""
+"""Nested references and alternatives that one place may lead through."""
 MOST_WORK = 20_000
-"""What may be done at one go, in keywords and values that are looked at (about 0.5 µs each)."""
+"""Work allowed at once, in keywords and values that are read (about 0.5 µs each)."""
 MOST_BRANCHES = 100
-"""Alternatives that one place may have; a person does not choose among more."""
+"""Alternatives that one place may have; an operator does not choose among more."""
 _PART, _LOOKUP = 10, 20
 _MOST_TYPES = 20
-# Characters of a schema that is gone through for names at once, in a few milliseconds.
+# Characters of a schema that is searched for names at once, which takes a few milliseconds.
 _MOST_LOOKED_THROUGH = 32_000
 
-# What the library raises for references that lead nowhere, and into parts that are no schemas.
+# Exceptions of the library for references that lead nowhere or into parts that are not schemas.
 _LOOKUP_FAILS = (NoSuchResource, Unresolvable, ValueError, RecursionError, AttributeError, TypeError)
 
 _SPECIFICATIONS = {
@@ -44,20 +44,20 @@ _SHAPE = {"type", "properties", "items", "prefixItems", "enum", "const", "$ref",
 
 
 class NotUnderstood(Exception):
-    """This part of a schema has no form; its message says why, for people."""
+    """This part of a schema has no form; the message says why, for people."""
 
 
 class Work:
-    """How much may still be done at one go: for one place, or for all that are shown together."""
+    """Remaining work for one place, or for all places that are shown together."""
 
     def __init__(self, most: int = MOST_WORK) -> None:
         self.left = most
 
     def take(self, much: int) -> None:
-        """Count what is about to be done.
+        """Use up work before doing it.
 
         Raises:
-            NotUnderstood: there is not that much left.
+            NotUnderstood: less than that is left.
         """
         self.left -= much
         if self.left < 0:
@@ -66,7 +66,7 @@ class Work:
 
 @dataclass(slots=True)
 class Normal:
-    """One place of a schema: its keywords, how to follow its references, and its alternatives."""
+    """One place of a schema: its keywords, the resolver of its references, and its alternatives."""
 
     keys: dict[str, Any]
     resolver: Any
@@ -76,18 +76,19 @@ class Normal:
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """Follows the references of one schema from one place in it."""
+    """Resolver for the references of one schema, from one place in it."""
 
     resolver: Any
-    # Names and addresses in the schema: for one that is not the library goes through all of it, each time.
+    # Whether all names and addresses are collected; for an unknown name the library searches the whole
+    # schema at each lookup.
     are_known: bool
     specification: Any
 
     def within(self, schema: Any) -> References:
-        """How references go on inside of a part that has an address of its own.
+        """The resolver inside a part that has an address of its own.
 
         Raises:
-            NotUnderstood: it has none that can be read.
+            NotUnderstood: the address cannot be read.
         """
         resource = self.specification.create_resource(schema)
         try:
@@ -97,10 +98,10 @@ class References:
         return References(resolver, self.are_known, self.specification)
 
     def lookup(self, ref: str) -> tuple[Any, References]:
-        """What a reference leads to, and how references go on from there.
+        """Return the target of a reference, and the resolver from there.
 
         Raises:
-            NotUnderstood: it leads elsewhere or nowhere, or to follow it is too much work.
+            NotUnderstood: the target is remote or missing, or following it is too much work.
         """
         if not self.are_known:
             raise NotUnderstood("its references are too many to be followed")
@@ -113,10 +114,10 @@ class References:
 
 
 def resolver_for(schema: Any) -> References:
-    """What follows the local references of a whole schema; remote ones are refused.
+    """The resolver for the local references of a whole schema; it refuses remote references.
 
     Raises:
-        Exception: the library stumbles over the schema.
+        Exception: the library fails on the schema.
     """
     known = written(schema)
     draft = dialect_of(schema, known.may_have_old_tuples)
@@ -132,10 +133,11 @@ def resolver_for(schema: Any) -> References:
 
 
 def normalise(schema: Any, resolver: Any, work: Work, hops: int = 0) -> Normal:
-    """Bring one place of a schema to its plain form.
+    """Bring one place of a schema to normal form.
 
     Raises:
-        NotUnderstood: false, not a schema, a remote or unknown reference, parts that contradict, or too many.
+        NotUnderstood: the schema is false or not a schema, a reference is remote or unknown, or the parts are
+            contradictory or too many.
     """
     if hops > MAX_HOPS:
         raise NotUnderstood("its references lead in a circle")
@@ -169,14 +171,14 @@ def _follow(schema: dict[str, Any], resolver: Any, work: Work, hops: int) -> Nor
 
 
 def _merged(base: Normal, over: Normal, work: Work) -> Normal:
-    """Two schemas that hold at once. Words of `over` win; bounds and types become the narrower ones."""
+    """Merge two schemas that both apply. Texts of `over` win; the narrower bounds and types win."""
     work.take(len(base.keys) + len(over.keys))
     keys = dict(base.keys)
     for name, value in over.keys.items():
         keys[name] = _merged_key(name, keys[name], value, work) if name in keys else value
     if base.branches and over.branches:
         raise NotUnderstood("it combines several sets of alternatives")
-    # Sub-schemas of both sides keep their meaning only when references mean the same on both; in one
+    # Sub-schemas of both sides keep their meaning only where references mean the same in both; within one
     # document they do.
     return Normal(keys, over.resolver, base.nullable and over.nullable, base.branches or over.branches)
 
@@ -194,7 +196,7 @@ def _merged_key(name: str, left: Any, right: Any, work: Work) -> Any:
     if name == "enum":
         return _in_both(_list(left), _list(right), work)
     if name == "writeOnly" or (name == "format" and "password" in (left, right)):
-        # What one part calls a secret is one, whatever another says.
+        # A value that one part marks as secret is secret, whatever another part says.
         return "password" if name == "format" else left is True or right is True
     if _are_numbers(left, right):
         if name.startswith(("min", "exclusiveMin")):
@@ -218,7 +220,7 @@ def _alike(left: Any, right: Any, work: Work) -> bool:
 
 
 def _key(value: Any, work: Work) -> Any:
-    """What is equal exactly for values that are written the same."""
+    """A hashable key, equal exactly for values that are written the same."""
     work.take(1)
     if isinstance(value, dict):
         return dict, frozenset((key, _key(item, work)) for key, item in value.items())
@@ -243,10 +245,10 @@ def _narrower_type(left: Any, right: Any) -> Any:
 
 def _set_null_apart(normal: Normal) -> None:
     types = _types(normal.keys.get("type"))
-    if isinstance(normal.keys.get("type"), list):  # a list of one says what the one would
+    if isinstance(normal.keys.get("type"), list):  # `["string"]` means the same as `"string"`
         normal.keys["type"] = types if len(types) > 1 else types[0] if types else None
         normal.keys = {key: value for key, value in normal.keys.items() if key != "type" or value is not None}
-    if normal.keys.get("nullable") is True:  # OpenAPI's spelling
+    if normal.keys.get("nullable") is True:  # the keyword of OpenAPI
         normal.nullable = True
     if "null" in types and len(types) > 1:
         normal.nullable = True
@@ -255,7 +257,7 @@ def _set_null_apart(normal: Normal) -> None:
 
 
 def _with_branches(normal: Normal, work: Work, hops: int) -> Normal:
-    """Turn anyOf, oneOf and lists of types into alternatives, or into the one that is left beside null."""
+    """Turn anyOf, oneOf and lists of types into alternatives, or into the only schema left beside null."""
     name = next((name for name in ("anyOf", "oneOf") if isinstance(normal.keys.get(name), list)), "")
     if not name:
         types = _types(normal.keys.get("type"))
@@ -279,7 +281,7 @@ def _with_branches(normal: Normal, work: Work, hops: int) -> Normal:
 
 
 def _of_branches(whole: Normal, found: list[Normal], work: Work) -> Normal:
-    """A place with its alternatives, each with what holds for all of them."""
+    """Combine a place with its alternatives: each of them also gets the keywords common to all."""
     rest = whole.keys
     kept = [one for one in found if one.keys.get("type") != "null" and one.keys.get("const", 0) is not None]
     nullable = whole.nullable or len(kept) < len(found) or any(one.nullable for one in kept)
@@ -305,7 +307,7 @@ def _only_constrains(branch: Any) -> bool:
 
 
 def _as_enum(branches: list[Any]) -> dict[str, Any] | None:
-    """`oneOf: [{const, title, description}, …]` as an enum with words for its values."""
+    """`oneOf: [{const, title, description}, …]` as an enum with a label for each value."""
     if len(branches) < 2 or not all(isinstance(one, dict) and "const" in one for one in branches):
         return None
     return {
@@ -326,7 +328,7 @@ _TYPED = {keyword for keywords in _KEYWORDS_OF_TYPE.values() for keyword in keyw
 
 
 def _for_type(keys: dict[str, Any], name: str) -> dict[str, Any]:
-    """The keywords that say something about one type."""
+    """The keywords that apply to one type."""
     mine = _KEYWORDS_OF_TYPE.get(name, ())
     kept = {
         key: value for key, value in keys.items() if key not in _WORDS and (key not in _TYPED or key in mine)
@@ -350,5 +352,5 @@ def _are_numbers(left: Any, right: Any) -> bool:
 
 
 def default_of(keys: dict[str, Any]) -> Any:
-    """The default a schema states, or `UNSET`."""
+    """The schema's default, or `UNSET`."""
     return keys.get("default", UNSET)

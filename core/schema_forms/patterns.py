@@ -1,13 +1,13 @@
 """Regular expressions from tool schemas, matched in bounded time.
 
-A `pattern` comes from a device or an MCP server, and Python's own matcher can be made to run for years by
-thirty characters. So a pattern is parsed once; where its parse tree proves that backtracking stays cheap
-for a text of this length, `re` does the work, and otherwise a set-of-states matcher does, which is linear
-in pattern times text. What neither can do within the budget raises instead of hanging.
+A `pattern` comes from a device or an MCP server, and thirty characters can make Python's own matcher run for
+years. So a pattern is parsed once. Where its parse tree proves that backtracking stays cheap for a text of
+this length, `re` matches it; otherwise a set-of-states matcher does, linear in pattern times text. What
+neither can match within the budget raises instead of hanging.
 
-The dialect is ECMA-262 as JSON Schema asks: `$` means the very end, `\\d` and `\\w` are ASCII, named groups
-are `(?<name>…)`, and `\\p{L}` is understood for Unicode's general categories. Back-references have no
-bounded-time matcher and are refused.
+The dialect is ECMA-262, as JSON Schema requires: `$` matches only at the very end, `\\d` and `\\w` are ASCII,
+named groups are `(?<name>…)`, and `\\p{L}` works for Unicode's general categories. Back-references cannot be
+matched in bounded time and are refused.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from core.schema_forms.ecma import CATEGORIES, CATEGORY_BASE, PatternUnsupported
 
 __all__ = ["PatternTooCostly", "PatternUnsupported", "SafePattern", "safe_pattern"]
 
-# The standard library's own parser of regular expressions: private by name, unchanged from 3.11 to 3.14,
-# and the one way to see exactly the tree that `re` would run.
+# The standard library's own regular expression parser: private by name, unchanged from 3.11 to 3.14, and the
+# only access to exactly the tree that `re` would run.
 _parser: Any = importlib.import_module("re._parser")
 _INFINITE = int(_parser.MAXREPEAT)
 
@@ -36,19 +36,19 @@ STEP_BUDGET = 250_000
 """Steps (about 0.4 µs each) that the set-of-states matcher may take for one text."""
 MAX_PROGRAM = 4_000
 MAX_SOURCE = 2_000
-# To have `re` read a class with characters beyond Latin-1 takes 3 ms, and 10 ms where case does not matter.
+# Compiling a class with characters beyond Latin-1 takes `re` 3 ms, and 10 ms where it ignores case.
 MAX_WIDE = 8
 _WIDE, _WIDE_SIZE = 256, 350
-# Characters that one class remembers its answer for.
+# Characters whose answer one class remembers.
 _MOST_REMEMBERED = 512
 
 
 class PatternTooCostly(ValueError):
-    """This text is too long for this pattern to be decided within the budget."""
+    """The text is too long for this pattern to be matched within the budget."""
 
 
 def _growth(tree: Any) -> tuple[float, int] | None:
-    """Bound the ways `re` may try to match: at most `factor * (n + 1) ** degree`, or None without a bound."""
+    """Bound the attempts of `re` to match: at most `factor * (n + 1) ** degree`, or None without a bound."""
     factor, degree = 1.0, 0
     for op, value in tree:
         name = str(op)
@@ -76,7 +76,7 @@ def _growth(tree: Any) -> tuple[float, int] | None:
 
 
 class _CharSet:
-    """Decides one character of a class and remembers the answer."""
+    """A character class that remembers its answer for each character."""
 
     __slots__ = ("_ignore_case", "_items", "_memo", "_negate")
 
@@ -140,37 +140,42 @@ _Instruction = tuple[Any, ...]
 
 
 class _Room:
-    """What a pattern may still grow by: a repeated look ahead is a program for every time it is repeated."""
+    """How much a program may still grow: a repeated lookahead is compiled once for every repetition."""
 
     def __init__(self) -> None:
         self.left = MAX_PROGRAM
-        # Whether something that fits the empty text alone is repeated: `re` does count, and how far it likes.
+        # Whether a repeated part matches only the empty text: `re` would really count its repetitions, and
+        # the pattern decides how many.
         self.counts_nothing = False
-        # Instructions that take no character: a way through the pattern may be so long without any text.
+        # Instructions that consume no character: a path may be this long without any text.
         self.still = 0
-        # By identity: the tree is held by whoever has it made into a program.
+        # Keyed by identity, which is safe: the caller holds the tree while it is compiled.
         self._wide: dict[int, int] = {}
 
     @property
     def wide(self) -> int:
-        """How many classes reach beyond Latin-1, those that ignore case counted as three."""
+        """How many classes reach beyond Latin-1; a class that ignores case counts as three."""
         return sum(self._wide.values())
 
     def take(self) -> None:
-        """Take the room of one instruction."""
+        """Count one instruction.
+
+        Raises:
+            PatternUnsupported: the program would be too large.
+        """
         self.left -= 1
         if self.left < 0:
             raise PatternUnsupported("the pattern is too large")
 
     def note(self, items: list[Any], ignore_case: bool) -> None:
-        """Note a class of characters."""
+        """Record a character class, to count those beyond Latin-1."""
         codes = [code for _, value in items for code in (value if isinstance(value, tuple) else (value,))]
         if any(isinstance(code, int) and code >= _WIDE for code in codes):
             self._wide[id(items)] = 3 if ignore_case else 1
 
 
 class _Program:
-    """The tree as instructions for the set-of-states matcher."""
+    """A parse tree compiled to instructions for the set-of-states matcher."""
 
     def __init__(self, tree: Any, flags: int, room: _Room) -> None:
         self._room = room
@@ -181,7 +186,7 @@ class _Program:
 
     @property
     def size(self) -> int:
-        """How many instructions, those of what it looks for included."""
+        """The number of instructions, those of lookaheads and lookbehinds included."""
         return len(self.code) + sum(one.size for one in self.looks)
 
     def _add(self, instruction: _Instruction) -> int:
@@ -262,7 +267,7 @@ class _Program:
 
 
 class _Run:
-    """One text being matched: shares the budget and what is known to fail."""
+    """The matching of one text: its step budget and the states that are known to fail."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -270,7 +275,7 @@ class _Run:
         self._failed: dict[int, set[int]] = {}
 
     def reaches_match(self, program: _Program, start: int) -> bool:
-        """Whether `program` matches from `start`; every state that failed once is never tried again."""
+        """Whether `program` matches from `start`; a state that failed once is never tried again."""
         width = len(self.text) + 1
         failed = self._failed.setdefault(id(program), set())
         fresh: set[int] = set()
@@ -300,13 +305,13 @@ class _Run:
         return False
 
     def _sees(self, at: int, program: _Program, behind: int, negate: bool) -> bool:
-        """Whether what a look ahead or behind wants is there."""
+        """Whether a lookahead or lookbehind holds at this position."""
         start = at if behind < 0 else at - behind
         return (start >= 0 and self.reaches_match(program, start)) != negate
 
 
 def _literal(tree: Any) -> str:
-    """The longest text that stands in every match; "" where upper and lower case are one, or none is sure."""
+    """The longest text that occurs in every match; empty where case is ignored or no text is certain."""
     if int(tree.state.flags) & int(re.IGNORECASE):
         return ""
     runs = [""]
@@ -319,17 +324,17 @@ def _literal(tree: Any) -> str:
 
 
 class SafePattern:
-    """One pattern, ready to be searched for in bounded time.
+    """A pattern compiled for searching in bounded time.
 
-    `size` is how much work it was to make, in instructions. `literal` occurs in every text that matches, so
-    that most others are told apart without matching.
+    `size` is the cost of compiling it, in instructions. `literal` occurs in every text that matches, so most
+    other texts are ruled out without matching.
     """
 
     def __init__(self, source: str) -> None:
         """Parse `source`.
 
         Raises:
-            PatternUnsupported: it is no regular expression, too large, or has back-references.
+            PatternUnsupported: it is not a regular expression, is too large, or has back-references.
         """
         if len(source) > MAX_SOURCE:
             raise PatternUnsupported("the pattern is too long")
@@ -348,7 +353,7 @@ class SafePattern:
         self.source = source
         self.size = self._program.size + (0 if slow else room.wide * _WIDE_SIZE)
         self.literal = "" if has_category else _literal(tree)
-        # A few, such as `^` and `$`, cost next to nothing.
+        # A few of them, such as `^` and `$`, cost almost nothing.
         self._still = room.still // 16
         self._anchored = bool(tree) and str(tree[0][1]) in ("AT_BEGINNING", "AT_BEGINNING_STRING")
 
@@ -364,10 +369,10 @@ class SafePattern:
         return ways * max(self._still, 1 if degree <= 1 and self._anchored else length + 1)
 
     def most_steps(self, length: int) -> int:
-        """About how many steps of a validation (10 µs each) a search in so long a text takes at most."""
+        """The most validation steps (10 µs each) that a search in a text of this length takes, about."""
         if self._is_cheap(length):
             return int(self._ways(length) / 1_000)
-        # What looks ahead or behind may look at the same place again and again.
+        # A lookahead or lookbehind may read the same place again and again, so only the budget bounds it.
         known = not self._program.looks
         return (min(STEP_BUDGET, self._program.size * (length + 1)) if known else STEP_BUDGET) // 12
 
@@ -375,7 +380,7 @@ class SafePattern:
         """Whether the pattern occurs anywhere in `text`.
 
         Raises:
-            PatternTooCostly: it cannot be decided within the budget.
+            PatternTooCostly: the search exceeds the budget.
         """
         if self._fast is not None and self._is_cheap(len(text)):
             return self._fast.search(text) is not None
@@ -386,7 +391,7 @@ class SafePattern:
 
 @lru_cache(maxsize=1024)
 def safe_pattern(source: str) -> SafePattern:
-    """A parsed pattern, remembered by its source.
+    """Return the compiled pattern, cached by its source.
 
     Raises:
         PatternUnsupported: see `SafePattern`.

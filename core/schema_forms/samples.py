@@ -1,6 +1,6 @@
-"""Texts that a pattern may match, made from its parse tree: to show what else it lets through.
+"""Sample texts that a pattern may match, made from its parse tree, to show what else the pattern matches.
 
-Nothing here proves anything: a sample is for trying, with `SafePattern.search` or whatever uses the pattern.
+A sample proves nothing: try it with `SafePattern.search` or with the code that uses the pattern.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any
 
 from core.schema_forms.ecma import PatternUnsupported, translate
 
-# The parser that `core.schema_forms.patterns` reads patterns with.
+# The same parser as in `core.schema_forms.patterns`.
 _parser: Any = importlib.import_module("re._parser")
 _MOST_REPEATED = 64
 _MOST_CHOICES = 8
 _DEEPEST = 40
 _LONGEST = 2_000
-# What a sample is made of where a pattern allows several signs.
+# Preferred characters where a pattern allows several.
 _USUAL = "ax1-_. /Z0@=:"
 
 
 class Sampler:
-    """Makes texts for one pattern; none for one that cannot be read, or that names Unicode's categories."""
+    """Makes samples for a pattern; none where it cannot be read or names Unicode's categories."""
 
     def __init__(self, source: str) -> None:
         self._tree: Any = None
@@ -37,9 +37,9 @@ class Sampler:
             return
 
     def texts(self, filling: str = "") -> Iterator[str]:
-        """The shortest texts, or such with `filling` wherever a sign may repeat often enough.
+        """Yield the shortest texts, or texts with `filling` wherever a character may repeat often enough.
 
-        The first alternative of each choice is taken, then the second of each, and so on.
+        The first text takes the first alternative of each choice, the next text the second, and so on.
         """
         if self._tree is None:
             return
@@ -53,7 +53,7 @@ class Sampler:
 
 
 class _Maker:
-    """Walks a parse tree once, taking the alternative of that number where there is one."""
+    """Walks a parse tree once, taking the alternative of the given number where it exists, else the last."""
 
     def __init__(self, choice: int, filling: str) -> None:
         self._choice = choice
@@ -61,7 +61,7 @@ class _Maker:
         self._left = _LONGEST
 
     def text(self, tree: Any, depth: int) -> str:
-        """A text for this part of the tree, as long as there is room."""
+        """A text for this part of the tree, cut at the length limit."""
         parts: list[str] = []
         for op, value in tree:
             if self._left <= 0 or depth > _DEEPEST:
@@ -88,7 +88,7 @@ class _Maker:
         filling = self._filling
         op = str(body[0][0]) if len(body) == 1 else ""
         if filling and high >= len(filling) and op in ("ANY", "IN", "NOT_LITERAL"):
-            # Whether each sign is allowed there is for the pattern itself to say.
+            # Whether each character is allowed there, only the pattern itself decides.
             self._left -= len(filling)
             more = min(max(low - len(filling), 0), _MOST_REPEATED)
             return filling + _sign(op, body[0][1]) * more

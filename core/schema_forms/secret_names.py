@@ -1,8 +1,8 @@
 """Names of arguments whose values are secret whatever a schema says: `db_password`, `accessToken`.
 
-A name is taken apart into words. What counts is how it ends: `api_key` is a secret, `key_name` is none. Names
-of quantities (`max_tokens`), of handles (`session_id`, `key_id`) and of places (`token_url`, `password_file`)
-are none either.
+A name is split into words, and its ending counts: `api_key` is a secret, `key_name` is not. Names of
+quantities (`max_tokens`), of handles (`session_id`, `key_id`) and of places (`token_url`, `password_file`)
+are not secrets either.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 LONGEST_NAME = 256
-"""Characters of a name that are looked at: its last ones."""
+"""Characters of a name that are read, from its end."""
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+[a-z]+|\d+[A-Z]+(?![a-z])|\d+")
-# Words that say in which form a secret comes, or that it is typed again; they may follow its name.
+# Words for the form of a secret, or for its repetition; they may follow its name.
 _CARRIERS = frozenset(
     "value text string str plain plaintext raw clear cleartext hash hashed digest pem der b64 base64 hex "
     "encoded encrypted content contents data body header env var input field confirm confirmation confirmed "
     "repeat repeated again new old current previous next primary secondary".split()
 )
-# One word at the end of a name, in the singular.
+# Single words at the end of a name, in the singular.
 _SECRETS = frozenset(
     "password passwd passwort pass pwd pw passphrase passcode passkey secret token credential cred "
     "authorization auth bearer cookie otp totp hotp pin puk jwt jws apikey apitoken accesskey secretkey "
     "privatekey signingkey authtoken accesstoken refreshtoken clientsecret psk dsn cvv cvc ssn mnemonic "
     "connectionstring connstr jsessionid phpsessid sessionid webhooksecret".split()
 )
-# Two words or more at the end of a name.
+# Two words at the end of a name.
 _PAIRS = frozenset(
     {
         *((kind, "key") for kind in (
@@ -51,21 +51,21 @@ _ENDINGS = (
     "password", "passwd", "passphrase", "apikey", "secretkey", "accesskey", "privatekey", "accesstoken",
     "authtoken", "refreshtoken", "clientsecret", "credential", "pwd",
 )  # fmt: skip
-# In the plural these count something: `max_tokens`, `prompt_tokens`.
+# After these words a plural is a count: `max_tokens`, `prompt_tokens`.
 _QUANTITIES = frozenset(
     "max min maximum minimum num number n total count limit prompt completion input output used new context "
     "budget reserved cached reasoning remaining per top stop".split()
 )
-# A plural that is usually no list of secrets.
+# Words whose plural is usually not a list of secrets.
 _NO_PLURAL = frozenset({"pass", "pin", "pw"})
 
 
 class SecretNames:
-    """The known names, and those that an operator adds (`secret_names` in settings.toml)."""
+    """The built-in names, and those that an operator adds (`secret_names` in settings.toml)."""
 
     def __init__(self, more: Iterable[str] = ()) -> None:
-        """`more` are names, which count wherever a name ends with their words, and patterns with `*` or `?`
-        for a whole name; upper and lower case are one."""
+        """Add the names in `more`: a plain name matches every name that ends with its words, and a pattern
+        with `*` or `?` matches a whole name; case is ignored."""
         self._patterns = tuple(name.casefold() for name in more if _is_pattern(name))
         self._ends = tuple(_words(name) for name in more if not _is_pattern(name))
 
@@ -111,10 +111,10 @@ def _singular(word: str) -> str:
 
 
 def _words(name: str) -> list[str]:
-    """The words of a name, lower case, and its numbers: of `AWSSecretKey_2` aws, secret, key and 2."""
+    """The words of a name in lower case, and its numbers: aws, secret, key and 2 for `AWSSecretKey_2`."""
     plain = name[-LONGEST_NAME:]
     if not plain.isascii():
-        # Letters that only look different are the same name to a reader.
+        # Letters that differ only in their encoding read as the same name.
         plain = unicodedata.normalize("NFKC", plain)
     return [word.casefold() for word in _WORDS.findall(plain)]
 

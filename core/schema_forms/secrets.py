@@ -1,8 +1,8 @@
-"""Which arguments of a call are secret: by their tool's schema, or by their names.
+"""Secret arguments of a call, found by the tool's schema or by their names.
 
-The console asks before it writes or shows anything, the window before it draws a value, and a device before
-it takes a hidden value for an approved one. A schema is a device's word: it is read with counted work, and
-where it cannot be read to its end, everything that it describes counts as secret.
+The console asks before it writes or shows a value, the window before it draws a value, and a device before it
+accepts a redacted value for an approved one. A schema is a device's word: reading it is counted work, and
+where it cannot be read completely, everything that it describes counts as secret.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from core.schema_forms.written import written
 Path = tuple[str | int, ...]
 
 MOST_STEPS = 20_000
-"""Parts of schemas that are looked at for one call, about 1 µs each."""
+"""Parts of schemas that are read for one call, about 1 µs each."""
 MOST_BRANCHES = 1_000
-"""Schemas that may hold together for one value: alternatives, conditions, references."""
+"""Schemas that may apply together to one value: alternatives, conditions, references."""
 
 _LISTS_OF_SCHEMAS = ("anyOf", "oneOf", "allOf")
 _CONDITIONS = ("if", "then", "else")
 _BY_PRESENCE = ("dependentSchemas", "dependencies")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _OF_ELEMENTS = ("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains")
-# The library takes a reference apart, and may go through the schema for it.
+# The library parses a reference, and may search the whole schema for its target.
 _STEPS_TO_FOLLOW = 20
 _LONGEST_MATCHED = 200
-# What a schema that cannot be read is taken for.
+# The schema assumed in place of an unreadable schema.
 _SECRET: dict[str, Any] = {"writeOnly": True}
 
 
 def secret_paths(
     arguments: dict[str, Any], schemas: Sequence[Any], names: SecretNames = KNOWN_NAMES
 ) -> list[Path]:
-    """Where in the arguments of a call the secrets are, as any of the schemas or a name says.
+    """The paths of the secrets in a call's arguments, by any of the schemas or by name.
 
-    No path leads inside of another one. What may be secret counts as secret: every alternative, every branch
-    of a condition, and whatever lies under a reference that leads nowhere or under more alternatives than
-    are read. A true, false or null is secret only where a schema says so, never by its name.
+    No path leads inside another. A value that may be secret counts as secret: under every alternative, every
+    branch of a condition, a reference that leads nowhere, or more alternatives than are read. A true, false
+    or null is secret only where a schema says so, never by its name.
     """
     reader = _Reader()
     places = [place for schema in schemas for place in _root(schema)]
@@ -52,12 +52,12 @@ def secret_paths(
 
 
 def secret_arguments(schema: Any, names: SecretNames = KNOWN_NAMES) -> frozenset[str]:
-    """The arguments that a schema names and whose values are secret, whatever the others are.
+    """The arguments named by a schema whose values are secret whatever the other values are.
 
-    Those that are secret only beside certain values of others are known by `secret_paths` alone.
+    Only `secret_paths` finds those that are secret only beside certain other values.
     """
     if not written(schema).text:
-        # Too large to be read: no form, and no call either.
+        # Too large to be read: such a tool has no form and cannot be called.
         return frozenset(_named(schema))
     reader = _Reader()
     branches = reader.branches(_root(schema))
@@ -79,9 +79,9 @@ def _named(schema: Any) -> Iterable[str]:
 def _paths(
     value: Any, path: Path, places: list[_Place], reader: _Reader, names: SecretNames
 ) -> Iterator[Path]:
-    """The secrets at and under one value. `places` are the schemas that speak of it."""
+    """Yield the secret paths at and below one value; `places` are the schemas that apply to it."""
     branches = reader.branches(places)
-    # The whole of the arguments is never one secret: where the schema says so, each of them is.
+    # The arguments as a whole are never one secret: where the schema says so, each argument is a secret.
     all_members = _any_secret(branches)
     if path and all_members:
         yield path
@@ -103,18 +103,18 @@ def _any_secret(branches: list[_Place]) -> bool:
 
 
 def _secret_beside(branches: list[_Place], neighbours: dict[str, Any]) -> bool:
-    """Whether another member of the object says that this one is secret; only a plain no says no."""
+    """Whether another member of the object makes this value secret: any value but null or false."""
     words = (place.schema.get(SECRET_IF) for place in branches)
     values = (neighbours.get(word) for word in words if isinstance(word, str))
     return any(value is not None and value is not False for value in values)
 
 
 class _Unreadable(Exception):
-    """A schema cannot be read to its end, and may say that a value is secret."""
+    """A schema cannot be read completely, and may mark a value as secret."""
 
 
 class _Place(NamedTuple):
-    """One schema inside a document, with what follows the references in it."""
+    """One schema inside a document, with the resolver of its references."""
 
     schema: dict[str, Any]
     document: _Document
@@ -122,7 +122,7 @@ class _Place(NamedTuple):
 
 
 class _Document:
-    """A tool's whole schema. Its references are made ready when the first one is met."""
+    """A tool's whole schema. Its references are resolved from the first use on."""
 
     def __init__(self, schema: Any) -> None:
         self.schema = schema
@@ -134,7 +134,7 @@ class _Document:
             try:
                 self._references = resolver_for(self.schema)
             except Exception as error:
-                # The library stumbles over what a device may send: every reference then leads nowhere.
+                # The library fails on some schemas that a device may send: no reference resolves then.
                 raise _Unreadable from error
         return self._references
 
@@ -144,20 +144,20 @@ def _root(schema: Any) -> list[_Place]:
 
 
 class _Reader:
-    """Reads schemas for one question, with so many steps for all of it.
+    """Reads schemas for one question, within a common limit of steps.
 
-    What the same schemas say of a member of the same name is worked out once. Where they cannot be read,
-    what they say is that the value is secret.
+    The schemas of a member are looked up once per name. Where schemas cannot be read, the value counts as
+    secret.
     """
 
     def __init__(self) -> None:
         self._left = MOST_STEPS
-        # By identity: the lists and schemas are held here, and by the caller.
+        # Keyed by identity, which is safe: the lists and schemas are held here and by the caller.
         self._branches: dict[tuple[int, ...], list[_Place]] = {}
         self._members: dict[tuple[int, str | int], list[_Place]] = {}
 
     def branches(self, places: list[_Place]) -> list[_Place]:
-        """These schemas and all that may have to hold together with them for the same value."""
+        """These schemas and all others that may apply to the same value."""
         key = tuple(id(place.schema) for place in places)
         known = self._branches.get(key)
         if known is None:
@@ -169,12 +169,12 @@ class _Reader:
         return known
 
     def of_member(self, branches: list[_Place], name: str) -> list[_Place]:
-        """What schemas say of the member of this name."""
+        """The schemas of the member of this name."""
         return self._part(branches, name, self._of_member)
 
     def of_element(self, branches: list[_Place], at: int) -> list[_Place]:
-        """What schemas say of the element at this place of a list."""
-        # Only the elements that a schema speaks of by their number differ from each other.
+        """The schemas of the element at this index of a list."""
+        # Beyond the tuple elements of the schemas, all elements have the same schemas.
         return self._part(
             branches,
             min(at, max((_numbered(place.schema) for place in branches), default=0)),
@@ -207,13 +207,13 @@ class _Reader:
             if len(found) > MOST_BRANCHES or not self._take(1 + len(place.schema)):
                 if any(written(one.document.schema).may_have_secrets for one in places):
                     raise _Unreadable
-                # Nothing in it could say so: what was read is enough.
+                # The schema has no mark of a secret anywhere: the part that was read is enough.
                 return found
             waiting.extend(self._beside(place))
         return found
 
     def _beside(self, place: _Place) -> Iterator[_Place]:
-        """The schemas that may have to hold wherever this one does."""
+        """Yield the schemas that may apply wherever this one does."""
         schema = place.schema
         for word in _LISTS_OF_SCHEMAS:
             yield from _inside(place, schema.get(word))
@@ -227,10 +227,10 @@ class _Reader:
                 yield from self._referred(place, word, schema[word])
 
     def _referred(self, place: _Place, word: str, target: Any) -> Iterator[_Place]:
-        """What a reference leads to.
+        """Yield the target of a reference.
 
         Raises:
-            _Unreadable: nowhere, or elsewhere.
+            _Unreadable: the target is missing or remote.
         """
         if not isinstance(target, str) or not self._take(_STEPS_TO_FOLLOW + len(target) // 20):
             raise _Unreadable
@@ -241,7 +241,7 @@ class _Reader:
             raise _Unreadable from error
         yield from _inside(place._replace(references=inner), [contents])
         if word == "$dynamicRef":
-            # Which of the anchors of this name is meant depends on the way here: any of them may be.
+            # Which anchor of this name is meant depends on the path to it, so any of them may be.
             anchor = target.partition("#")[2]
             for one in budget.subschemas(place.document.schema):
                 if not self._take(1):
@@ -276,7 +276,7 @@ class _Reader:
                     yield from _inside(place, [inner[at]])
 
     def _may_match(self, pattern: Any, name: str) -> bool:
-        """Whether a pattern may be one of this name; one that is slow to read or to match may."""
+        """Whether a pattern may match this name; assumed for a pattern that is slow to compile or match."""
         if not isinstance(pattern, str) or not is_quick(pattern) or len(name) > _LONGEST_MATCHED:
             return True
         try:
@@ -286,7 +286,7 @@ class _Reader:
             return True
 
     def _take(self, steps: int) -> bool:
-        """Take steps; whether there were that many left."""
+        """Use up steps; returns whether enough were left."""
         self._left -= steps
         return self._left >= 0
 
@@ -296,10 +296,10 @@ def _secret_at(places: list[_Place]) -> list[_Place]:
 
 
 def _inside(place: _Place, schemas: Any) -> Iterator[_Place]:
-    """Parts of a schema as places of their own; what is no schema says nothing.
+    """Yield parts of a schema as places of their own; parts that are not schemas are skipped.
 
     Raises:
-        _Unreadable: a part has an address that is none.
+        _Unreadable: a part has an invalid address.
     """
     if not isinstance(schemas, list):
         return
@@ -308,7 +308,7 @@ def _inside(place: _Place, schemas: Any) -> Iterator[_Place]:
             continue
         references = place.references
         if isinstance(schema.get("$id", schema.get("id")), str):
-            # It has an address of its own, from which its references go on.
+            # References inside the part are relative to its own address.
             try:
                 references = (references or place.document.references).within(schema)
             except NotUnderstood as error:
@@ -317,7 +317,7 @@ def _inside(place: _Place, schemas: Any) -> Iterator[_Place]:
 
 
 def _numbered(schema: dict[str, Any]) -> int:
-    """How many elements of a list a schema speaks of by their number."""
+    """The number of list elements for which a schema has a schema by index."""
     return max(
         (len(inner) for word in _OF_ELEMENTS if isinstance(inner := schema.get(word), list)), default=0
     )

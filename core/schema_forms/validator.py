@@ -1,13 +1,11 @@
-"""Arguments against a tool's JSON Schema, as sentences for people; in bounded time, and never from the net.
+"""Validation of arguments against a tool's JSON Schema, with error messages for people.
 
-Schemas come from devices and MCP servers, so they are input like any other: a remote `$ref` is never
-fetched, a `pattern` is matched by `core.schema_forms.patterns`, references that multiply are counted, and
-a schema that is broken gives one error that says so.
+Schemas come from devices and MCP servers, so they are untrusted input: a remote `$ref` is never fetched,
+`core.schema_forms.patterns` matches each `pattern`, followed references are counted, and a broken schema
+gives a single error that says so.
 
-Validation for a loop that others wait for: what takes long is done in a thread, one at a time.
-
-A schema comes from a device, and to read the worst one that is admitted takes seconds, to hold arguments
-against it half a second. The loop does what is quick itself, and waits for the rest.
+Time is bounded too. Reading the worst schema that is admitted takes seconds, and checking arguments against
+it half a second. So `Aside` does quick work on the event loop and slow work in a thread, one at a time.
 """
 
 from __future__ import annotations
@@ -32,34 +30,34 @@ from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, Saf
 from core.text import escape_hidden
 
 MAX_PROGRAMS = 50_000
-"""Instructions that a schema's patterns may be together (about 10 µs each to read them)."""
+"""Instructions that all patterns of a schema may have together (about 10 µs each to compile)."""
 MAX_ERRORS = 50
 MAX_CACHED = 512
 _MAX_CACHED_CHARACTERS = 32 * 1024 * 1024
-# Parts of all schemas that are known by a digest: some 100 bytes each.
+# Parts of all schemas known by a digest, at some 100 bytes each.
 _MAX_PARTS = 1_000_000
-# Of each schema, the latest values that were found fine: 8 MiB at most over all schemas.
+# Per schema, the latest values found valid: 8 MiB at most over all schemas.
 _FINE_KEPT = 16
 _FINE_CHARACTERS = 1024
-# To say in words what is wrong, with the nearest of what would be right.
+# The cost of wording one error, which includes finding the nearest valid value.
 _STEPS_OF_AN_ERROR = 50
 
 
-# What the library raises when a schema is so malformed that even its meta-schema does not see it: a
-# reference into a title, an `$id` that is a number.
+# Exceptions of the library for a schema so malformed that even the meta-schema misses it: a reference into a
+# title, an `$id` that is a number.
 _LIBRARY_STUMBLES = (AttributeError, TypeError, KeyError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing that is wrong with one argument; `path` is empty for the whole."""
+    """One error in the arguments; `path` is empty where it concerns the whole value."""
 
     path: Path
     message: str
 
     @property
     def where(self) -> str:
-        """The path as people write it: `region.x`, `files[2]`."""
+        """The path for display: `region.x`, `files[2]`."""
         return path_text(self.path)
 
 
@@ -71,7 +69,7 @@ TOO_MUCH = [
 
 
 class Validator:
-    """One compiled schema. `broken` says why it cannot be used, in which case nothing is valid."""
+    """One compiled schema. `broken` says why it cannot be used; then every value is invalid."""
 
     def __init__(self, schema: Any) -> None:
         self.schema = schema
@@ -86,7 +84,7 @@ class Validator:
         self.broken = self._compile()
 
     def _compile(self) -> str:
-        """Set up the checker; gives what is wrong with the schema itself, or nothing."""
+        """Set up the checker; returns the schema's own fault, or an empty text."""
         if why := budget.too_large(self.schema):
             return why
         try:
@@ -104,7 +102,7 @@ class Validator:
         return self._know(sizes)
 
     def _know(self, sizes: dict[int, int]) -> str:
-        """Read the patterns; gives what is wrong with them, or nothing."""
+        """Compile the patterns; returns their fault, or an empty text."""
         programs = 0
         known: dict[str, SafePattern] = {}
         for one in budget.subschemas(self.schema):
@@ -124,15 +122,15 @@ class Validator:
         return ""
 
     def errors(self, value: Any, most_steps: int = budget.MAX_STEPS) -> list[FieldError]:
-        """Everything that is wrong with `value`, at most `MAX_ERRORS`, in the order of its arguments.
+        """The errors of `value`, at most `MAX_ERRORS`, in the order of its arguments.
 
-        What cannot be decided within `most_steps` is wrong too.
+        A value that cannot be decided within `most_steps` gets the error `TOO_MUCH`.
         """
         found = self.errors_within(value, most_steps)
         return TOO_MUCH if found is None else found
 
     def errors_within(self, value: Any, most_steps: int) -> list[FieldError] | None:
-        """The same; None where `most_steps` do not do, and it was not decided before."""
+        """As `errors`, but None where `most_steps` do not suffice and no earlier result is known."""
         text = None if self.broken else _text_of(value)
         if text is not None and text in self._fine:
             return []
@@ -141,14 +139,14 @@ class Validator:
             return self._slow[key]
         found = self.look_at(value, most_steps)
         if not found and found is not None and text is not None:
-            # A run asks a thousand devices the same: what was found fine stays fine.
+            # A run sends the same arguments to a thousand devices, so a valid value is remembered.
             self._fine[text] = None
             if len(self._fine) > _FINE_KEPT:
                 self._fine.popitem(last=False)
         return found
 
     def remember(self, value: Any, found: list[FieldError]) -> None:
-        """Keep what was found of a value that took its time."""
+        """Store the errors of a value that took long to check."""
         if key := hash_of(value):
             self._slow[key] = found
             if len(self._slow) > _FINE_KEPT:
@@ -156,11 +154,11 @@ class Validator:
 
     @property
     def weight(self) -> int:
-        """How many parts the schema has."""
+        """The number of parts of the schema."""
         return self._known.sizes.get(id(self.schema), 1)
 
     def look_at(self, value: Any, most_steps: int) -> list[FieldError] | None:
-        """As `errors_within`, for a thread: nothing is remembered."""
+        """As `errors_within`, but without the stores of earlier results, so that a thread may call it."""
         if self.broken:
             return [FieldError((), f"The tool's own schema is broken: {self.broken}.")]
         found: list[FieldError] = []
@@ -168,7 +166,7 @@ class Validator:
             budget.begin(value, most_steps, self._known)
             for error in self._checker.iter_errors(value):
                 for one in self._said(error):
-                    # Names and values of a device's schema are in it, and what somebody typed.
+                    # The message quotes names and values from a device's schema, and what the operator typed.
                     seen = FieldError(one.path, escape_hidden(one.message, keep_lines=False))
                     if seen not in found:
                         found.append(seen)
@@ -187,7 +185,7 @@ class Validator:
         return found
 
     def is_valid(self, value: Any) -> bool:
-        """Whether nothing is wrong with `value`."""
+        """Whether `value` has no errors."""
         return not self.errors(value)
 
     def _said(self, error: ValidationError) -> Iterator[FieldError]:
@@ -208,7 +206,7 @@ class Validator:
 
 
 def _text_of(value: Any) -> bytes | None:
-    """A short text that only this value has; None where there is none, as for what is no plain JSON data."""
+    """A short text unique to this value; None for a long value and for data that is not plain JSON."""
     try:
         text = plain_bytes(value) if is_plain(value) else None
     except BadInput:
@@ -217,7 +215,7 @@ def _text_of(value: Any) -> bytes | None:
 
 
 def hash_of(value: Any) -> str:
-    """What only this value has; empty for what is no JSON data."""
+    """The digest of a value; empty for data that is not JSON."""
     try:
         return digest_of(value)
     except BadInput:
@@ -231,7 +229,7 @@ def _unresolved(ref: str) -> str:
 
 
 def _meant_branch(error: ValidationError) -> list[ValidationError]:
-    """The errors of the one alternative that was evidently meant, or none when that is not evident."""
+    """The errors of the alternative that was evidently meant; none where that is not evident."""
     branches: dict[Any, list[ValidationError]] = {}
     for inner in error.context or ():
         branches.setdefault(inner.schema_path[0], []).append(inner)
@@ -256,11 +254,11 @@ _by_digest: OrderedDict[str, Validator] = OrderedDict()
 
 
 def validator_for(schema: Any) -> Validator:
-    """The compiled validator of a schema, compiled once per content; a later change to `schema` is seen."""
+    """The validator of a schema, compiled once per content, so a later change to `schema` is noticed."""
     if not budget.could_fit(schema):
         return Validator(schema)
     try:
-        # The text itself is the key: sorting and comparing it costs a few µs, RFC 8785 ten times that.
+        # The JSON text itself is the key: sorting and comparing it costs a few µs, RFC 8785 ten times that.
         key = json.dumps(schema, sort_keys=True)
     except (TypeError, ValueError, RecursionError):
         broken = Validator(True)
@@ -277,17 +275,17 @@ def validator_for(schema: Any) -> Validator:
 
 
 def errors_for(schema: Any, value: Any) -> list[FieldError]:
-    """Everything that is wrong with any JSON value under a schema, in words for people."""
+    """The errors of any JSON value under a schema, in words for people."""
     return validator_for(schema).errors(value)
 
 
 def known(digest: str) -> Validator | None:
-    """The validator of a digest that was seen before."""
+    """The validator stored for a digest; None where there is none."""
     return _by_digest.get(digest)
 
 
 def keep(digest: str, validator: Validator) -> Validator:
-    """Know a digest's validator from now on."""
+    """Store the validator of a digest and return it."""
     if digest:
         _by_digest[digest] = validator
         while len(_by_digest) > MAX_CACHED or (
@@ -298,24 +296,24 @@ def keep(digest: str, validator: Validator) -> Validator:
 
 
 STEPS_AT_ONCE = 1_000
-"""Steps of one validation that the loop takes itself: 10 ms."""
+"""Steps of one validation that run on the event loop itself: 10 ms."""
 _MOST_PARTS, _MOST_CHARACTERS = 40, 8_000
 _LATER = [FieldError((), "The tool's schema has not been read yet; ask again in a moment.")]
 
 
 class Aside:
-    """Validates for one loop."""
+    """Validator for one event loop; slow work runs in a thread, one at a time."""
 
     def __init__(self) -> None:
-        # However many ask: other work that is done in threads must find one, too.
+        # One thread for all callers: other work that needs a thread must find one free.
         self._one = asyncio.Lock()
 
     async def errors(self, schema: Any, parameters: Any, digest: str) -> list[FieldError]:
-        """What is wrong with the arguments of one call; empty when the call may go on.
+        """The errors of a call's arguments; empty where they are valid.
 
-        Arguments are always an object, whatever the schema says. `digest` is of something that the schema is
-        part of, a tool's definition for one: where it was seen before, the schema itself is not read again.
-        Gives up the loop only where it takes long.
+        Arguments are always an object, whatever the schema says. `digest` covers data that contains the
+        schema, for example a tool's definition: a schema whose digest is known is not read again. Yields to
+        the event loop only where the check takes long.
         """
         if not isinstance(parameters, dict):
             return NOT_AN_OBJECT
@@ -323,7 +321,7 @@ class Aside:
         if found is not None:
             return found
         async with self._one:
-            # Whoever waited here may have waited for the very same.
+            # The previous holder of the lock may have checked the same schema or arguments.
             found = _at_once(schema, parameters, digest)
             if found is not None:
                 return found
@@ -337,7 +335,7 @@ class Aside:
 
 
 def errors_at_once(schema: Any, parameters: Any, digest: str) -> list[FieldError]:
-    """See `Aside.errors`, for who cannot wait: what takes long and was not asked aside is a fault."""
+    """As `Aside.errors`, for callers that cannot wait: what takes long and has no result yet is an error."""
     if not isinstance(parameters, dict):
         return NOT_AN_OBJECT
     found = _at_once(schema, parameters, digest)
@@ -354,7 +352,7 @@ def _at_once(schema: Any, parameters: dict[str, Any], digest: str) -> list[Field
 
 
 def is_light(schema: Any) -> bool:
-    """Whether a schema is read in some milliseconds: few parts, and no pattern that counts."""
+    """Whether a schema is read in a few milliseconds: few parts, and no pattern with counted repetition."""
     if not budget.could_fit(schema, _MOST_CHARACTERS):
         return False
     left = MOST_QUICK

@@ -1,12 +1,13 @@
-"""Validation in a process of its own, for a window: `python -m core.schema_forms.worker`.
+"""Validation in a process of its own, for the window: `python -m core.schema_forms.worker`.
 
-Python lets one thread at a time run. Beside a thread that reads the worst schema a device may send, a
-window's own thread gets its turn every 5 ms, and asks for it a hundred times to build and to paint one form:
-what takes 150 ms alone took 350 to 1,200 ms so. Beside a process it takes what it takes.
+Python runs one thread at a time. Beside a thread that reads the worst schema a device may send, the window's
+thread gets its turn every 5 ms, and it needs a hundred turns to build and paint one form: work of 150 ms
+took 350 to 1,200 ms. Beside a process it takes its usual time.
 
-One JSON object a line, each way, and one question at a time. Asked is `{key, value}`, where `key` names a
-schema; where it is not known the answer is `{unknown: true}`, and the question comes again with the schema's
-text as `schema`. The answer is `{errors: [[path, message], …]}`. It ends when nobody can ask any more.
+The protocol is one JSON object per line in each direction, one question at a time. A question is
+`{key, value}`, where `key` names a schema. For an unknown key the answer is `{unknown: true}`, and the window
+repeats the question with the schema's text as `schema`. Otherwise the answer is
+`{errors: [[path, message], …]}`. The process ends when its input ends.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from typing import Any, BinaryIO
 from core.schema_forms.validator import TOO_MUCH, FieldError, Validator
 
 MOST_KEPT = 16
-"""Schemas that are known at a time; the largest takes some megabytes."""
+"""Schemas remembered at a time; the largest takes some megabytes."""
 
 
 class Apart:
-    """Answers questions, and remembers the latest schemas."""
+    """Answers questions and remembers the latest schemas."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, Validator] = OrderedDict()
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """What is wrong with a value, or that its schema has to be told first."""
+        """The answer to a question: the errors of a value, or that its schema is unknown."""
         key = asked["key"]
         if "schema" in asked:
             self._known[key] = Validator(json.loads(asked["schema"]))
@@ -46,17 +47,17 @@ class Apart:
 
 
 def question(key: str, value: Any, schema: str | None = None) -> bytes:
-    """What is asked, as a line.
+    """Encode a question as a line.
 
     Raises:
-        RecursionError: the value is nested too deeply to be asked about.
+        RecursionError: the value is nested too deeply for JSON.
     """
     told = {} if schema is None else {"schema": schema}
     return json.dumps({"key": key, "value": value, **told}).encode() + b"\n"
 
 
 def errors_in(answer: bytes) -> list[FieldError] | None:
-    """The errors that an answer names; None where the schema was not known."""
+    """The errors in an answer; None where the schema was unknown."""
     said = json.loads(answer)
     return None if "unknown" in said else [FieldError(tuple(path), words) for path, words in said["errors"]]
 
@@ -66,7 +67,7 @@ def _answer(found: list[FieldError]) -> dict[str, Any]:
 
 
 def serve(questions: Iterable[bytes], answers: BinaryIO) -> None:
-    """Answer one question after the other."""
+    """Answer the questions in order."""
     apart = Apart()
     for line in questions:
         try:
@@ -78,8 +79,8 @@ def serve(questions: Iterable[bytes], answers: BinaryIO) -> None:
 
 
 def main() -> None:
-    """Serve whoever started this process, after everything that somebody sees."""
-    # Ctrl-C in a terminal is meant for the window; this ends with it.
+    """Serve the process that started this one, at a lower priority than everything visible."""
+    # Ctrl-C in a terminal is meant for the window; this process ends with it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(os, "nice"):
         os.nice(5)

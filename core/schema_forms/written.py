@@ -1,4 +1,4 @@
-"""A schema written down, once for all that want to know something of it: a form, its check, its secrets."""
+"""JSON text of a schema, written once for its form, its validation and its secrets."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _MOST_KEPT = 32
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What is quick to be seen of a schema. `text` is empty where it is too large or nested too deeply."""
+    """A schema with quick checks of its text; `text` is empty where it is too large or nested too deeply."""
 
     schema: Any
     text: str
 
     @property
     def may_have_secrets(self) -> bool:
-        """Whether something in it can be a mark of a secret."""
+        """Whether the schema may mark a value as secret."""
         return not self.text or '"writeOnly"' in self.text or '"password"' in self.text
 
     @property
     def may_have_old_tuples(self) -> bool:
-        """Whether `items` can be a list in it."""
+        """Whether `items` may be a list in it."""
         return not self.text or '"items": [' in self.text
 
     @property
     def may_refer_by_name(self) -> bool:
-        """Whether something in it has a name or an address of its own, or refers to one."""
+        """Whether a part of it has its own name or address, or refers to a part by name or address."""
         ids = self.text.count('"$id": "')
         if isinstance(self.schema, dict) and isinstance(self.schema.get("$id"), str):
             ids -= 1
@@ -40,15 +40,15 @@ class Written:
         return ids > 0 or old or _BY_NAME.search(self.text) is not None
 
 
-# A pointer into the schema itself is the usual reference.
+# Most references are pointers into the schema itself; they need no names.
 _BY_NAME = re.compile(r'"\$(?:ref|dynamicRef|recursiveRef)": "(?!#?["/])')
 
-# By identity, of what is held here: the window has each tool's schema as one object.
+# Keyed by identity, which is safe: `Written` holds the schema. The window has each schema as one object.
 _kept: OrderedDict[int, Written] = OrderedDict()
 
 
 def written(schema: Any) -> Written:
-    """Write a schema down, or remember it; it must not be changed afterwards."""
+    """The text of a schema, cached by identity; the schema must not change afterwards."""
     known = _kept.get(id(schema))
     if known is None:
         known = _kept[id(schema)] = Written(schema, _text(schema))
