@@ -1,4 +1,6 @@
-"""What the desktop tools do: finds the control that is meant, and tells what was done to what."""
+"""Implements the desktop tools: finds the control that the arguments name, acts on it, and reports the
+action.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _SEARCHED = Bounds(depth=SEARCHED.depth, nodes=SEARCHED.nodes, seconds=6.0)
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One device's desktop in use."""
+    """The desktop tools of a device."""
 
     desktop: Desktop
     observations: ObservationStore
@@ -76,7 +78,7 @@ class Use:
         box = Box(*at, 1, 1)
         screen = _screen_of(box, await self._monitors())
         layers, met = await self.desktop.layers(), await self.desktop.layer_at(*at)
-        # A pointer that is sent beyond the screen stops at its rim, over something else.
+        # A pointer moved beyond the screen would stop at its edge, over something else.
         if screen is None or not seen.shows(*at, layers, met):
             raise DeviceError(
                 "Another window is at this place than in the picture, or it has moved. Take a new picture",
@@ -163,7 +165,7 @@ class Use:
         await self.desktop.click(x, y, button, count)
 
     async def _reachable(self, control: Control) -> tuple[int, int]:
-        """The middle of a control, when the pointer would really meet it there."""
+        """The centre of a control, if a click there would reach the control."""
         if control.box is None or "showing" not in control.states:
             raise DeviceError(f"{_named(control)} is not showing", ErrorCode.TOOL_FAILED)
         x, y = control.box.centre
@@ -177,15 +179,15 @@ class Use:
         try:
             return await self.desktop.monitors()
         except DeviceError:
-            # Wayland: controls can be pressed where no program sees the screen.
+            # On Wayland, controls can be pressed although no program can read the screen.
             return []
 
 
 def the_one(tree: Tree, role: str | None, name: str | None) -> Control:
-    """The only control with a role and a name; what is not showing counts only where nothing else fits.
+    """The only control with a role and a name; controls that are not showing count only if no other fits.
 
     Raises:
-        BadInput: none or several fit; the message lists at most ten of them.
+        BadInput: none or several fit; the message lists at most ten candidates.
     """
     wanted = f"{role or 'control'} {name!r}" if name is not None else str(role)
     found = fitting(tree.all(), role, name)
@@ -203,7 +205,7 @@ def the_one(tree: Tree, role: str | None, name: str | None) -> Control:
 
 
 def window_as_dict(window: Window) -> dict[str, Any]:
-    """A window as a result carries it."""
+    """A window as it appears in a result."""
     return {
         "id": window.id,
         "title": window.title,
