@@ -49,7 +49,7 @@ class Use:
         }
 
     async def click_element(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """`click_element`: the accessibility action, the pointer only where there is none."""
+        """`click_element`: performs the accessibility action; uses the pointer only where there is none."""
         control = await self._meant(arguments)
         if "enabled" not in control.states and "sensitive" not in control.states:
             raise DeviceError(f"{_named(control)} is disabled", ErrorCode.TOOL_FAILED)
@@ -72,7 +72,7 @@ class Use:
         }
 
     async def click_point(self, x: float, y: float, observation: str, button: Button) -> dict[str, Any]:
-        """`click_point`: a pixel of a picture that this device took."""
+        """`click_point`: clicks a pixel of a picture that this device took."""
         seen = self.observations.consume(observation)
         at = seen.on_screen(x, y)
         box = Box(*at, 1, 1)
@@ -98,7 +98,7 @@ class Use:
         }
 
     async def type_text(self, text: str, control_id: str | None, *, secret: bool) -> dict[str, Any]:
-        """`type_text`: at the caret, in place of a selection. The text is in no result and no error."""
+        """`type_text`: types at the caret, replacing a selection. The text is in no result and no error."""
         if len(text) > _LONGEST_TEXT:
             raise BadInput(
                 f"text has {len(text)} characters; at most {_LONGEST_TEXT} are typed", ErrorCode.TOO_LARGE
@@ -127,7 +127,7 @@ class Use:
         return {"pressed": "+".join((*chord.modifiers, chord.key))}
 
     async def scroll(self, direction: Any, amount: int, control_id: str | None) -> dict[str, Any]:
-        """`scroll`: over a control, or where the pointer is."""
+        """`scroll`: turns the wheel over a control or at the pointer."""
         at = None
         if control_id is not None:
             at = await self._reachable(await self.desktop.control(control_id))

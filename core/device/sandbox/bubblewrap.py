@@ -142,7 +142,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Bubblewrap:
-    """A `bwrap` program and the paths that it shows: `roots`, without the `closed` paths below them."""
+    """A `bwrap` program and its paths: `roots` are never hidden, `closed` paths always, also below roots."""
 
     program: str
     closed: tuple[str, ...] = ()

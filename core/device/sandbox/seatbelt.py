@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from core.device.sandbox.bubblewrap import Missing, clean_environment
 
-# Mach services are daemons that could do what the command may not, so lookups of them are denied.
+# Mach services are daemons that could do what the command may not, so their lookup is denied.
 PROFILE = """(version 1)
 (allow default)
 (deny file-write*)

@@ -29,8 +29,8 @@ _X32 = 0x40000000
 _WHOLE = 0xFFFFFFFF
 
 _NEW_NAMESPACES = 0x7E020000
-# The open files of a thread that shares memory but has its own file table could not be counted. Both calls
-# that create such a thread are therefore denied.
+# The open files of a thread that shares memory but has its own file table could not be counted. Both ways to
+# get such a table (flags of clone and of close_range) are therefore denied.
 _THREAD, _SHARED_FILES = 0x00010000, 0x00000400
 _CLOSE_RANGE, _OWN_FILES = 436, 2
 # While all processes are stopped for a count, nothing may resume one: neither a timer nor the exit of another
