@@ -118,7 +118,7 @@ class BlockingDesktop(Desktop):
         """See `Desktop.scroll`."""
 
     def remember(self, element: Any, *identity: object) -> str:
-        """An id for an object, the same for the same identity."""
+        """Store an object and return its id; equal identities get the same id."""
         told = "\0".join(str(part) for part in identity)
         control_id = "ui-" + hashlib.sha256(told.encode()).hexdigest()[:24]
         self._elements[control_id] = element

@@ -184,7 +184,7 @@ class AccessibilityBus:
             self._mark = guid[:8] or address[-8:]
 
     def id_of(self, ref: Ref) -> str:
-        """A reference as an opaque id that holds for the life of the object."""
+        """An opaque id for a reference, valid for the life of the object."""
         plain = f"{self._mark} {ref.bus} {ref.path}".encode()
         return "at-" + base64.urlsafe_b64encode(plain).decode("ascii").rstrip("=")
 

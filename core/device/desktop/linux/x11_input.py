@@ -268,7 +268,7 @@ class Keyboard:
         if used >= len(self._spare):
             raise _no_room()
         code = int(self._spare[used])
-        # The same on every level, so that neither shift nor a second group changes it.
+        # The same keysym on every level, so that neither shift nor a second group changes it.
         width = len(self._mapping[0])
         self._display.change_keyboard_mapping(code, [[keysym_of_character(character)] * width])
         return code
@@ -277,7 +277,7 @@ class Keyboard:
 def _is_lent(keysyms: list[int]) -> bool:
     """Whether a key has one character on all four levels, as only `Keyboard._lend` leaves it.
 
-    A client that was killed while it typed did not take it back.
+    A client that was killed while typing leaves such assignments behind.
     """
     told = set(keysyms[:4])
     return len(told) == 1 and 0x01000100 <= keysyms[0] <= 0x0110FFFF and set(keysyms) <= told | {NO_SYMBOL}
