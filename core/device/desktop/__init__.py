@@ -1,4 +1,4 @@
-"""What programs show on this machine's screen, and the hands to use it: one interface, three systems."""
+"""Reads and controls the programs on this machine's screen: one interface for Linux, Windows and macOS."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""The words of a desktop: boxes, controls, windows, and what a system must be able to do with them.
+"""The desktop interface: boxes, controls, windows, monitors, and the operations that each system implements.
 
 Coordinates are screen pixels from the top left corner of the whole desktop. Ids of controls and windows are
-opaque and hold for the life of what they name.
-
-The monitors, numbered as pictures number them.
+opaque and valid for the life of the control or window. Monitors are numbered from 1, as in screenshots.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ import mss.exception
 
 Button = Literal["left", "middle", "right"]
 Direction = Literal["up", "down", "left", "right"]
-# What a tool needs of the desktop: controls and their trees, a pointer and keys, or a list of windows.
+# The desktop features that a tool may need: controls and their trees, pointer and keys, or a list of windows.
 Need = Literal["controls", "input", "windows"]
 PROTECTED = "protected"
 LONGEST_VALUE = 2_000
@@ -38,28 +36,28 @@ class Box:
 
     @property
     def centre(self) -> tuple[int, int]:
-        """The pixel in the middle."""
+        """The pixel at the centre."""
         return self.x + self.width // 2, self.y + self.height // 2
 
     def holds(self, x: int, y: int) -> bool:
-        """Whether a pixel is inside."""
+        """Whether a pixel is inside the box."""
         return self.x <= x < self.x + self.width and self.y <= y < self.y + self.height
 
     def shared_with(self, other: Box) -> Box | None:
-        """The part that both cover."""
+        """The intersection of both boxes; None where they do not overlap."""
         left, top = max(self.x, other.x), max(self.y, other.y)
         right = min(self.x + self.width, other.x + other.width)
         bottom = min(self.y + self.height, other.y + other.height)
         return Box(left, top, right - left, bottom - top) if right > left and bottom > top else None
 
     def as_dict(self) -> dict[str, int]:
-        """As a result carries it."""
+        """The box as it appears in a result."""
         return {"x": self.x, "y": self.y, "width": self.width, "height": self.height}
 
 
 @dataclass(slots=True)
 class Control:
-    """Something that a program shows. `value` is None where there is none, or where it is protected."""
+    """A control (widget) of a program. `value` is None where it has none or is protected."""
 
     id: str
     role: str
@@ -75,7 +73,7 @@ class Control:
     truncated: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """As a result carries it, with everything below."""
+        """The control with its descendants as it appears in a result."""
         shown: dict[str, Any] = {
             "id": self.id,
             "role": self.role,
@@ -94,7 +92,7 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window at the top level."""
+    """A top-level window."""
 
     id: str
     title: str
@@ -103,15 +101,16 @@ class Window:
     box: Box
     active: bool
     visible: bool
-    # A menu or the like, which no window manager knows.
+    # A menu or similar window, which the window manager does not list.
     is_popup: bool = False
-    # What its program draws around itself: how far in its content begins, and how much smaller that is.
+    # The shadow that the program draws around the window: the offset of the content, and how much smaller the
+    # content is.
     shadow: Box = Box(0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Something that covers a part of the screen; a pointer meets the topmost."""
+    """An area of the screen that a window covers; a click reaches the topmost layer."""
 
     id: str
     box: Box
@@ -119,7 +118,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose controls are meant: everybody's, one process', or one window's."""
+    """The scope of a search for controls: all programs, a process, or a window."""
 
     process_name: str | None = None
     window_id: str | None = None
@@ -127,7 +126,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How far a look at the controls goes: levels, controls, and seconds."""
+    """The bounds of reading controls: levels, number of controls, and seconds."""
 
     depth: int = 30
     nodes: int = 1_000
@@ -136,7 +135,7 @@ class Bounds:
 
 @dataclass(slots=True)
 class Tree:
-    """Controls by program. `not_answering` names programs that hung while they were asked."""
+    """Controls by program. `not_answering` names programs that hung while they were read."""
 
     roots: list[Control]
     truncated: bool = False
@@ -154,23 +153,23 @@ class Tree:
 
 @dataclass(slots=True)
 class Hidden:
-    """What a picture must not show, and the programs that could not be asked about it."""
+    """The areas to redact in a picture, and the programs that could not be searched for them."""
 
     boxes: list[Box] = field(default_factory=list)
     not_searched: list[str] = field(default_factory=list)
-    # Windows of programs that tell nobody what they show.
+    # Windows of programs that do not report their controls.
     blank: list[Window] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """Why this machine's desktop cannot do something now, and what a person can do about it."""
+    """Why this machine's desktop cannot do something now, and how an operator can fix that."""
 
     reason: str
     how_to_fix: str
 
     def error(self) -> DeviceError:
-        """The same as a tool's failure."""
+        """The lack as a tool's error."""
         return DeviceError(f"{self.reason}. {self.how_to_fix}", ErrorCode.TOOL_FAILED)
 
 
@@ -185,8 +184,8 @@ def stale(what: str) -> DeviceError:
 class Desktop(ABC):
     """A system's controls, pointer and keys.
 
-    Every method ends within seconds whatever a program on the screen does. All raise `DeviceError`: with
-    `stale_observation` for an id that names nothing (any more), with `tool_failed` where the system says no.
+    Every method ends within seconds, even if a program on the screen hangs. All raise `DeviceError`: with
+    `stale_observation` for an unknown or outdated id, with `tool_failed` where the system refuses.
     """
 
     @abstractmethod
@@ -199,7 +198,7 @@ class Desktop(ABC):
 
     @abstractmethod
     async def windows(self) -> list[Window]:
-        """Windows at the top level, the topmost last."""
+        """The top-level windows, the topmost last."""
 
     @abstractmethod
     async def tree(self, scope: Scope, bounds: Bounds) -> Tree:
@@ -207,33 +206,34 @@ class Desktop(ABC):
 
     @abstractmethod
     async def control(self, control_id: str) -> Control:
-        """One control as it is now, without what is below it."""
+        """A control's current state, without its descendants."""
 
     @abstractmethod
     async def perform(self, control: Control) -> str | None:
-        """Press, click, activate or toggle through accessibility; the action's name, None if it has none."""
+        """Press, click, activate or toggle through accessibility; returns the action's name, or None."""
 
     @abstractmethod
     async def focus(self, control: Control) -> None:
-        """Have keys go to a control."""
+        """Give a control the keyboard focus."""
 
     @abstractmethod
     async def focused(self) -> Control | None:
-        """The control that keys go to, where that can be told."""
+        """The control with the keyboard focus; None where it is not known."""
 
     @abstractmethod
     async def insert_text(self, control: Control, text: str) -> bool:
-        """Insert at the caret, in place of what is selected; False where the control cannot do that."""
+        """Insert text at the caret, replacing a selection; returns False where the control cannot do that."""
 
     @abstractmethod
     async def hidden(self) -> Hidden:
-        """Fields on the screen whose content must not be seen, such as passwords."""
+        """The areas of secret fields on the screen, such as password fields."""
 
     @abstractmethod
     def protect(self, control_id: str | None) -> None:
-        """Hide a field as if it held a password, because a secret is typed into it.
+        """Redact a field in pictures like a password field, because a secret is typed into it.
 
-        None means that the field is not known: the window that keys go to is hidden instead, for a while.
+        None means that the field is not known: the window with the keyboard focus is then redacted for a
+        while.
         """
 
     @abstractmethod
@@ -241,16 +241,16 @@ class Desktop(ABC):
         """The topmost window at a pixel."""
 
     async def layers(self) -> list[Layer]:
-        """What lies on the screen, the topmost first."""
+        """The layers on the screen, the topmost first."""
         return [Layer(one.id, one.box) for one in reversed(await self.windows()) if one.visible]
 
     async def layer_at(self, x: int, y: int) -> str | None:
-        """The id of the layer that the pointer would meet at a pixel."""
+        """The id of the layer that a click at a pixel would reach."""
         owner = await self.owner_at(x, y)
         return owner.id if owner else None
 
     async def in_the_way(self, control: Control, x: int, y: int) -> str | None:
-        """What a pointer at a pixel of a control would meet instead of it, in words."""
+        """A phrase for what covers a control at a pixel; None where nothing does."""
         owner = await self.owner_at(x, y)
         if owner is None or owner.process_id in (None, control.process_id):
             return None
@@ -262,7 +262,7 @@ class Desktop(ABC):
 
     @abstractmethod
     async def type_keys(self, text: str) -> None:
-        """Type text by keys into whatever has the focus; cancelling stops it and releases every key."""
+        """Type text by keys into the control with the focus; cancelling stops it and releases every key."""
 
     @abstractmethod
     async def press(self, chord: Chord) -> None:
@@ -270,15 +270,15 @@ class Desktop(ABC):
 
     @abstractmethod
     async def scroll(self, direction: Direction, amount: int, at: tuple[int, int] | None) -> None:
-        """Turn the wheel by `amount` notches, at a pixel or where the pointer is."""
+        """Turn the wheel by `amount` notches, at a pixel or at the pointer."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
 
 
 class NoDesktop(Desktop):
-    """A system that this program has no hands for."""
+    """The desktop of an unsupported system."""
 
     def __init__(self, platform: str) -> None:
         self._lack = Lack(f"There is no desktop support for {platform}", "Use Linux, Windows or macOS")

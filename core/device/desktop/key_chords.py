@@ -1,4 +1,4 @@
-"""Reads keys as people write them: `Enter`, `F5`, `ctrl+shift+t`, `€`."""
+"""Parses keys and chords such as `Enter`, `F5`, `ctrl+shift+t`, `€`."""
 
 from __future__ import annotations
 
@@ -61,17 +61,17 @@ _OTHER_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Chord:
-    """One key and the modifiers held with it. `key` is one of `NAMED`, a character, or a modifier."""
+    """A key and its modifiers. `key` is a name in `NAMED`, a character, or a modifier."""
 
     modifiers: tuple[Modifier, ...]
     key: str
 
 
 def parse_chord(written: str) -> Chord:
-    """Read one key or a chord. Case matters for a lone character only: `T` is shift and t.
+    """Parse a key or a chord. Case matters for a lone character only: `T` is shift and t.
 
     Raises:
-        BadInput: a part of it is not a key; the message names what is.
+        BadInput: a part is not a key; the message lists valid keys.
     """
     parts = _split(written)
     held: list[Modifier] = []
@@ -83,7 +83,7 @@ def parse_chord(written: str) -> Chord:
             held.append(modifier)
     key = _key(parts[-1])
     if len(key) == 1 and held:
-        # People write "ctrl+T" and mean the key, not the capital letter.
+        # "ctrl+T" means the key T, not the capital letter.
         key = key.lower() if len(key.lower()) == 1 else key
     if key in held:
         raise BadInput(f"Unknown key: {written[:40]} names {key} twice")

@@ -1,4 +1,4 @@
-"""Chooses the desktop of the system this runs on. Each one's libraries load only there."""
+"""Chooses the desktop implementation of this system; only its libraries are imported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from core.device.desktop.interface import Desktop, NoDesktop
 
 
 def local_desktop(platform: str = sys.platform) -> Desktop:
-    """This machine's desktop, not yet connected to."""
+    """This machine's desktop, not connected yet."""
     if platform == "linux":
         from core.device.desktop.linux.backend import LinuxDesktop
 

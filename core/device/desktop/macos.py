@@ -1,6 +1,6 @@
-"""The macOS desktop, through Accessibility and Quartz (pyobjc). Not yet proven on a machine.
+"""The macOS desktop, through Accessibility and Quartz (pyobjc). Not yet tested on a machine.
 
-Its calls are tried against a recorded double of the libraries only.
+Its calls are tested against a recorded double of the libraries only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SUCCESS, _INVALID_ELEMENT, _CANNOT_COMPLETE = 0, -25202, -25204
 _PRESSING = ("AXPress", "AXPick", "AXConfirm", "AXOpen", "AXShowMenu")
 _SECURE = "AXSecureTextField"
 _F_KEYS = (122, 120, 99, 118, 96, 97, 98, 100, 101, 109, 103, 111, 105, 107, 113, 106, 64, 79, 80, 90)
-# macOS' key codes, which are places on a keyboard, by this product's names.
+# macOS key codes, which are positions on a keyboard, by the key names of `key_chords`.
 KEYS = {
     "enter": 36,
     "tab": 48,
@@ -51,7 +51,7 @@ KEYS = {
     "menu": 110,
     **{f"f{number}": code for number, code in enumerate(_F_KEYS, 1)},
 }
-# Letters and digits on an ANSI keyboard; other signs are sent as the text that they are.
+# Letters and digits on an ANSI keyboard; other characters are sent as text.
 _PLACES = {
     **dict(zip("asdfhgzxcv", range(10), strict=True)),
     **dict(zip("bqweryt", range(11, 18), strict=True)),
@@ -63,7 +63,7 @@ _MODIFIERS = {"ctrl": (59, 1 << 18), "shift": (56, 1 << 17), "alt": (58, 1 << 19
 
 
 class MacDesktop(BlockingDesktop):
-    """See the module."""
+    """The macOS implementation of `Desktop`."""
 
     def __init__(self, accessibility: Any = None, quartz: Any = None, workspace: Any = None) -> None:
         super().__init__("macos desktop")
@@ -96,7 +96,7 @@ class MacDesktop(BlockingDesktop):
         """See `BlockingDesktop`."""
         found: list[Program] = []
         for one in self._space.runningApplications():
-            # 0 is a program with a place in the Dock; the others have no windows of their own.
+            # Policy 0 is a program in the Dock; other programs have no ordinary windows.
             if one.activationPolicy() == 0:
                 process_id = int(one.processIdentifier())
                 element = self._ax.AXUIElementCreateApplication(process_id)
@@ -114,7 +114,7 @@ class MacDesktop(BlockingDesktop):
         if role is None:
             raise Vanished
         process_id = self._process_id(element)
-        # References to one control hash alike, which is all that the system tells of identity.
+        # References to the same control have equal hashes; the system offers no other identity.
         control_id = self.remember(element, process_id, hash(element))
         states = [word for word, attribute in _STATES if self._get(element, attribute)]
         box = self._box(element)
@@ -145,7 +145,7 @@ class MacDesktop(BlockingDesktop):
         found: list[Window] = []
         is_first = True
         for told in quartz.CGWindowListCopyWindowInfo(wanted, quartz.kCGNullWindowID) or []:
-            # Other layers are the menu bar, the Dock and the like.
+            # Other layers contain the menu bar, the Dock and similar.
             if told.get("kCGWindowLayer", 0) != 0:
                 continue
             bounds, process_id = told["kCGWindowBounds"], int(told["kCGWindowOwnerPID"])
@@ -196,7 +196,7 @@ class MacDesktop(BlockingDesktop):
         raise DeviceError("The control does not take the focus", ErrorCode.TOOL_FAILED)
 
     def do_insert(self, element: Any, text: str) -> bool:
-        """In place of what is selected, which is nothing at a bare caret."""
+        """Replace the selection, which is empty at a caret."""
         return bool(self._ax.AXUIElementSetAttributeValue(element, "AXSelectedText", text) == _SUCCESS)
 
     def do_click(self, x: int, y: int, button: Button, count: int) -> None:
@@ -262,7 +262,7 @@ class MacDesktop(BlockingDesktop):
         return library
 
     def _strike(self, code: int, flags: int, character: str = "") -> None:
-        """A press and its release; held modifiers are flags of both, so none can stay down."""
+        """Press and release a key; modifiers are flags of both events, so none can stay pressed."""
         quartz = self._loaded(self._quartz)
         for is_down in (True, False):
             event = quartz.CGEventCreateKeyboardEvent(None, code, is_down)
@@ -318,7 +318,7 @@ _STATES = (
 
 
 def _spaced(role: str) -> str:
-    """`CheckBox` as `check box`; a button is a push button, as elsewhere."""
+    """A role as separate words: `CheckBox` as `check box`, a button as `push button`, as on other systems."""
     words = "".join(f" {sign.lower()}" if sign.isupper() else sign for sign in role).strip()
     return {"button": "push button", "text field": "text", "static text": "label"}.get(words, words)
 

@@ -1,4 +1,4 @@
-"""Blocking work in one thread of its own, given up when it hangs."""
+"""Runs blocking work in a separate thread, which is abandoned when the work hangs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _Piece = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
 
 
 def bounded(name: str, work: Callable[[], Answer], seconds: float) -> Answer:
-    """Run `work` in a thread of its own. Blocks for `seconds` at most.
+    """Run `work` in a new thread. Blocks for `seconds` at most.
 
     Raises:
-        TimeoutError: it did not end in time; its thread ends when it does.
+        TimeoutError: the work did not end in time; its thread ends with it.
     """
     line: SimpleQueue[_Piece | None] = SimpleQueue()
     done: Future[Answer] = Future()
@@ -36,16 +36,16 @@ def _serve(line: SimpleQueue[_Piece | None]) -> None:
         done, work, arguments = piece
         try:
             done.set_result(work(*arguments))
-        except BaseException as error:  # noqa: BLE001 — whoever waits gets it, whatever it is
+        except BaseException as error:  # noqa: BLE001 — passed on to the waiting caller
             done.set_exception(error)
-        # Else the last piece's arguments would live until the next one comes.
+        # Otherwise the last work's arguments would stay alive until the next work arrives.
         del piece, done, work, arguments
 
 
 class OneThread:
-    """Runs one piece of work after another; a piece that hangs costs the thread, not the caller.
+    """Runs work in sequence in one thread; work that hangs blocks that thread, not the caller.
 
-    Its threads are daemons: what hangs for ever must not keep the program from ending.
+    The threads are daemons, so that hung work does not keep the program from ending.
     """
 
     def __init__(self, name: str, what: str) -> None:
@@ -56,10 +56,10 @@ class OneThread:
     async def run(self, work: Callable[..., Answer], *arguments: Any, seconds: float) -> Answer:
         """Run `work(*arguments)`.
 
-        Cancelling leaves the work running; the next piece waits for it.
+        Cancelling leaves the work running; the next work waits for it.
 
         Raises:
-            DeviceError: it did not end in time (code `timeout`).
+            DeviceError: the work did not end in time (code `timeout`).
         """
         if self._line is None:
             self._line = SimpleQueue()
@@ -81,14 +81,14 @@ class OneThread:
             raise
 
     def abandon(self) -> None:
-        """Have the next piece of work run in a new thread; the old one ends when its work does."""
+        """Run the next work in a new thread; the old thread ends when its work does."""
         if self._line is not None:
             self._line.put(None)
             self._line = None
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a thread."""
+        """Whether a thread is running."""
         return self._line is not None
 
 

@@ -1,4 +1,4 @@
-"""A desktop whose system has only blocking calls: they run in one thread, with bounds and a time-out."""
+"""The base of desktops with a blocking system API: calls run in a thread, with bounds and a time-out."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class Program:
 
 
 class Vanished(Exception):
-    """The control that was asked is not there."""
+    """The requested control no longer exists."""
 
 
 class BlockingDesktop(Desktop):
-    """What the two blocking systems share; each of them fills in the methods that begin with `look` or `do`.
+    """The common part of the Windows and macOS desktops, which implement the `look…` and `do…` methods.
 
-    The system's own objects are kept by id, because neither system finds one by an id again. `Vanished` from
-    one of the methods means that the object is gone.
+    The system's objects are stored by id, because neither system can find an object by an id. These methods
+    raise `Vanished` when an object no longer exists.
     """
 
     def __init__(self, name: str) -> None:
@@ -71,11 +71,11 @@ class BlockingDesktop(Desktop):
 
     @abstractmethod
     def look_children(self, element: Any, most: int) -> list[Any]:
-        """What is right below a control."""
+        """The children of a control, `most` at most."""
 
     @abstractmethod
     def look_at(self, element: Any, *, protected: Callable[[str], bool]) -> Control:
-        """Read one control, but not the value of one that is a password or protected."""
+        """Read a control; the value of a password field or protected control is not read."""
 
     @abstractmethod
     def look_windows(self) -> list[Window]:
@@ -83,7 +83,7 @@ class BlockingDesktop(Desktop):
 
     @abstractmethod
     def look_window(self, window: Window, program: Program) -> list[Any]:
-        """The controls that are a window."""
+        """The controls that represent a window."""
 
     @abstractmethod
     def look_focused(self) -> Any | None:
@@ -107,7 +107,7 @@ class BlockingDesktop(Desktop):
 
     @abstractmethod
     def do_type(self, text: str, stop: threading.Event) -> None:
-        """Type until done or told to stop, leaving no key down."""
+        """Type the text until done or `stop` is set; leaves no key pressed."""
 
     @abstractmethod
     def do_press(self, chord: Chord) -> None:
@@ -118,7 +118,7 @@ class BlockingDesktop(Desktop):
         """See `Desktop.scroll`."""
 
     def remember(self, element: Any, *identity: object) -> str:
-        """An id for an object, the same for the same identity."""
+        """Store an object and return its id; equal identities get the same id."""
         told = "\0".join(str(part) for part in identity)
         control_id = "ui-" + hashlib.sha256(told.encode()).hexdigest()[:24]
         self._elements[control_id] = element
@@ -195,7 +195,7 @@ class BlockingDesktop(Desktop):
         self._secrecy.typed_in_window(window)
         try:
             await self._thread.run(self.do_type, text, stop, seconds=CALL_S + 0.05 * len(text))
-            # It counts from the last key.
+            # The time for which the window is redacted starts after the last key.
             self._secrecy.typed_in_window(window)
         except (asyncio.CancelledError, DeviceError):
             stop.set()
@@ -278,7 +278,7 @@ class BlockingDesktop(Desktop):
     def _grow(
         self, tree: Tree, program: Program, start: list[Any] | None, depth: int, left: int, until: float
     ) -> int:
-        """Read one program level by level; what is left of the number of controls."""
+        """Read a program level by level; returns the remaining budget of controls."""
         top = Control(
             id=self.remember(program.element, "program", program.process_id),
             role="application",

@@ -1,4 +1,6 @@
-"""What the desktop tools do: finds the control that is meant, and tells what was done to what."""
+"""Implements the desktop tools: finds the control that the arguments name, acts on it, and reports the
+action.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _SEARCHED = Bounds(depth=SEARCHED.depth, nodes=SEARCHED.nodes, seconds=6.0)
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One device's desktop in use."""
+    """The desktop tools of a device."""
 
     desktop: Desktop
     observations: ObservationStore
@@ -47,7 +49,7 @@ class Use:
         }
 
     async def click_element(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """`click_element`: the accessibility action, the pointer only where there is none."""
+        """`click_element`: performs the accessibility action; uses the pointer only where there is none."""
         control = await self._meant(arguments)
         if "enabled" not in control.states and "sensitive" not in control.states:
             raise DeviceError(f"{_named(control)} is disabled", ErrorCode.TOOL_FAILED)
@@ -70,13 +72,13 @@ class Use:
         }
 
     async def click_point(self, x: float, y: float, observation: str, button: Button) -> dict[str, Any]:
-        """`click_point`: a pixel of a picture that this device took."""
+        """`click_point`: clicks a pixel of a picture that this device took."""
         seen = self.observations.consume(observation)
         at = seen.on_screen(x, y)
         box = Box(*at, 1, 1)
         screen = _screen_of(box, await self._monitors())
         layers, met = await self.desktop.layers(), await self.desktop.layer_at(*at)
-        # A pointer that is sent beyond the screen stops at its rim, over something else.
+        # A pointer moved beyond the screen would stop at its edge, over something else.
         if screen is None or not seen.shows(*at, layers, met):
             raise DeviceError(
                 "Another window is at this place than in the picture, or it has moved. Take a new picture",
@@ -96,7 +98,7 @@ class Use:
         }
 
     async def type_text(self, text: str, control_id: str | None, *, secret: bool) -> dict[str, Any]:
-        """`type_text`: at the caret, in place of a selection. The text is in no result and no error."""
+        """`type_text`: types at the caret, replacing a selection. The text is in no result and no error."""
         if len(text) > _LONGEST_TEXT:
             raise BadInput(
                 f"text has {len(text)} characters; at most {_LONGEST_TEXT} are typed", ErrorCode.TOO_LARGE
@@ -125,7 +127,7 @@ class Use:
         return {"pressed": "+".join((*chord.modifiers, chord.key))}
 
     async def scroll(self, direction: Any, amount: int, control_id: str | None) -> dict[str, Any]:
-        """`scroll`: over a control, or where the pointer is."""
+        """`scroll`: turns the wheel over a control or at the pointer."""
         at = None
         if control_id is not None:
             at = await self._reachable(await self.desktop.control(control_id))
@@ -163,7 +165,7 @@ class Use:
         await self.desktop.click(x, y, button, count)
 
     async def _reachable(self, control: Control) -> tuple[int, int]:
-        """The middle of a control, when the pointer would really meet it there."""
+        """The centre of a control, if a click there would reach the control."""
         if control.box is None or "showing" not in control.states:
             raise DeviceError(f"{_named(control)} is not showing", ErrorCode.TOOL_FAILED)
         x, y = control.box.centre
@@ -177,15 +179,15 @@ class Use:
         try:
             return await self.desktop.monitors()
         except DeviceError:
-            # Wayland: controls can be pressed where no program sees the screen.
+            # On Wayland, controls can be pressed although no program can read the screen.
             return []
 
 
 def the_one(tree: Tree, role: str | None, name: str | None) -> Control:
-    """The only control with a role and a name; what is not showing counts only where nothing else fits.
+    """The only control with a role and a name; controls that are not showing count only if no other fits.
 
     Raises:
-        BadInput: none or several fit; the message lists at most ten of them.
+        BadInput: none or several fit; the message lists at most ten candidates.
     """
     wanted = f"{role or 'control'} {name!r}" if name is not None else str(role)
     found = fitting(tree.all(), role, name)
@@ -203,7 +205,7 @@ def the_one(tree: Tree, role: str | None, name: str | None) -> Control:
 
 
 def window_as_dict(window: Window) -> dict[str, Any]:
-    """A window as a result carries it."""
+    """A window as it appears in a result."""
     return {
         "id": window.id,
         "title": window.title,

@@ -1,6 +1,6 @@
-"""The Windows desktop, through UI Automation (`uiautomation`). Not yet proven on a machine.
+"""The Windows desktop, through UI Automation (`uiautomation`). Not yet tested on a machine.
 
-Its calls are tried against a recorded double of the library only.
+Its calls are tested against a recorded double of the library only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from core.device.desktop.key_chords import Chord
 from core.device.desktop.threaded_backend import BlockingDesktop, Program, Vanished
 from core.errors import BadInput, DeviceError, ErrorCode
 
-# What UI Automation raises for an element that is gone; the name exists on Windows only.
+# The exception of UI Automation for an element that is gone; the name exists on Windows only.
 _COM_ERROR: type[Exception] = getattr(_ctypes, "COMError", OSError)
 _BUTTONS: dict[Button, tuple[int, int]] = {
     "left": (0x0002, 0x0004),
@@ -39,7 +39,7 @@ _BUTTONS: dict[Button, tuple[int, int]] = {
 _WHEEL, _WHEEL_ACROSS, _NOTCH = 0x0800, 0x1000, 120
 _KEY_UP = 0x0002
 _FOCUS_TRIES = 20
-# Windows' virtual keys, by this product's names.
+# Windows virtual key codes, by the key names of `key_chords`.
 KEYS = {
     "enter": 0x0D,
     "tab": 0x09,
@@ -68,7 +68,7 @@ MODIFIERS = {"ctrl": 0x11, "shift": 0x10, "alt": 0x12, "meta": 0x5B, "altgr": 0x
 
 
 class WindowsDesktop(BlockingDesktop):
-    """See the module."""
+    """The Windows implementation of `Desktop`."""
 
     def __init__(self, library: Any = None, user32: Any = None) -> None:
         super().__init__("windows desktop")
@@ -91,7 +91,7 @@ class WindowsDesktop(BlockingDesktop):
         if lack := self.lack("controls"):
             raise lack.error()
         if not hasattr(self._com, "set_up"):
-            # COM wants to be set up by each thread that uses it, and taken down when that ends.
+            # Each thread that uses COM must initialize it, and uninitialize it when the thread ends.
             self._com.set_up = self._library.UIAutomationInitializerInThread()
         return self._library
 
@@ -169,7 +169,7 @@ class WindowsDesktop(BlockingDesktop):
                         visible=not element.IsOffscreen,
                     )
                 )
-        # UI Automation tells the topmost first.
+        # UI Automation lists the topmost window first.
         return found[::-1]
 
     def look_window(self, window: Window, program: Program) -> list[Any]:
@@ -200,7 +200,7 @@ class WindowsDesktop(BlockingDesktop):
         raise DeviceError("The control does not take the focus", ErrorCode.TOOL_FAILED)
 
     def do_insert(self, element: Any, text: str) -> bool:
-        """Only into an empty field: UI Automation sets values whole, and knows no caret to insert at."""
+        """Insert into an empty field only: UI Automation sets whole values and cannot insert at a caret."""
         with _present():
             if element.IsPassword:
                 return False
@@ -267,7 +267,7 @@ class WindowsDesktop(BlockingDesktop):
                 self._user.keybd_event(key, 0, _KEY_UP, 0)
 
     def _actions(self, element: Any) -> list[tuple[str, Callable[[], Any]]]:
-        """What a click would do, the best first."""
+        """The actions equivalent to a click, the best first."""
         patterns = self._auto.PatternId
         known = (
             (patterns.InvokePattern, "invoke", "Invoke"),
@@ -301,7 +301,7 @@ def _states(element: Any) -> tuple[tuple[str, bool], ...]:
 
 
 def _spaced(type_name: str) -> str:
-    """`CheckBox` as `check box`; a button is a push button, as elsewhere."""
+    """A type as separate words: `CheckBox` as `check box`, a button as `push button`, as on other systems."""
     words = "".join(f" {sign.lower()}" if sign.isupper() else sign for sign in type_name).strip()
     return {"button": "push button", "edit": "text"}.get(words, words)
 

@@ -1,7 +1,7 @@
-"""Hosts MCP servers: their tools become tools of this device.
+"""Hosts MCP servers and offers their tools as tools of this device.
 
-`config` reads `mcpServers` as other hosts write it, `host` keeps the servers and offers their tools,
-`server` keeps one of them running, `process`, `lines` and `web` carry its messages, `listing` and `names`
-say what it offers, `results` turns its answers into ours. The SDK takes half a second to import, so nothing
-here imports it before a server is configured.
+`config` reads `mcpServers`, `host` manages the servers and offers their tools, `server` keeps a server
+running, `session` sends requests, `stdio_transport` (with `framing` and `guard_process`) and `http_transport`
+carry messages, `tool_listing` checks tool definitions, `tool_call` runs a call, `results` converts its
+answer. The SDK takes half a second to import, so it is imported only when a server is configured.
 """

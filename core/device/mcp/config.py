@@ -1,17 +1,18 @@
-"""`mcpServers`: which MCP servers this device hosts, written as for any other MCP host.
+"""Reads `mcpServers`, the configuration of the hosted MCP servers, in the format of other MCP hosts.
 
     {"mcpServers": {
         "files": {"command": "npx", "args": ["-y", "some-server", "/srv/docs"], "env": {"KEY": "${KEY}"}},
         "tickets": {"type": "http", "url": "https://…/mcp", "headers": {"Authorization": "Bearer ${KEY}"}}
     }}
 
-device.toml names such a file (`mcp_servers = "mcp.json"`, relative to itself), or holds the same as tables
-(`[mcp_servers.files]`). No file tool of this device may touch that file: who writes it, runs programs.
-`${NAME}`, `${env:NAME}` and `${NAME:-otherwise}` stand for environment variables. A server gets a short list
-of harmless variables (PATH, HOME, …) and what `env` says, nothing else. `servers` may stand for `mcpServers`,
-as in VS Code, and `"enabled": false` for `"disabled": true`. Comments and a last comma are passed over, and
-so, with a warning, are keys of other hosts that mean nothing here; a wrong type is an error. What a server
-cannot do without and this does not have (a file of variables, VS Code's inputs) is that server's problem.
+device.toml names such a file (`mcp_servers = "mcp.json"`, relative to itself), or contains the same as tables
+(`[mcp_servers.files]`). No file tool of this device may access that file, because its author can run
+programs. `${NAME}`, `${env:NAME}` and `${NAME:-otherwise}` are replaced by environment variables. A server's
+environment is a short list of harmless variables (PATH, HOME, …) and its `env`, nothing else. `servers` is
+accepted for `mcpServers`, as in VS Code, and `"enabled": false` for `"disabled": true`. Comments and a
+trailing comma are ignored. Keys of other hosts without a meaning here are ignored with a warning; a wrong
+type is an error. An entry that needs an unsupported feature (a file of variables, VS Code's inputs) gets a
+`problem`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _MOST_BYTES = 1024 * 1024
 _MOST_NAME = 64
 _SHORTEST_SECRET = 4
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-# What VS Code asks the person at its window for, or knows of it.
+# Variables that VS Code fills in from user input or its own settings.
 _OF_AN_EDITOR = re.compile(r"\$\{(?:input|command|config):[^}]*\}")
 _SECRET_OPTION = re.compile(
     r"--?[\w-]*(?:key|token|secret|passw|auth|header|credential)[\w-]*(?:=(.*))?", re.IGNORECASE | re.DOTALL
@@ -47,7 +48,7 @@ _SECRET_PART = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_~.=-]{16,}")
 _HTTP_TYPES = frozenset({"http", "streamablehttp"})
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
-# A console trusts what it knows of the tools in our own namespace; no server may speak in its name.
+# A console trusts its knowledge of tools in the device's own namespaces; no server may use these names.
 _RESERVED = frozenset({"builtin", "quarterdeck"})
 
 Kind = Literal["stdio", "http"]
@@ -55,9 +56,9 @@ Kind = Literal["stdio", "http"]
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """One server, its variables filled in. `problem` says why it cannot even be tried.
+    """A server's configuration with variables filled in. `problem` says why the server cannot be started.
 
-    What may be secret is kept out of its `repr`.
+    Fields that may contain secrets are not in the `repr`.
     """
 
     name: str
@@ -74,14 +75,14 @@ class ServerConfig:
 
     @property
     def shown(self) -> str:
-        """Where it is, without anything secret."""
+        """The server's command or address, with secrets redacted."""
         if self.kind == "stdio":
             return self.hide(self.command)
         parts = _split(self.url)
         return self.hide(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
 
     def hide(self, text: str) -> str:
-        """`text` without the values of this server's variables, headers and address."""
+        """`text` with the secrets of this server's variables, headers, arguments and address redacted."""
         for secret in sorted(self.secrets, key=len, reverse=True):
             text = text.replace(secret, "***")
         return text
@@ -105,10 +106,10 @@ class _Entry(BaseModel):
 def read_servers(
     said: Path | Mapping[str, Any], environment: Mapping[str, str] | None = None
 ) -> list[ServerConfig]:
-    """The enabled servers that device.toml's `mcp_servers` stands for: a file, or the servers themselves.
+    """The enabled servers of device.toml's `mcp_servers`, which is a file or the servers themselves.
 
     Raises:
-        BadInput: the file cannot be read, or something is not what it should be; names the place.
+        BadInput: the file cannot be read, or a value is invalid; the message names the place.
     """
     if not isinstance(said, Path):
         return parse_servers(said, "mcp_servers", environment)
@@ -128,10 +129,10 @@ def read_servers(
 def parse_servers(
     servers: Mapping[str, Any], place: str, environment: Mapping[str, str] | None = None
 ) -> list[ServerConfig]:
-    """The enabled servers in the order they are written.
+    """The enabled servers, in the order of the configuration.
 
     Raises:
-        BadInput: a name or a value is not of the kind it must be.
+        BadInput: a name or a value is invalid, or there are too many servers.
     """
     if len(servers) > MOST_SERVERS:
         raise BadInput(f"{place}: at most {MOST_SERVERS} servers")
@@ -200,7 +201,7 @@ def _filled(name: str, entry: _Entry, known: Mapping[str, str]) -> ServerConfig:
 def _problem_of(
     entry: _Entry, kind: Kind, url: str, headers: Mapping[str, str], fill: _Filler
 ) -> tuple[str, str]:
-    """Why an entry cannot be tried and what to do; two empty texts where it can."""
+    """Why an entry cannot be used and how to fix it; two empty strings where it can be used."""
     kind_said = None if entry.type is None else re.sub(r"[-_]", "", entry.type).lower()
     if fill.foreign:
         return (
@@ -236,7 +237,7 @@ def _problem_of(
 
 
 class _Filler:
-    """Puts variables in, and remembers which values it used and which names were missing."""
+    """Fills in variables and records the values used, the missing names and the editor variables."""
 
     def __init__(self, known: Mapping[str, str]) -> None:
         self._known = known
@@ -261,7 +262,7 @@ class _Filler:
 
 
 def _split(url: str) -> SplitResult:
-    """The parts of an address; all empty where it is none."""
+    """The parts of an address; all empty where it is invalid."""
     try:
         return urlsplit(url)
     except ValueError:
@@ -269,12 +270,12 @@ def _split(url: str) -> SplitResult:
 
 
 def _words(values: Any) -> set[str]:
-    """Header values, and the parts of those such as `Bearer TOKEN`."""
+    """The values, and the words after the first in each, such as the token of `Bearer TOKEN`."""
     return {part for value in values for part in (value, *value.split()[1:])}
 
 
 def _secrets_in(args: Sequence[str]) -> set[str]:
-    """What stands behind an option such as `--api-key`, and what addresses among the arguments hold."""
+    """Values of options such as `--api-key`, and secrets in addresses among the arguments."""
     found: set[str] = set()
     for arg, following in pairwise([*args, ""]):
         if "://" in arg:
@@ -290,6 +291,6 @@ def _secrets_of(url: str) -> set[str]:
         password = parts.password or ""
     except ValueError:
         return {url}
-    # Some services give everyone an address of their own, which is as good as a token.
+    # Some services give each user an address with a token in its path.
     path = {part for part in parts.path.split("/") if _SECRET_PART.fullmatch(part)}
     return {password, parts.query, *(value for _, value in parse_qsl(parts.query)), *path}

@@ -1,4 +1,4 @@
-"""Lines of a server's output, however it cuts them, and never more of one than there is room for."""
+"""Splits a server's output into lines of bounded length, and logs its other output at a bounded rate."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _KEPT_END = 4096
 _MOST_SEARCHED = 100_000
 _LAST_LINES = 4
 _MOST_LAST = 300
-# An answer's id stands at its beginning or, as some servers write it, at its end.
+# The id is at the beginning of an answer or, from some servers, at its end.
 _ID_FIRST = re.compile(rb'^\s*\{(?:\s*"jsonrpc"\s*:\s*"2\.0"\s*,)?\s*"id"\s*:\s*(\d{1,15})\s*,')
 _ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 
 
 @dataclass(frozen=True, slots=True)
 class TooLong:
-    """A line that was not kept: its size, and the id of the request it answered where that can be seen."""
+    """A line that was discarded: its size, and the id of the request that it answers, if found."""
 
     size: int
     request_id: int | None
 
 
 class LineCutter:
-    """Cuts a stream of bytes into lines of at most `most` bytes; what is longer is read past."""
+    """Splits a stream of bytes into lines of at most `most` bytes; longer lines are discarded."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -71,7 +71,7 @@ class LineCutter:
 
 
 def request_of(line: bytes) -> int | None:
-    """The id of the request that a line answers, where that can be seen in one that is no message."""
+    """The id of the request that an invalid line answers; None where it cannot be found."""
     return _request_in(line[:_KEPT_END], line[-_KEPT_END:])
 
 
@@ -81,7 +81,7 @@ def _request_in(head: bytes, tail: bytes) -> int | None:
 
 
 class ServerLog:
-    """What a server says beside its answers, for our log: short, seldom and without secrets."""
+    """Logs a server's output beside its answers: shortened, rate-limited, and with secrets redacted."""
 
     def __init__(
         self,
@@ -107,26 +107,26 @@ class ServerLog:
 
     @property
     def last(self) -> str:
-        """The last lines of standard error, as they would be logged: the last alone often says nothing."""
+        """The last lines of standard error as logged; several, because the last often explains nothing."""
         return shorten_middle(" / ".join(self._shown(line) for line in self._last), _MOST_LAST)
 
     @property
     def odd(self) -> str:
-        """The first line of standard output that was no message, as it would be logged."""
+        """The first line of standard output that was not a message, as logged."""
         return self._shown(self._odd)
 
     def forget(self) -> None:
-        """Have `last` and `odd` speak of what comes from here on."""
+        """Reset `last` and `odd`."""
         self._last.clear()
         self._odd = ""
 
     def say_odd(self, text: str) -> None:
-        """Log a line of standard output that is no message."""
+        """Log a line of standard output that is not a message."""
         self._odd = self._odd or text
         self.say("stdout", f"not a message: {text}")
 
     def say(self, where: str, text: str) -> None:
-        """Log one line that came from `where`, or count it when there were too many."""
+        """Log a line from `where`, or only count it beyond the rate limit."""
         if not text.strip():
             return
         if where == "stderr":
@@ -137,14 +137,14 @@ class ServerLog:
                 self._write(where, f"({self._dropped} more lines were not logged)")
             self._since, self._written, self._dropped = now, 0, 0
         if self._written >= self._most:
-            # A server may say more than there is time to look at.
+            # Lines beyond the limit are not searched for secrets either, which would take too long.
             self._dropped += 1
         elif shown := self._shown(text):
             self._written += 1
             self._write(where, shown)
 
     def _shown(self, text: str) -> str:
-        # The whole line is searched for secrets before it is cut: half of one would not be recognised.
+        # Redacted before it is cut, because half a secret would not be recognised.
         whole = self._hide(text[:_MOST_SEARCHED])
         shown = "".join(sign if sign.isprintable() else " " for sign in whole).strip()
         return shown if len(shown) <= self._characters else f"{shown[: self._characters]}…"

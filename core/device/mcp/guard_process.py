@@ -1,9 +1,9 @@
-"""Stands between the device client and one MCP server, so that nothing of the server outlives either.
+"""Guard process: runs an MCP server for the device client and kills all its processes when either ends.
 
-It runs as a script with nothing but the standard library: `guard_process.py LIFELINE PROGRAM ARGUMENTS…`.
-`LIFELINE` is the reading end of a pipe whose writing end only the device client has. When that closes,
-however the device client went, or when the server ends, everything that comes of the server is killed: this
-is their subreaper, so that also those who left the server's group and session are found. Linux only.
+It runs as a script and uses the standard library only: `guard_process.py LIFELINE PROGRAM ARGUMENTS…`.
+`LIFELINE` is the reading end of a pipe whose writing end only the device client has. When the pipe closes,
+however the device client ended, or when the server ends, the guard kills all descendants of the server. It is
+their subreaper, so it also finds processes that left the server's group and session. Linux only.
 """
 
 import contextlib
@@ -18,13 +18,14 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _KILL_FOR_S = 5.0
 _CANNOT_START = 127
-# The device client asks the whole group to end with these; the server shall, and this must see it through.
+# Signals with which the device client asks the whole group to end. The guard ignores them, because it must
+# outlive the server to clean up.
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def main(lifeline: int, program: list[str]) -> int:
-    """Run the program to its end or to the device client's; returns its exit code."""
+    """Run the program until it or the device client ends; returns its exit code."""
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     reading, writing = os.pipe()
     for descriptor in (reading, writing):
@@ -38,7 +39,7 @@ def main(lifeline: int, program: list[str]) -> int:
         _become(program, (lifeline, reading, writing))
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
-        # The pipes shall end with the server, not with this.
+        # The server's pipes must close when the server ends, not when the guard does.
         os.dup2(null, stream)
     code = _wait(pid, lifeline, reading)
     _kill_all()
@@ -70,7 +71,7 @@ def _reaped() -> list[tuple[int, int]]:
 
 
 def _kill_all() -> None:
-    """Kill whatever comes of this process until nothing is left, also what is born meanwhile."""
+    """Kill all descendants, also those that are created meanwhile, until none is left (5 s at most)."""
     until = time.monotonic() + _KILL_FOR_S
     while (found := _descendants()) and time.monotonic() < until:
         for pid in found:
@@ -87,7 +88,7 @@ def _descendants() -> set[int]:
         if name.isdigit():
             with contextlib.suppress(OSError, ValueError):
                 with open(f"/proc/{name}/stat", "rb", buffering=0) as file:
-                    # The name in parentheses may hold anything.
+                    # The name in parentheses may contain any characters.
                     state, parent = file.read(1024).rpartition(b")")[2].split()[:2]
                 if state not in {b"Z", b"X"}:
                     parents[int(name)] = int(parent)
@@ -101,11 +102,11 @@ def _descendants() -> set[int]:
 
 
 def _become(program: list[str], not_for_it: tuple[int, ...]) -> None:
-    """In the child: become the server."""
+    """In the child: execute the server's program."""
     try:
         signal.set_wakeup_fd(-1)
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        # What this ignores, the server would go on ignoring.
+        # Ignored signals stay ignored across exec.
         for number in (*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         for descriptor in not_for_it:

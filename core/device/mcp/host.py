@@ -1,4 +1,4 @@
-"""Keeps all servers and offers their tools through the router, beside our own."""
+"""Runs all hosted MCP servers and offers their tools through the router, beside the built-in tools."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CLOSE_S = 6.0
 
 
 class Offers(Protocol):
-    """Where tools are offered: the router."""
+    """The router's interface for offering tools."""
 
     unavailable: list[Unavailable]
 
@@ -42,10 +42,10 @@ class Offers(Protocol):
 
 
 def host_for(config: DeviceConfig, router: Offers, timing: Timing = Timing()) -> McpHost | None:
-    """The host of the servers that device.toml names; None where it names none.
+    """The host of the servers in device.toml; None where it has none.
 
     Raises:
-        BadInput: what it names is not what it should be.
+        BadInput: the configuration of the servers is invalid.
     """
     if config.mcp_servers is None:
         return None
@@ -54,7 +54,7 @@ def host_for(config: DeviceConfig, router: Offers, timing: Timing = Timing()) ->
 
 
 class McpHost:
-    """All hosted servers of one device."""
+    """All hosted servers of a device."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class McpHost:
             self._tasks.spawn("start", self._start())
 
     async def close(self) -> None:
-        """End every server with its process group, and wait for it."""
+        """End every server with its process group; waits until they have ended, 6 s at most."""
         for server in self._servers.values():
             server.stop()
         await self._tasks.close(_CLOSE_S)
@@ -93,7 +93,7 @@ class McpHost:
         return [server for server in self._configs if not server.problem]
 
     async def _start(self) -> None:
-        # Half a second of imports, so not on the loop, and not where no server is configured.
+        # Imports of half a second: in a thread, and only if a server is configured.
         module = await asyncio.to_thread(importlib.import_module, "core.device.mcp.server")
         session = importlib.import_module("core.device.mcp.session")
         session.quiet_sdk()
@@ -105,7 +105,7 @@ class McpHost:
             self._tasks.spawn(config.name, server.run())
 
     def states(self) -> list[ServerState]:
-        """How each server is, in the order of the configuration."""
+        """The state of each server, in the order of the configuration."""
         found = []
         for config in self._configs:
             server = self._servers.get(config.name)
@@ -125,7 +125,7 @@ class McpHost:
                 await self._settled.wait()
 
     def _publish(self) -> None:
-        """Offer what the servers list now, and say so where that differs from what was offered."""
+        """Offer the tools that the servers list now, and announce it if they differ from those offered."""
         names = self._names()
         wanted: dict[str, dict[str, Definition]] = {
             name: {
@@ -171,7 +171,7 @@ class McpHost:
         return ours | {row.tool for row in self._strangers()}
 
     def _strangers(self) -> list[Unavailable]:
-        """What this device would offer by itself, and cannot now."""
+        """The device's own tools that are unavailable now."""
         return [row for row in self._router.unavailable if row not in self._rows]
 
     def _rows_now(self, names: dict[tuple[str, str], str]) -> list[Unavailable]:
@@ -198,9 +198,9 @@ class McpHost:
         return rows
 
     def _is_off(self, tool: str, name: str) -> bool:
-        """Whether device.toml switches a server's tool off, by its listed name or the server's own."""
+        """Whether device.toml disables a server's tool, by its offered name or the server's name for it."""
         off = self._config.tools_off
-        # Where this device has a tool of the server's own name itself, that one is meant.
+        # Where this device has a built-in tool of that name, the entry refers to the built-in tool.
         return name in off or (tool in off and tool not in self._built_in())
 
     def _show_rows(self, rows: list[Unavailable]) -> None:
@@ -221,7 +221,7 @@ class McpHost:
             description=definition.description,
             input_schema=definition.input_schema,
             output_schema=definition.output_schema or {},
-            # What the server claims. A console judges by itself, and lets claims only raise a risk.
+            # The server's own claims. A console judges tools itself; claims can only raise a risk.
             contract=Contract(
                 effect="observe" if observes else "destroy" if destroys else "change",
                 risk="low" if observes else "high",
@@ -230,7 +230,7 @@ class McpHost:
                 open_world=claims.get("openWorldHint", True) is not False,
             ),
             run=run,
-            # It may be cancelled: `run` then says that the outcome is unknown.
+            # A call may be cancelled; `run` then reports an unknown outcome.
             stops_with_task=True,
             namespace=server.config.name,
             declared=definition.info(name, server.config.name),
@@ -238,7 +238,7 @@ class McpHost:
 
 
 def _row_of(state: ServerState, how_to_fix: str = "") -> Unavailable:
-    """Why the tools of a server that is not ready cannot be had now."""
+    """Why the tools of a server that is not ready are not available now."""
     match state.state:
         case State.STARTING:
             said, fix = "It is starting", "Wait: its tools are offered as soon as it is ready"

@@ -1,7 +1,7 @@
-"""A server behind an address: streamable HTTP, with answers no larger than this device takes.
+"""The streamable HTTP transport: connects to an MCP server at an address, with bounded answers.
 
-Of an HTTP status that is an error the SDK tells no more than that there was one. Here it becomes a JSON-RPC
-error that says which, in the server's words, and by its code whether anything can have run.
+The SDK reports an HTTP error status without its details. This transport turns the status into a JSON-RPC
+error with the server's message and a code that says whether the call can have run.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _CONNECT_S = 15.0
 _CLOSE_S = 1.0
 
-# Codes of our own. Nothing ran: it was not reached, has forgotten our session, does not let us in, or did not
-# take this request.
+# Codes of this transport. Nothing ran, because the server was not reached, has lost the session, denied
+# access, or rejected the request.
 NOT_SENT, SESSION_GONE, SHUT_OUT, NOT_TAKEN = -32098, -32097, -32096, -32095
-# Something between it and us failed, or it did: whether it ran, nobody says.
+# The server or the connection failed; it is unknown whether the call ran.
 BROKEN = -32094
 _SHUT = frozenset({401, 403, 404, 407, 410})
 _SESSION = "mcp-session-id"
-# No such method, no such arguments: whoever says so has found the session.
+# Unknown method, invalid arguments: a server that reports these has found the session.
 _OF_THE_REQUEST = frozenset({-32601, -32602})
 _MOST_SAID = 300
 _MOST_ERROR, _ERROR_S = 256 * 1024, 5.0
 
 
 class AnswerTooLarge(httpx2.StreamError):
-    """An answer that is larger than this device takes, or is packed so that its size cannot be known."""
+    """An answer that is larger than this device accepts, or compressed, so that its size is unknown."""
 
 
 class AnswerBrokenOff(httpx2.StreamError):
-    """An answer of which only the beginning came."""
+    """An answer that ended before it was complete."""
 
 
 class _Counted(httpx2.AsyncByteStream):
-    """The bytes of an answer, as long as they are no more than `most`; None stands for any number.
+    """The bytes of an answer, `most` at most; None for no limit.
 
-    A stream of `news` that breaks off has ended, no more: the SDK opens one again that ended, but gives it up
-    for ever where it broke off twice, be it in a week, or where a server had nothing to say for some time.
+    A broken notification stream (`news`) is reported as ended. The SDK reopens a stream that ended, but gives
+    it up for ever after two breaks, even a week apart, or after a read time-out on a silent server.
     """
 
     def __init__(self, stream: httpx2.AsyncByteStream, most: int | None, packed: bool, news: bool) -> None:
@@ -58,7 +58,7 @@ class _Counted(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncGenerator[bytes, None]:
         if self._packed:
-            # A small packed answer may unpack to any size. We asked for plain ones.
+            # A small compressed answer may expand to any size. The request asked for uncompressed ones.
             raise AnswerTooLarge("it is compressed, which was not asked for")
         size = 0
         try:
@@ -76,7 +76,7 @@ class _Counted(httpx2.AsyncByteStream):
 
 
 class _Said(httpx2.AsyncByteStream):
-    """An answer that was read, and put in other words; closing it closes the one that was read."""
+    """A replacement for an answer that was read; closing it closes the original stream."""
 
     def __init__(self, body: bytes, read: httpx2.AsyncByteStream) -> None:
         self._body = body
@@ -90,7 +90,10 @@ class _Said(httpx2.AsyncByteStream):
 
 
 class _Client(httpx2.AsyncClient):
-    """Where no answer comes to a request, one of our own: for the SDK that would be the end of all others."""
+    """An HTTP client that answers a failed POST with a JSON-RPC error.
+
+    An exception in one request would make the SDK end all others.
+    """
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         try:
@@ -112,7 +115,7 @@ def _failure(code: int, words: str, data: Any = None) -> dict[str, Any]:
 
 
 async def _put_in_words(response: httpx2.Response) -> None:
-    """Have a refusal say what it is."""
+    """Replace the body of an error response by a JSON-RPC error that describes it."""
     stream = response.stream
     assert isinstance(stream, _Counted)
     body = b""
@@ -130,10 +133,10 @@ async def _put_in_words(response: httpx2.Response) -> None:
         words = f"{words}: {shown}"
     of_session = status == 404 or (status == 400 and b"session" in body.lower())
     if in_session and of_session and said.get("code") not in _OF_THE_REQUEST:
-        # Both are in use for a session that the server has forgotten, with various codes beside them.
+        # Servers use both statuses, with various error codes, for a session that they have lost.
         told = _failure(SESSION_GONE, words)
     elif said:
-        # An answer like any other, though some leave its id out.
+        # The server's own JSON-RPC error; some servers omit its id.
         told = _failure(said["code"], said["message"], said.get("data"))
     else:
         code = SHUT_OUT if status in _SHUT else NOT_TAKEN if status < 500 else BROKEN
@@ -144,7 +147,7 @@ async def _put_in_words(response: httpx2.Response) -> None:
 
 
 def _error_in(body: bytes) -> dict[str, Any]:
-    """The JSON-RPC error that a body is; empty where it is none."""
+    """The JSON-RPC error in a body; empty where there is none."""
     try:
         said = json.loads(body)
     except (ValueError, RecursionError):
@@ -156,7 +159,7 @@ def _error_in(body: bytes) -> dict[str, Any]:
 
 
 def _shown(response: httpx2.Response, body: bytes) -> str:
-    """The beginning of what a server says to people; pages are none of it."""
+    """The beginning of a plain-text error body; empty for an HTML page."""
     if "html" in response.headers.get("content-type", "").lower():
         return ""
     return " ".join(body[: 4 * _MOST_SAID].decode("utf-8", "replace").split())[:_MOST_SAID]
@@ -166,16 +169,16 @@ def _shown(response: httpx2.Response, body: bytes) -> str:
 async def open_web(
     server: ServerConfig, most: int, longest_s: float, on_gap: Callable[[], None]
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """Yield the streams of a session with a server that is reached by HTTP.
+    """Yield the streams of a session with a server at an HTTP address.
 
-    `most` bounds one answer, in bytes; `longest_s` is how long one may keep silent. `on_gap` is called when
-    news are heard again after some time in which nobody heard them.
+    `most` bounds an answer, in bytes; `longest_s` bounds the wait between parts of it, in seconds. `on_gap`
+    is called when the notification stream reopens, because notifications may have been missed meanwhile.
     """
     streams_of_news = 0
 
     async def bound(response: httpx2.Response) -> None:
         packed = response.headers.get("content-encoding", "identity").lower() != "identity"
-        # A stream of events has no end; the SDK bounds each event.
+        # An event stream is not bounded as a whole; the SDK bounds each event.
         events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         nonlocal streams_of_news
@@ -191,14 +194,14 @@ async def open_web(
 
     async def hurry(request: httpx2.Request) -> None:
         if request.method == "DELETE":
-            # The courtesy at a session's end does not hold up whoever ends it.
+            # The DELETE at a session's end is optional and must not delay the caller.
             request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), _CLOSE_S)
 
     client = _Client(
         headers={**server.headers, "Accept-Encoding": "identity"},
         timeout=httpx2.Timeout(_CONNECT_S, read=longest_s),
         event_hooks={"request": [hurry], "response": [bound]},
-        # A proxy from the environment has no business between two ends on one machine.
+        # Connections within this machine must not use a proxy from the environment.
         trust_env=urlsplit(server.url).hostname not in _LOOPBACK,
     )
     async with (

@@ -1,4 +1,4 @@
-"""JSON as people write it into configuration files: comments and a comma too many are passed over."""
+"""Parses JSON with comments and trailing commas, as in configuration files."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _LAST_COMMA = re.compile(rf"({_TEXT})|,(?=\s*[\]}}])", re.DOTALL)
 
 
 def read_relaxed(text: str) -> Any:
-    """What a text says.
+    """Parse a text.
 
     Raises:
-        ValueError: it is no JSON, or a key stands twice in one object; says where and what to do.
+        ValueError: the text is not JSON (the message has the position), or an object has a duplicate key.
     """
-    # Blanks in their place keep lines and columns what they are in the file.
+    # Replaced by blanks, so that lines and columns in error messages match the file.
     plain = _LAST_COMMA.sub(_blank, _COMMENT.sub(_blank, text))
     try:
         return json.loads(plain, object_pairs_hook=_once)
@@ -31,7 +31,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object, of which the second of two equal keys would silently win."""
+    """An object from its pairs; refuses duplicate keys, of which the last would silently win."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:

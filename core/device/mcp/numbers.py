@@ -1,4 +1,7 @@
-"""Numbers that Python's parsers take for JSON and nobody else does: left alone, they would arrive as null."""
+"""Finds NaN and infinities, which Python's JSON parsers accept but JSON cannot represent.
+
+If sent on, they would arrive as null.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,12 @@ _LONGEST_KEY = 60
 
 
 def odd_number(value: Any, encoded: bytes, name: str = "") -> str | None:
-    """The first number in a value that JSON cannot say, and where: `NaN at structured['rows'][3]`.
+    """The first number in a value that JSON cannot represent, with its place: `NaN at structured['rows'][3]`.
 
     None where there is no such number. `encoded` is the value as `pydantic_core.to_json` writes it, which is
-    searched much faster; `name` is what people call the value.
+    much faster to search; `name` is the name of the value in messages.
     """
-    # A text may say so too; then the value itself has to be looked at.
+    # A string may contain these words too, so a match requires a search of the value itself.
     if b"NaN" not in encoded and b"Infinity" not in encoded:
         return None
     found = _odd_number(value)
@@ -29,9 +32,9 @@ def odd_number(value: Any, encoded: bytes, name: str = "") -> str | None:
 
 
 def _odd_number(value: Any) -> tuple[str, list[str]] | None:
-    """What it is, and the steps to it, innermost first: only the one place that is asked for is written."""
+    """The number's description and the path to it, innermost key first."""
     if isinstance(value, float) and not math.isfinite(value):
-        # 1e999 is one as well, so the server need not have written the word.
+        # 1e999 is parsed as infinity, so the server need not have written "Infinity".
         return ("NaN" if math.isnan(value) else "a number beyond all bounds"), []
     parts: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, dict):

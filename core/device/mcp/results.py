@@ -1,12 +1,11 @@
-"""A server's answer to a call, as a result of this device.
+"""Converts an MCP server's answer to a call into a result of this device.
 
     {"content": [block, …], "structured": any JSON value, "meta": {…}, "truncated": true}
 
-`content` is always there, and empty when the server sent nothing. `structured` is there exactly when the
-server sent `structuredContent`: a null in it is not the same as its absence. `meta` is the answer's `_meta`,
-where it has one. `truncated` is there only when something was left out. Every value stays what it was, and an
-answer with NaN or an infinity, which would arrive as null, is none; each block has the `type` that the server
-gave it:
+`content` is always present, and empty when the server sent nothing. `structured` is present exactly when the
+server sent `structuredContent`: a null there differs from its absence. `meta` is the answer's `_meta`, if
+any. `truncated` is present only when something was left out. Values are unchanged. An answer with NaN or an
+infinity is refused, because these would arrive as null. Each block has the `type` that the server gave it:
 
 | type | keys |
 |---|---|
@@ -16,18 +15,15 @@ gave it:
 | `resource_link` | `uri`, `name`, and `title`, `description`, `media_type`, `size` as given |
 | any other | what the server sent |
 
-A console shows PNG, JPEG and WebP. Bytes that are said to be any other kind of image, or are none of these
-(`pictures` looks), travel as `application/octet-stream`, with the server's word for them in `image_type`.
+`annotations` and `meta` of a block are present when the server gave them. A block that does not fit is
+replaced by `{"type": …, "omitted": its size in bytes}`.
 
-`annotations` and `meta` are there when the server gave them. What has no room left is replaced by
-`{"type": …, "omitted": its size in bytes}`.
-
-Pictures from a server, held to what a console will take for one.
-
-A console looks into every picture, and refuses the whole answer over one that is none. Servers send what
-browsers show all the same: a PNG with a damaged colour profile, a JPEG called `image/jpg`, an empty file. So
-what is a picture travels under its real type, a damaged part that no pixel depends on is left out (and named
-in `left_out`), and whatever is no picture travels as plain bytes with the server's word for it beside them.
+A console shows PNG, JPEG and WebP. It decodes every picture and refuses the whole answer if one is invalid.
+Servers also send files that only browsers tolerate: a PNG with a damaged colour profile, a JPEG declared as
+`image/jpg`, an empty file. `settle_pictures` therefore decodes each picture first. A valid picture gets its
+real type; a damaged part that no pixel depends on is removed and named in `left_out`. All other bytes
+declared as an image become `application/octet-stream`. `image_type` then has the type that the server
+declared.
 """
 
 from __future__ import annotations
@@ -53,14 +49,14 @@ _SHORT_ERROR = 4000
 
 
 def result_of(answer: dict[str, Any], most: int) -> dict[str, Any]:
-    """The result that stands for a `tools/call` answer; its JSON is at most about `most` bytes.
+    """Convert a `tools/call` answer into a result whose JSON has at most about `most` bytes.
 
     Raises:
-        DeviceError: it is no such answer or has a number that JSON cannot say (code `bad_result`), or its
-            structured part alone is too large.
+        DeviceError: the answer is not a tool result, has a number that JSON cannot represent, or its
+            structured part alone is too large (code `bad_result`).
     """
     content = answer.get("content")
-    # Some send a null where they have nothing.
+    # Some servers send null for empty content.
     content = [] if content is None else content
     if not isinstance(content, list) or not all(_is_block(block) for block in content):
         raise DeviceError("The server's answer is not a tool's result", ErrorCode.BAD_RESULT)
@@ -92,7 +88,7 @@ def result_of(answer: dict[str, Any], most: int) -> dict[str, Any]:
 
 
 def _take_meta(answer: dict[str, Any], result: dict[str, Any], room: int) -> int:
-    """Keep what the server says beside its answer, where there is room; returns the room it takes."""
+    """Copy the answer's `_meta` into the result where it fits; returns its size in bytes."""
     meta = answer.get("_meta")
     if not isinstance(meta, dict):
         return 0
@@ -105,7 +101,7 @@ def _take_meta(answer: dict[str, Any], result: dict[str, Any], room: int) -> int
 
 
 def error_words(answer: dict[str, Any]) -> str:
-    """What a failed tool says: its texts."""
+    """The text blocks of a failed tool's answer, as an error message."""
     content = answer.get("content")
     blocks = content if isinstance(content, list) else []
     texts = [
@@ -152,7 +148,7 @@ def _renamed(block: dict[str, Any]) -> dict[str, Any]:
 def _decoded(data: Any, kind: str) -> bytes:
     try:
         if isinstance(data, str):
-            # Some servers break base64 into lines.
+            # Some servers insert line breaks into base64.
             return base64.b64decode("".join(data.split()), validate=True)
     except (binascii.Error, ValueError):
         pass
@@ -170,7 +166,7 @@ def _size(value: Any, place: str) -> int:
 
 
 def _room_for(block: dict[str, Any], place: str) -> int:
-    """The size of a block where its bytes travel as base64."""
+    """The size of a block as JSON, with its bytes as base64."""
     data = block.get("data_bytes")
     if not isinstance(data, bytes):
         return _size(block, place)
@@ -180,7 +176,7 @@ def _room_for(block: dict[str, Any], place: str) -> int:
 def _shortened(block: dict[str, Any], room: int, size: int) -> dict[str, Any]:
     text = block.get("text")
     if block["type"] == "text" and isinstance(text, str) and room > _ROOM_LEFT:
-        # A character takes at most six bytes as JSON, so this fits whatever it is made of.
+        # A character takes at most six bytes as JSON, so any text of this length fits.
         fits = room - _ROOM_LEFT if text.isascii() and '"' not in text and "\\" not in text else room // 6
         cut = text[: max(0, fits)]
         while len(to_json(cut)) > room:
@@ -191,13 +187,13 @@ def _shortened(block: dict[str, Any], room: int, size: int) -> dict[str, Any]:
 
 _TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 _UNKNOWN_PICTURE = "application/octet-stream"
-# Four bytes each while it is looked at.
+# Decoding takes four bytes of memory for each pixel.
 _MOST_PIXELS = 50_000_000
 _PNG = b"\x89PNG\r\n\x1a\n"
 _HEAD = struct.Struct(">I4s")
 _CHECKSUM = struct.Struct(">I")
-_OPTIONAL = 0x20  # this bit of a part's name
-# In how many ways a decoder fails over bytes that a stranger made.
+_OPTIONAL = 0x20  # the ancillary bit in the first byte of a PNG chunk's name
+# The exceptions with which decoders fail on malformed or hostile input.
 _FAULTS = (
     *(OSError, ValueError, SyntaxError, KeyError, IndexError, TypeError, EOFError, MemoryError),
     *(struct.error, zlib.error),
@@ -205,12 +201,12 @@ _FAULTS = (
 
 
 def has_pictures(result: dict[str, Any]) -> bool:
-    """Whether anything in a result is said to be a picture."""
+    """Whether any block of a result is declared as a picture."""
     return any(_said_type(block) for block in result["content"])
 
 
 def settle_pictures(result: dict[str, Any]) -> None:
-    """Give each picture in a result the type it has. Decodes them, so it is not for the loop."""
+    """Set the real type of each picture in a result. Slow (it decodes them): not for the event loop."""
     for block in result["content"]:
         if said := _said_type(block):
             block.update(_settled(block["data_bytes"], said))
@@ -219,7 +215,7 @@ def settle_pictures(result: dict[str, Any]) -> None:
 
 
 def _said_type(block: dict[str, Any]) -> str:
-    """The kind of picture that a block's bytes are said to be; nothing where it is none."""
+    """The image type that a block declares for its bytes; empty where it declares none."""
     said = block.get("image_type") or block.get("media_type")
     if not isinstance(block.get("data_bytes"), bytes) or not isinstance(said, str):
         return ""
@@ -237,7 +233,7 @@ def _settled(data: bytes, said: str) -> dict[str, Any]:
 
 
 def _kind(data: bytes) -> str | None:
-    # Only wanted where pictures come; importing it costs 30 ms.
+    # Imported here because it takes 30 ms and is needed for pictures only.
     from PIL import Image
 
     try:
@@ -251,7 +247,7 @@ def _kind(data: bytes) -> str | None:
 
 
 def _without_damaged(data: bytes) -> tuple[bytes, list[str]]:
-    """A PNG without its optional parts whose checksums are wrong, and their names."""
+    """A PNG without its ancillary chunks whose checksums are wrong, and the names of these chunks."""
     if not data.startswith(_PNG):
         return data, []
     kept, damaged, place = [_PNG], [], len(_PNG)

@@ -1,4 +1,4 @@
-"""One hosted server: started, kept, started again when it ends, and given up on where all can see it."""
+"""A hosted MCP server: starts it, restarts it after its session ends, and reports when it gives up."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ log = structlog.get_logger(__name__)
 _REST_OF_A_FRAME = 1024 * 1024
 _MOST_REASON = 500
 _LAST_ANSWERS_S = 5.0
-# Some servers end their stream of news again and again; how much less often a list is looked at for that.
+# Some servers repeatedly end their notification stream. After such a gap, listing the tools waits this many
+# times longer.
 _SELDOM = 10
-# What ends a session. Whatever went wrong in a task of the transport comes as a group.
+# The errors that end a session. Errors in the transport's tasks arrive as an ExceptionGroup.
 _ENDINGS = (
     OSError,
     MCPError,
@@ -51,20 +52,20 @@ _NO_ENTRY = (
     'Look whether the url is that of its streamable HTTP, not of SSE, and whether "headers" in its entry let '
     'us in, such as {"Authorization": "Bearer ${NAME}"}; logging in with a browser (OAuth) is not done here'
 )
-# Trying again soon does not bring a program into being.
+# A soon retry does not help when the program or folder is missing.
 _HOPELESS = (FileNotFoundError, PermissionError, NotADirectoryError)
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Of one call: the bytes of a result, and seconds."""
+    """The limits of a call: bytes of its result, and its duration in seconds."""
 
     most_bytes: int
     longest_s: float
 
 
 class HostedServer:
-    """A server and its session. `on_change` is called when its state or its list of tools changed."""
+    """A server and its session. `on_change` is called after its state or its tool list has changed."""
 
     def __init__(
         self, config: ServerConfig, bounds: Bounds, timing: Timing, on_change: Callable[[], None]
@@ -96,7 +97,7 @@ class HostedServer:
         self._said = ServerLog(self._write_log, config.hide)
 
     def report(self) -> ServerState:
-        """How it is, for people."""
+        """The server's state, for display."""
         return ServerState(
             name=self.config.name,
             kind=self.config.kind,
@@ -113,8 +114,8 @@ class HostedServer:
         self._wake.set()
 
     async def run(self) -> None:
-        """Keep the server until stopped."""
-        # Sessions that ended soon, and starts in a row that came to no session.
+        """Run sessions with the server, one after another, until stopped."""
+        # Consecutive sessions that ended soon, and consecutive starts that opened no session.
         fails = failed_starts = 0
         while not self._stop.is_set():
             began = asyncio.get_running_loop().time()
@@ -124,7 +125,7 @@ class HostedServer:
             if asyncio.get_running_loop().time() - began >= self._timing.steady_s:
                 fails = 0
             fails += 1
-            # A server that was ready is there: it was restarted, say, and is worth asking again soon.
+            # A server that was ready exists; it was perhaps restarted, so it is tried again soon.
             failed_starts = 0 if self._was_ready else failed_starts + 1
             if hopeless or failed_starts >= self._timing.give_up_after:
                 self._become(State.FAILED, problem, how_to_fix)
@@ -132,21 +133,21 @@ class HostedServer:
                 self._become(State.RESTARTING, problem, how_to_fix)
             low, high = self._timing.back_off
             wait = min(high, low * 2 ** min(fails - 1, 16))
-            # Nothing is started for an address: the server behind it may come back at any time.
+            # The long wait is for local processes only: a server at an address may return at any time.
             if self.state is State.FAILED and self.config.kind == "stdio":
                 wait = self._timing.after_giving_up_s
             seconds = wait * random.uniform(0.5, 1.0)
             log.warning(
                 "MCP server ended", server=self.config.name, reason=problem, again_in_s=round(seconds, 2)
             )
-            # Not `_woken`: what is said of the session that ended wakes nobody.
+            # Not `_woken`: late events of the session that ended must not shorten the wait.
             await self._stopped(seconds)
             self.restarts += 1
 
     async def _one_session(self) -> tuple[str, str, bool]:
         """Serve one session to its end.
 
-        Returns why it ended, what a person can do, and whether trying again is no use.
+        Returns why it ended, advice for an operator, and whether a retry is useless.
         """
         self._said.forget()
         self._was_ready = False
@@ -167,7 +168,7 @@ class HostedServer:
         return self._words(ended), self._advice(ended), False
 
     async def _serve(self, session: Session) -> None:
-        # What was heard of the last session; from here on it is of this one.
+        # Discard the events of the previous session.
         self._wake.clear()
         self._stale = self._announced = self._doubtful = self._gone = False
         self._why_left = ""
@@ -180,7 +181,7 @@ class HostedServer:
         self._session = session
         self._was_ready = True
         self._ready.set()
-        # What it said on its way here explains no end that comes later.
+        # Output from the start does not explain a later end of the session.
         self._said.forget()
         self._become(State.READY, "")
         log.info("MCP server ready", server=self.config.name, tools=len(self.listing.tools))
@@ -192,7 +193,8 @@ class HostedServer:
                 await self._woken(min(pause, max(0.0, not_before - clock())) if self._stale else pause)
                 if self._stop.is_set() or not await self._still_there(session):
                     return
-                # A server that always says so would have us, and the console, list without a rest.
+                # Rate limit: a server that keeps announcing changes would make the device and the console
+                # list its tools without pause.
                 if self._stale and clock() >= not_before:
                     rest = self._timing.relist_s * (_SELDOM if self._guessed else 1)
                     await self._relist(session)
@@ -202,7 +204,10 @@ class HostedServer:
             self._ready.clear()
 
     async def _still_there(self, session: Session) -> bool:
-        """A pipe tells when it ends; an address must be asked, as must a server whose answer was lost."""
+        """Whether the session is still usable.
+
+        The end of a pipe is reported. A server at an address, or one whose answer was lost, is pinged.
+        """
         if self._gone:
             await self._last_answers()
             return False
@@ -214,7 +219,8 @@ class HostedServer:
             async with asyncio.timeout(self._timing.ping_answer_s):
                 alive = await session.is_alive()
         except TimeoutError:
-            # Many servers do one thing at a time. What it was at has a deadline of its own, and a doubt.
+            # Many servers serve one request at a time. The running call has a deadline of its own, which
+            # raises doubt again.
             return at_work
         if not alive:
             self._leave(session, "")
@@ -222,13 +228,13 @@ class HostedServer:
         return alive
 
     async def _last_answers(self) -> None:
-        """Wait for what is under way: its own answer may be coming, if only that nothing of it ran."""
+        """Wait for running calls: their answers may still arrive, even if only to say that nothing ran."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST_ANSWERS_S):
                 await self._idle.wait()
 
     async def _relist(self, session: Session) -> bool:
-        """List the tools again, if they have changed; false where the server does not list them."""
+        """List the tools again if they have changed; returns False where the server fails to list them."""
         async with self._relisting:
             if not self._stale:
                 return True
@@ -238,7 +244,7 @@ class HostedServer:
                 async with asyncio.timeout(self._timing.start_s):
                     await self._list(session)
             except (MCPError, DeviceError, TimeoutError) as error:
-                # Still not known: no call goes to what it said has changed.
+                # The tools are still unknown: while a change is announced, no call is sent.
                 self._announced = announced or self._announced
                 self._stale = self._stale or self._announced
                 log.warning(
@@ -256,7 +262,7 @@ class HostedServer:
         try:
             tools, overflow = await fetch(ask)
         except MCPError as error:
-            # A server may have prompts and resources only.
+            # A server without tools may offer prompts and resources only.
             if error.code != types.METHOD_NOT_FOUND:
                 raise
             tools, overflow = [], False
@@ -267,16 +273,16 @@ class HostedServer:
             )
 
     async def call(self, definition: Definition, given: ToolCall) -> Any:
-        """Serve one call of a tool.
+        """Serve a call of a tool.
 
         Raises:
-            DeviceError: it failed, or the server is not there and nothing was sent.
+            DeviceError: the call failed, or the server is not available and nothing was sent.
         """
         try:
             return await self._call(definition, given)
         except NotRun as error:
             log.info("MCP server did not take a call", server=self.config.name, reason=error.message)
-        # Nothing ran, so that the next session may have it; but nobody asks for ever.
+        # Nothing ran, so the call is repeated in the next session, but only once.
         return await self._call(definition, given)
 
     async def _call(self, definition: Definition, given: ToolCall) -> Any:
@@ -303,8 +309,8 @@ class HostedServer:
         if session is not None and not self._announced and not self._relisting.locked():
             return session
         if session is not None:
-            # It has said that its tools changed: whether this one did is seen before it is called. Once is
-            # enough, for there are servers that always say so.
+            # The server announced that its tools changed, so the list is read before the call. Only once,
+            # because some servers announce changes all the time.
             listed = await self._relist(session)
         session = await self._next_session()
         if session is not None and not listed:
@@ -320,7 +326,7 @@ class HostedServer:
                 ErrorCode.TOOL_FAILED,
             )
         if not any(one.digest == tool.digest for one in self.listing.tools):
-            # What was agreed to is what the tool was before.
+            # The call was approved for the tool's earlier definition.
             raise DeviceError(
                 f"The server of {tool.name} defines it in another way now; nothing was sent to it",
                 ErrorCode.CONTRACT_CHANGED,
@@ -335,7 +341,7 @@ class HostedServer:
         return self._session
 
     def _leave(self, session: Session, why: str) -> None:
-        """Have a session ended that is no use any more, and nobody use it until then."""
+        """End an unusable session, and keep calls from using it until it has ended."""
         if self._session is session:
             self._session = None
             self._ready.clear()
@@ -344,12 +350,12 @@ class HostedServer:
             self._wake.set()
 
     def _doubt(self) -> None:
-        """Have the session looked at now."""
+        """Have the session checked now."""
         self._doubtful = True
         self._wake.set()
 
     def _tools_changed(self, guessed: bool = False) -> None:
-        """Have the tools listed; `guessed`, where nobody said that they changed."""
+        """Have the tools listed again; `guessed` when the server did not announce a change."""
         self._guessed = guessed
         self._announced = self._announced or not guessed
         if not self._stale:
@@ -360,7 +366,7 @@ class HostedServer:
         self._tools_changed(guessed=True)
 
     async def _stopped(self, seconds: float) -> None:
-        """Let time pass, unless it is stopped."""
+        """Sleep, but end at once when the server is stopped."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, seconds)):
                 await self._stop.wait()
@@ -387,7 +393,7 @@ class HostedServer:
         return "Start the command of its entry by hand and read what it says; the log has it too"
 
     def _words(self, error: BaseException) -> str:
-        """The first thing that went wrong, without secrets."""
+        """The message of the first error, with secrets redacted."""
         error = _first(error)
         if isinstance(error, ValidationError):
             fault = error.errors(include_url=False, include_context=False, include_input=False)[0]

@@ -1,4 +1,4 @@
-"""How a hosted server is, and how patient its host."""
+"""The state of a hosted server, and the time-outs and intervals of its host."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """Where a server stands. A failed one is still tried again, seldom."""
+    """The state of a server. A failed server is still retried, at long intervals."""
 
     STARTING = "starting"
     READY = "ready"
@@ -17,9 +17,9 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds. `back_off` is the range of the wait between two starts.
+    """Times in seconds. `back_off` is the range of the wait between two starts.
 
-    `after_giving_up_s` is for servers that are started here; an address is asked again within `back_off`.
+    `after_giving_up_s` applies to local processes; a server at an address is retried within `back_off`.
     """
 
     start_s: float = 60.0
@@ -30,13 +30,13 @@ class Timing:
     ping_s: float = 20.0
     ping_answer_s: float = 10.0
     call_waits_s: float = 10.0
-    # Between two looks at a list of tools that is said to have changed.
+    # The minimum time between two listings when the server announces changes of its tools.
     relist_s: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """One server as `--check` shows it."""
+    """A server's state as `--check` shows it."""
 
     name: str
     kind: str

@@ -1,4 +1,4 @@
-"""One open session with a server: requests out, answers as they came, and what the server says by itself."""
+"""An open MCP session with a server: sends requests, returns raw answers, and handles notifications."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from core.device.mcp.framing import ServerLog
 from core.device.mcp.http_transport import BROKEN, NOT_SENT, SESSION_GONE, SHUT_OUT, open_web
 from core.device.mcp.stdio_transport import open_process
 
-# As JSON, which the SDK's signature does not foresee.
+# Yields plain JSON; the SDK's signature provides only for models.
 _RAW: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 _NO_SUCH_METHOD = types.METHOD_NOT_FOUND
 _GONE = frozenset({NOT_SENT, SESSION_GONE, SHUT_OUT, BROKEN})
-# What the SDK says in a server's place. Servers use these codes for errors of their own: the words tell who
-# speaks.
+# Errors that the SDK itself raises when no answer arrives. Servers use the same codes for their own errors,
+# so the message identifies the origin.
 _UNANSWERED = {
     types.CONNECTION_CLOSED: ("Connection closed", "SSE stream "),
     types.INVALID_REQUEST: ("Redirect to ", "server answered a request with 202", "Unexpected content type"),
@@ -33,7 +33,7 @@ _UNANSWERED = {
 
 
 class Ask(Protocol):
-    """Sends a request and waits for its answer, as JSON."""
+    """Sends a request and returns its answer as JSON."""
 
     def __call__(
         self, method: str, params: dict[str, Any], on_progress: ProgressFnT | None = None
@@ -41,29 +41,29 @@ class Ask(Protocol):
 
 
 def is_unanswered(error: MCPError) -> bool:
-    """Whether no answer came, whatever became of the request."""
+    """Whether the server sent no answer, so that the outcome of the request is unknown."""
     return error.code == BROKEN or error.message.startswith(_UNANSWERED.get(error.code, ("\0",)))
 
 
 class Session:
-    """Requests to one server. Cancelling a request tells the server so, and leaves the session usable."""
+    """A session with a server. Cancelling a request notifies the server and leaves the session usable."""
 
     def __init__(self, client: ClientSession, dispatcher: JSONRPCDispatcher[Any]) -> None:
         self._client = client
         self._dispatcher = dispatcher
 
     async def start(self) -> None:
-        """Agree on a protocol version.
+        """Agree on a protocol version with the server.
 
         Raises:
-            MCPError: the server refuses, or speaks no version that we do.
+            MCPError: the server refuses, or has no protocol version in common with this device.
         """
         try:
             await self._client.initialize()
         except MCPError as error:
             if error.code not in {_NO_SUCH_METHOD, types.UNSUPPORTED_PROTOCOL_VERSION}:
                 raise
-            # A server that knows nothing but the newest protocol has no handshake.
+            # A server with only the newest protocol has no initialize handshake.
             await self._client.discover()
 
     async def ask(
@@ -75,7 +75,7 @@ class Session:
             MCPError: the server answered with an error, or the session ended.
         """
         if self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            # Here each request carries an envelope, which the SDK writes.
+            # In these versions each request has an envelope, which the SDK writes.
             request: types.Request[Any, Any]
             if method == "tools/call":
                 request = types.CallToolRequest(params=types.CallToolRequestParams(**params))
@@ -87,7 +87,8 @@ class Session:
                 request, _RAW, progress_callback=on_progress
             )
             return answer
-        # Not through the SDK's models: they drop what they do not know, and one odd tool would cost us all.
+        # Not through the SDK's models: they drop unknown fields, and one invalid tool would invalidate the
+        # list.
         options: CallOptions = {} if on_progress is None else {"on_progress": on_progress}
         return await self._dispatcher.send_raw_request(method, params, options)
 
@@ -96,7 +97,7 @@ class Session:
         try:
             await self.ask("ping", {})
         except MCPError as error:
-            # Any other error is an answer all the same.
+            # Any other error is an answer, so the server is alive.
             return error.code not in _GONE and not is_unanswered(error)
         return True
 
@@ -112,11 +113,10 @@ async def open_session(
     on_gap: Callable[[], None],
     on_lost: Callable[[], None],
 ) -> AsyncIterator[Session]:
-    """A session that is not started yet.
+    """Open a session, which the caller has still to start; it ends with the context.
 
-    It ends with the context. `on_lost` is called when it can no longer be used, `on_gap` when the server may
-    have said something that was not heard.
-    Sampling, elicitation and roots are not offered; a server that asks for them is told so.
+    `on_lost` is called when the session can no longer be used, `on_gap` when notifications may have been
+    missed. Sampling, elicitation and roots are not offered; a server's requests for them are refused.
     """
 
     async def hear(message: object) -> None:
@@ -144,7 +144,7 @@ async def open_session(
 
 
 def quiet_sdk() -> None:
-    """Keep the SDK's own log lines to ourselves: they show messages whole, secrets included."""
+    """Suppress the SDK's log lines, because they contain whole messages, secrets included."""
     for name in ("mcp", "client", "httpx2", "httpcore2"):
         logger = logging.getLogger(name)
         if not any(isinstance(handler, logging.NullHandler) for handler in logger.handlers):

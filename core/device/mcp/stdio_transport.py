@@ -1,8 +1,8 @@
-"""A server as a process of its own: one JSON message a line, over its standard streams.
+"""The stdio transport: runs an MCP server as a child process, with one JSON message a line on its pipes.
 
-The SDK's transport keeps a line however long it is, and lets a server's children live on after it; this one
-bounds the line and ends the whole process group. On Linux a guard (`guard_process`) stands between, so that
-the server and its children end with the device client, however that ends.
+The SDK's transport does not bound a line's length and lets a server's children outlive it. This transport
+bounds lines and ends the whole process group. On Linux the server runs under a guard (`guard_process`), so
+that the server and its children end with the device client, however the client ends.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ from core.tasks import TaskGroupOwner
 
 ANSWER_TOO_LARGE = -32099
 _CHUNK = 65_536
-# Parsing a megabyte takes some milliseconds, which are not the loop's to spend.
+# Longer lines are parsed in a thread: a megabyte takes several milliseconds, which would block the event
+# loop.
 _LARGE = 512 * 1024
 _WAITING_WRITES = 64
 _CLOSE_POLITE_S = 1.0
 _TERM_POLITE_S = 0.5
 _POLL_S = 0.02
 _WATCH_S = 0.5
-# What a server may say unasked at once and in a second, by lines: beyond that it is read more slowly.
+# Bursts and rates of unsolicited lines and messages; a server that exceeds them is read more slowly.
 _WORDS_AT_ONCE, _WORDS_PER_S = 1000.0, 20_000.0
 _NEWS_AT_ONCE, _NEWS_PER_S = 500.0, 500.0
 _BREATH_S = 0.02
@@ -54,10 +55,10 @@ Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[Sess
 async def open_process(
     server: ServerConfig, most_line: int, said: ServerLog, on_lost: Callable[[], None]
 ) -> AsyncIterator[Streams]:
-    """Start a server and yield the streams of a session with it; its process group ends with the context.
+    """Start a server and yield the streams of its session; its process group ends with the context.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the server cannot be started.
     """
     process, lifeline = await _started(server)
     to_session, for_session = anyio.create_memory_object_stream[Incoming](0)
@@ -95,29 +96,29 @@ async def _started(server: ServerConfig) -> tuple[asyncio.subprocess.Process, _L
 
 
 class _Lifeline:
-    """A pipe whose other end a server's guard has: it ends the server when this end is gone."""
+    """A pipe to a server's guard: the guard ends the server when the writing end closes."""
 
     def __init__(self) -> None:
         self.reading, self._writing = os.pipe() if sys.platform == "linux" else (-1, -1)
 
     def handed_over(self) -> None:
-        """Let go of the guard's end."""
+        """Close this process's copy of the guard's end."""
         if self.reading >= 0:
             os.close(self.reading)
             self.reading = -1
 
     def cut(self) -> None:
-        """Have everything killed that comes of the server."""
+        """Make the guard kill the server and all its descendants."""
         if self._writing >= 0:
             os.close(self._writing)
             self._writing = -1
 
 
 def _check(server: ServerConfig, environment: dict[str, str]) -> None:
-    """Find out before the guard does whether there is such a program.
+    """Check that the program and its folder exist, because an error in the guard would be less clear.
 
     Raises:
-        OSError: there is none, or it cannot be run, or not there.
+        OSError: the program is missing or not executable, or `cwd` is not a folder.
     """
     if server.cwd is not None and not os.path.isdir(server.cwd):
         raise NotADirectoryError(errno.ENOTDIR, "its cwd is no folder", server.cwd)
@@ -140,7 +141,7 @@ async def _spawned(
     guard = [sys.executable, "-I", "-S", _GUARD, str(lifeline.reading)] if guarded else []
     program = server.command
     if sys.platform == "win32":
-        # Such as npx.cmd, which Windows finds by its whole name only.
+        # Windows finds scripts such as npx.cmd only by their full name.
         program = shutil.which(program, path=environment.get("PATH")) or program
     starting = asyncio.get_running_loop().create_task(
         asyncio.create_subprocess_exec(
@@ -161,7 +162,7 @@ async def _spawned(
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        # It may run already; and asyncio would wait for ever for a start that is cancelled half-way.
+        # The process may run already, and asyncio would wait for ever for a start that is cancelled midway.
         process = await starting
         await _end(process, lifeline)
         _let_go(process)
@@ -169,7 +170,7 @@ async def _spawned(
 
 
 class _Pipes:
-    """The three pipes of one server."""
+    """The three pipes of a server process."""
 
     def __init__(
         self,
@@ -188,7 +189,7 @@ class _Pipes:
         self._news = TokenBucket(_NEWS_AT_ONCE, _NEWS_PER_S)
 
     async def read(self) -> None:
-        """Pass on what the server writes; its end of output is the session's end."""
+        """Pass the server's messages to the session; the end of its output ends the session."""
         assert self._process.stdout is not None
         lines = LineCutter(self._most_line)
         try:
@@ -199,13 +200,14 @@ class _Pipes:
                         await self._to_session.send(message)
                     await self._pace(message)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
-            # The session went first. What is still written must be read, or the server cannot end.
+            # The session ended first. The rest must still be read, or the server would block in a write and
+            # could not end.
             await self._drain()
         finally:
             self._lose()
 
     async def _pace(self, message: SessionMessage | None) -> None:
-        """Have a server that talks without end wait, not the loop: its pipe is left full for a moment."""
+        """Pause reading from a server that exceeds its rates, so that it blocks and not the event loop."""
         if message is None:
             free = self._words.spend(0)
         elif isinstance(message.message, types.JSONRPCNotification | types.JSONRPCRequest):
@@ -230,7 +232,7 @@ class _Pipes:
             words = f"an answer of {line.size} bytes; this device takes at most {self._most_line}"
             self._said.say("stdout", words)
             return _failed_answer(line.request_id, ANSWER_TOO_LARGE, f"The server sent {words}")
-        # Programs made with .NET begin their output with a mark of its encoding.
+        # .NET programs begin their output with a byte order mark.
         line = line.removeprefix(codecs.BOM_UTF8)
         if not line.strip():
             return None
@@ -242,11 +244,11 @@ class _Pipes:
             return SessionMessage(_parse(line))
         except ValueError:
             self._said.say_odd(line[:2000].decode("utf-8", "replace"))
-            # Whoever waits for it is told now: no other answer will come.
+            # Fail the waiting request now, because no other answer to it will arrive.
             return _failed_answer(request_of(line), types.PARSE_ERROR, "The server's answer is not JSON")
 
     async def listen(self) -> None:
-        """Log what the server says on its standard error."""
+        """Log the server's standard error."""
         assert self._process.stderr is not None
         lines = LineCutter(_CHUNK)
         while chunk := await self._process.stderr.read(_CHUNK):
@@ -257,7 +259,7 @@ class _Pipes:
                     await asyncio.sleep(_BREATH_S)
 
     async def write(self, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        """Send what the session says."""
+        """Send the session's messages to the server."""
         assert self._process.stdin is not None
         try:
             async for message in messages:
@@ -265,22 +267,22 @@ class _Pipes:
                 self._process.stdin.write(f"{text}\n".encode())
                 await self._process.stdin.drain()
         except (ConnectionError, anyio.ClosedResourceError):
-            # It stopped reading: no request can be answered any more.
+            # The server closed its input: no request can be answered any more.
             self._lose()
         finally:
             messages.close()
 
     async def watch(self) -> None:
-        """End the session soon after the process, also where a child of it still holds the pipes."""
+        """End the session soon after the process ends, even if a child of it keeps the pipes open."""
         while not await _ended(self._process, 60):
             pass
-        # Its last words may still be in the pipe.
+        # The server's last messages may still be in the pipe.
         await asyncio.sleep(_WATCH_S)
         self._lose()
 
 
 def _failed_answer(request_id: int | None, code: int, words: str) -> SessionMessage | None:
-    """The answer in the place of one that cannot be used; None where nobody knows which."""
+    """An error answer that replaces an unusable one; None where its request is not known."""
     if request_id is None:
         return None
     error = types.ErrorData(code=code, message=words)
@@ -292,7 +294,7 @@ def _parse(line: bytes) -> types.JSONRPCMessage:
 
 
 async def _end(process: asyncio.subprocess.Process, lifeline: _Lifeline) -> None:
-    """Close its input, wait a little, ask it to end, then kill whatever is left of its group."""
+    """Close the server's input, wait, send SIGTERM, wait, then kill the rest of its process group."""
     try:
         assert process.stdin is not None
         process.stdin.close()
@@ -303,13 +305,13 @@ async def _end(process: asyncio.subprocess.Process, lifeline: _Lifeline) -> None
         lifeline.cut()
         if sys.platform == "linux":
             await _ended(process, _CLOSE_POLITE_S)
-        # Also where it has ended by itself: children that it left behind are of its group.
+        # Even if the server has ended by itself: its remaining children are in its group.
         _signal(process, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
         await _ended(process, _CLOSE_POLITE_S)
 
 
 async def _ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
-    # Not process.wait(), which waits for every holder of the pipes, children of the server included.
+    # Not process.wait(), which also waits for the server's children that hold the pipes open.
     deadline = asyncio.get_running_loop().time() + seconds
     wait = _POLL_S
     while process.returncode is None and asyncio.get_running_loop().time() < deadline:
@@ -327,7 +329,7 @@ def _signal(process: asyncio.subprocess.Process, number: int) -> None:
 
 
 def _let_go(process: asyncio.subprocess.Process) -> None:
-    """Close the pipes, which a child that left the group may hold for ever; asyncio has no public way."""
+    """Close the pipes, because a child that left the group may keep them open; asyncio has no public API."""
     transport = getattr(process, "_transport", None)
     if isinstance(transport, asyncio.SubprocessTransport):
         transport.close()

@@ -1,4 +1,4 @@
-"""One call of a server's tool: what became of it, said honestly."""
+"""Calls an MCP server's tool and reports the outcome, including an unknown one."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from core.errors import DeviceError, ErrorCode, QuarterdeckError
 _PROGRESS_EACH_S = 0.05
 _MOST_PROGRESS_TEXT = 2000
 _MOST_WORDS = 2000
-# What a parser says of an answer is in terms of its own classes.
+# Marks a parser's message, which is in terms of the parser's own classes.
 _BY_PARSER = "validation error"
 
 
 class NotRun(DeviceError):
-    """The server never took the call, and says so: another session may have it."""
+    """The server did not run the call, so it may be sent again in another session."""
 
 
 async def call(
@@ -39,8 +39,9 @@ async def call(
     """Call a tool and return its result.
 
     Raises:
-        DeviceError: it failed; where its answer never came, the outcome is unknown. That a server calls its
-            tool read-only does not make it so.
+        DeviceError: the call failed. Without an answer the outcome is unknown, even if the server declares
+        the
+            tool read-only, because that claim may be wrong.
     """
     name = definition.name
     try:
@@ -51,12 +52,12 @@ async def call(
     except MCPError as error:
         raise _failed(error, server, name) from error
     except ValidationError as error:
-        # Of the newest protocol the SDK checks answers itself.
+        # In the newest protocol the SDK validates answers itself.
         raise DeviceError(
             f"{name} ended, but its answer cannot be used: it is not what MCP allows", ErrorCode.BAD_RESULT
         ) from error
     except asyncio.CancelledError:
-        # The server was told to stop, and does not say whether it did; or it had answered already.
+        # The server was asked to stop and does not report whether it did, or it had answered already.
         task = asyncio.current_task()
         if task is not None:
             task.uncancel()
@@ -76,14 +77,14 @@ async def _taken(
         )
     if answer.get("isError") is True:
         raise await _told_failure(answer, server, most)
-    # First, for a number that is none would have the schema blamed.
+    # Before the schema check, because NaN or an infinity would appear as a schema error.
     result = await _result(answer, most)
     if definition.output is not None:
         try:
-            # The server chose both the schema and what is held against it, so this may take a while.
+            # In a thread: the server controls both the schema and the answer, so validation may be slow.
             await asyncio.to_thread(definition.check_result, answer)
         except DeviceError as error:
-            # It ran all the same, and somebody has to see what came of it.
+            # The tool has run, so the operator must see its result.
             raise FailedWithResult(error.message, error.code, result) from error
     return result
 
@@ -121,7 +122,7 @@ def _failed(error: MCPError, server: ServerConfig, name: str) -> DeviceError:
 
 
 def _said(error: MCPError) -> str:
-    """What an error says; its data too, where an address may stand that somebody has to open."""
+    """An error's message and data; the data may contain an address that the operator has to open."""
     if error.code == types.PARSE_ERROR and _BY_PARSER in error.message:
         return "it is no message of MCP"
     words = error.message.strip() or f"it did not say why (error {error.code})"

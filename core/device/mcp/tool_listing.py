@@ -1,4 +1,4 @@
-"""What a server says it offers, taken as it is where it can be used, and refused with a reason where not."""
+"""Reads the tool definitions that an MCP server lists, and refuses unusable ones with a reason."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ MOST_PAGES = 400
 MOST_DESCRIPTION = 16_000
 MOST_DEFINITION = 256 * 1024
 MOST_DEFINITIONS = 8 * 1024 * 1024
-# Reading a schema takes about 0.4 ms for each object in it; two thousand tools of ten arguments have these.
+# Subschemas of all tools together: about 0.4 ms each to read. 2000 tools with ten arguments have this many.
 MOST_PARTS = 25_000
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 _MOST_REFUSED = 50
-# Of holding one answer against its schema: enough for twenty thousand rows of ten values.
+# Validation steps for one answer: enough for 20 000 rows of ten values.
 _MOST_STEPS = 300_000
 _DEEPEST = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One tool of a server. `digest` is its whole definition; equal ones offer the same."""
+    """A tool of a server. `digest` is the JSON of its whole definition, for comparison."""
 
     name: str
     title: str
@@ -45,7 +45,7 @@ class Definition:
     output: Validator | None = field(default=None, compare=False, repr=False)
 
     def info(self, offered: str, server: str) -> ToolInfo:
-        """The tool as AIP lists it, under the name that this device gave it."""
+        """The tool as AIP lists it, under the name that this device offers it by."""
         return ToolInfo(
             tool_key=f"{self.tool_type}::{offered}",
             tool_name=offered,
@@ -60,10 +60,10 @@ class Definition:
         )
 
     def check_result(self, answer: dict[str, Any]) -> None:
-        """Hold an answer against the output schema; slow for a large one, so not for the loop.
+        """Validate an answer against the output schema. Slow for a large answer: not for the event loop.
 
         Raises:
-            DeviceError: it is not what the tool promised (code `bad_result`).
+            DeviceError: the answer does not match the schema (code `bad_result`).
         """
         if self.output is None:
             return
@@ -81,14 +81,14 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A server's tools, and those that cannot be offered: name and reason."""
+    """A server's usable tools, and its refused tools with the reason of each."""
 
     tools: tuple[Definition, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
 
 
 async def fetch(ask: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> tuple[list[Any], bool]:
-    """Every page of a server's tools as they came, and whether there were more than this device takes.
+    """All pages of a server's tool list, unchecked, and whether there are more than this device accepts.
 
     `ask` sends `tools/list` with the given parameters.
     """
@@ -113,7 +113,7 @@ async def fetch(ask: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> t
 
 
 def read_listing(tools: list[Any], overflow: bool) -> Listing:
-    """The tools among what a server listed. Slow for many of them: not for the loop."""
+    """Check the tools that a server listed. Slow for a long list: not for the event loop."""
     good: dict[str, Definition] = {}
     refused: list[tuple[str, str]] = []
     size = parts = 0
@@ -141,7 +141,7 @@ def read_listing(tools: list[Any], overflow: bool) -> Listing:
 
 
 def _definition(name: str, said: dict[str, Any]) -> Definition:
-    """Raises ValueError with a reason for a person."""
+    """Read one definition. Raises ValueError with a reason to display."""
     digest = to_json(said)
     if len(digest) > MOST_DEFINITION:
         raise ValueError(
@@ -170,7 +170,7 @@ def _definition(name: str, said: dict[str, Any]) -> Definition:
         annotations=annotations,
         meta=meta if isinstance(meta, dict) else {},
         digest=digest,
-        # Bounded in time: the server chose both the schema and what is held against it.
+        # A validator with bounded time, because the server controls both the schema and the answer.
         output=None if output_schema is None else Validator(output_schema),
     )
 
@@ -192,7 +192,7 @@ def _schema(schema: Any, which: str) -> dict[str, Any]:
 
 
 def _refuse_remote(value: Any, which: str, depth: int) -> None:
-    """Nothing that a server says makes this device fetch something."""
+    """Refuse references to other documents, so that no server can make this device fetch something."""
     if depth > _DEEPEST:
         raise ValueError(f"Its {which} schema is nested too deeply")
     if isinstance(value, dict):

@@ -1,14 +1,14 @@
-"""What makes the read-only shell read-only: three walls of the kernel's, and a first process that watches.
+"""The read-only shell's sandbox: three kernel mechanisms, and a first process that supervises the command.
 
-1. bubblewrap: namespaces of its own for users, processes, network and IPC; the whole file system bound
-   read-only; no capabilities; folders full of daemons' sockets, and closed and private ones, hidden.
-2. seccomp: no sockets at all, so that no daemon can be asked to do the writing; no mounts, no namespaces, no
-   tracing; none of the calls that change a file's mode, owner, times or attributes; nothing that takes from a
-   pool which the user's other programs need, but pipes and watches of epolls, which are counted.
-3. Landlock: reading and executing only. It is what keeps FIFOs and devices from being written to, which a
-   read-only mount allows, and what keeps closed paths closed that come to be while a command runs.
+1. bubblewrap: separate namespaces for users, processes, network and IPC; the whole file system bound
+   read-only; no capabilities; folders with daemons' sockets, closed folders and private folders hidden.
+2. seccomp: no sockets, so that no daemon can be asked to write; no mounts, namespaces or tracing; none of the
+   calls that change a file's mode, owner, times or attributes; no use of kernel pools that the user's other
+   programs need, except pipes and epoll watches, which are counted.
+3. Landlock: reading and executing only. It denies writes to FIFOs and devices, which a read-only mount
+   allows, and access to closed paths that are created while a command runs.
 
-The first process (`sandbox_init`) counts what the command takes, and lets nothing of its output out once a
-closed path became another one. Closed are `closed_paths` and, without an operator's approval, private places,
-under every name that mounts and symlinks give them when the command begins.
+The first process (`sandbox_init`) counts the command's use of resources, and stops its output once a closed
+path has been replaced. The closed paths are `closed_paths` and, without an operator's approval, private
+places, under every name that mounts and symlinks give them when the command begins.
 """

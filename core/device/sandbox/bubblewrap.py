@@ -1,4 +1,4 @@
-"""The read-only shell's command line, and whether this machine keeps what it promises."""
+"""The bubblewrap command line of the read-only shell, and the self-test of the sandbox on this machine."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from core.device.sandbox.sight import Sight
 
 _INNER = Path(sandbox_init.__file__)
 _APT = _INNER.with_name("apt.conf")
-# Imported, so that it is not compiled anew for each command.
+# Imported as a module, so that it is not compiled anew for each command.
 _START = f"import sys; sys.path.insert(0, {str(_INNER.parent)!r}); import sandbox_init; sandbox_init.run()"
 _SELF_TEST_S = 10.0
-# Programs find their files with these; everything else may hold a secret, or lead to a daemon.
+# Programs need these variables to find their files; any other may contain a secret or lead to a daemon.
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "COLUMNS")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# Whoever reads a trace of the kernel's takes it from the tracer; drivers do as they like when they are read.
+# Reading a kernel trace removes it from the tracer's buffer; reading a debugfs file may have side effects.
 _KERNELS_OWN = ("/sys/kernel/debug", "/sys/kernel/tracing")
-# NixOS keeps every program of its PATH below /run.
+# NixOS has every program of its PATH below /run.
 _NEEDED_BELOW_HIDDEN = ("/run/current-system", "/run/wrappers")
-# What bubblewrap makes anew, so that nothing of the machine's is in it.
+# bubblewrap creates these anew, so that they contain nothing of the machine's own.
 _OWN_MOUNTS = ("/dev", "/proc")
 _OPEN_FILES = 1024
-# Of the user's pools, a command may take this part of what all commands at once may: half.
+# All concurrent commands together may take 1/2 of the user's pools, in equal shares.
 _SHARE_OF_POOLS = 2
 _PAGES_OF_PIPE = 16
 _LEAST_PIPES, _MOST_PIPES = 16, 64
 _LEAST_WATCHES, _MOST_WATCHES = 64, 4096
 _SIGNALS = 128
 
-# Prints what it managed to do; nothing is what is wanted.
+# Prints each forbidden operation that succeeded, then "done". In a working sandbox it prints only "done".
 _PROBE = """
 import os, socket, sys
 os.chdir(sys.argv[1])
@@ -75,7 +75,7 @@ print("done")
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why this machine has no sandbox, and what a person can do about it."""
+    """Why this machine has no sandbox, and how an operator can fix that."""
 
     reason: str
     how_to_fix: str
@@ -83,9 +83,9 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a command may use: seconds, bytes for each process, processes.
+    """The limits of a command: CPU seconds, bytes for each process, number of processes.
 
-    `commands`: how many may run at once, to share what the user has only one of.
+    `commands`: how many commands may run at once; they share the user's kernel pools.
     """
 
     seconds: float
@@ -94,26 +94,26 @@ class Bounds:
     commands: int = 8
 
     def limits(self) -> dict[str, int]:
-        """The same as resource limits. No file can be written, so none can grow either."""
+        """The bounds as resource limits (setrlimit(2)). FSIZE is 0 because no file can be written."""
         return {
             "CPU": max(1, int(self.seconds) + 1),
             "DATA": self.memory_bytes,
-            # Programs map far more than they use.
+            # Programs map far more memory than they use.
             "AS": 8 * self.memory_bytes,
             "NPROC": self.processes,
             "NOFILE": _OPEN_FILES,
             "FSIZE": 0,
             "CORE": 0,
-            # Both are counted for all programs of the user together.
+            # The kernel counts both for all programs of the user together.
             "SIGPENDING": _SIGNALS,
             "MSGQUEUE": 0,
         }
 
     def shares(self) -> str:
-        """How many pipes and watches of epolls the command may have, as `sandbox_init` takes it.
+        """The command's shares of pipes and epoll watches, in the form that `sandbox_init` takes.
 
-        Beyond `fs.pipe-user-pages-soft` (pages, 0 for no limit) all pipes that the user's programs make are
-        small, beyond `fs.epoll.max_user_watches` they can watch nothing more (pipe(7), epoll(7)).
+        Beyond `fs.pipe-user-pages-soft` (pages, 0 for no limit) the kernel makes new pipes of the user small;
+        beyond `fs.epoll.max_user_watches` the user's programs can add no epoll watch (pipe(7), epoll(7)).
         """
         commands = _SHARE_OF_POOLS * self.commands
         pipes = (_setting("fs/pipe-user-pages-soft") or sys.maxsize) // _PAGES_OF_PIPE // commands
@@ -126,7 +126,7 @@ class Bounds:
 
 
 def _setting(name: str) -> int:
-    """A number below /proc/sys; 0 where it is not told."""
+    """A number from /proc/sys; 0 where it cannot be read."""
     with contextlib.suppress(OSError, ValueError):
         return int(Path("/proc/sys", name).read_text("ascii"))
     return 0
@@ -134,7 +134,7 @@ def _setting(name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder by its path, and what lay there when it was checked: file system and number (stat(2))."""
+    """A folder's path, and its device and inode numbers (stat(2)) when it was checked."""
 
     path: Path
     identity: tuple[int, int]
@@ -142,14 +142,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Bubblewrap:
-    """A `bwrap` and what it shows. `closed` paths are hidden, also below `roots`, which are not hidden."""
+    """A `bwrap` program and its paths: `roots` are never hidden, `closed` paths always, also below roots."""
 
     program: str
     closed: tuple[str, ...] = ()
     roots: tuple[str, ...] = ()
 
     def sight(self, folder: str) -> Sight:
-        """What a line that starts in this folder is shown of the disk. Blocks on the disk."""
+        """The parts of the disk that a command line sees if it starts in this folder. Blocks on the disk."""
         closed = self._all_closed()
         layers = self._layers(closed, folder)
         home = os.environ.get("HOME") or os.path.expanduser("~")
@@ -159,10 +159,13 @@ class Bubblewrap:
         return Sight(folder, home, tuple(hidden), tuple(shown))
 
     def command(self, inside: Sequence[str], start: Place, bounds: Bounds) -> Start:
-        """How to run `inside` in a folder that is still the one that was checked. Blocks on the disk."""
+        """The sandboxed form of the command `inside`, to start in a folder that has been checked.
+
+        The command does not run if the folder has been replaced since the check. Blocks on the disk.
+        """
         closed = outermost([*all_names(self._all_closed(), read_mounts())])
         layers = self._layers(closed, str(start.path))
-        # What lies in a hidden folder is not there at all.
+        # A closed path in a hidden folder does not exist in the sandbox.
         closed = [path for path in closed if _is_seen(path, layers)]
         walls = (
             self.program,
@@ -177,21 +180,22 @@ class Bubblewrap:
         return Start(walls, tuple(inside), plan)
 
     def _all_closed(self) -> list[str]:
-        """What is closed, and what other programs keep in the scratch folders that are roots."""
+        """The closed paths, and other programs' private paths in scratch folders that are roots."""
         folders = [root for root in self.roots if root in SCRATCH_FOLDERS]
         return [*self.closed, *(path for root in folders for path in scratch.private_in(root, self.roots))]
 
     def _layers(self, closed: Sequence[str], folder: str) -> list[Layer]:
         hidden = hidden_folders()
         wanted = [path for path in (*self.roots, folder) if not _is_in(path, closed)]
-        # A scratch folder is hidden for what other programs keep in it, which is closed where it is a root.
+        # A scratch folder is hidden because of other programs' private files. Where the folder is a root,
+        # only those files are closed.
         roots = [path for path in self.roots if path in SCRATCH_FOLDERS and path in wanted]
         return _layers([path for path in hidden if path not in roots], _shown(wanted))
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A folder from which on, inwards, the disk is shown or hidden, unlike what lies around it."""
+    """A folder that is shown or hidden with everything below it, unlike the folder around it."""
 
     path: str
     is_shown: bool
@@ -199,21 +203,21 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A command and its sandbox. The plan is no argument, for everybody on a machine sees those."""
+    """A command and its sandbox. The plan is not an argument, because every user can read arguments."""
 
     walls: tuple[str, ...]
     inside: tuple[str, ...]
     plan: bytes
 
     def line(self, files: Files | None = None) -> list[str]:
-        """The command line, which is given these files; without, they are its descriptors 3, 4 and 5."""
+        """The command line that uses these descriptors; 3, 4 and 5 by default."""
         rules, report, plan = (3, 4, 5) if files is None else files
         first = (_python(), "-I", "-S", "-c", _START, str(report), str(plan))
         return [*self.walls, "--seccomp", str(rules), "--", *first, *self.inside]
 
     @contextlib.contextmanager
     def files(self) -> Iterator[Files]:
-        """What the command line is given, each to be read from its beginning."""
+        """The in-memory files that the command line inherits, each positioned at its beginning."""
         if sys.platform != "linux":
             raise OSError("memfd_create is Linux's")
         with contextlib.ExitStack() as made:
@@ -228,24 +232,23 @@ class Start:
 
 
 class Files(NamedTuple):
-    """Descriptors: the first filter, what the sandbox's first process says, what it reads
-    (`sandbox_init`)."""
+    """Descriptors of the first filter, and of the report and plan of `sandbox_init`."""
 
     rules: int
     report: int
     plan: int
 
     def said(self) -> bytes:
-        """What the sandbox's first process has said so far, a byte each; nothing where it never began."""
+        """The sandbox's first process's report so far, a byte for each message; empty if it never began."""
         return os.pread(self.report, 16, 0)
 
 
 def _shown(wanted: Sequence[str]) -> list[str]:
-    """What must be seen, also below a hidden folder."""
+    """The paths that must be visible even below a hidden folder."""
     needed = [resolved(path) for path in (*_NEEDED_BELOW_HIDDEN, sys.base_prefix, sys.prefix)]
-    # What is wanted was resolved when it was checked: a link there now leads to something else.
+    # Wanted paths were resolved when they were checked. A path that is a symlink now was replaced since.
     needed += [resolved(str(_INNER.parent)), *(path for path in wanted if not os.path.islink(path))]
-    # Devices and the kernel's own files are the sandbox's, whatever is a root.
+    # The sandbox has its own /dev and /proc even where a root lies in them.
     return [path for path in needed if os.path.exists(path) and not _is_devices(path)]
 
 
@@ -254,10 +257,10 @@ def _is_devices(path: str) -> bool:
 
 
 def _layers(hidden: Sequence[str], shown: Sequence[str]) -> list[Layer]:
-    """Layers from the outside in. A path that is to be hidden and to be shown is hidden."""
+    """Layers, outermost first. A path in both `hidden` and `shown` is hidden."""
     kinds = dict.fromkeys(shown, True) | dict.fromkeys((*hidden, *_OWN_MOUNTS), False)
     layers: list[Layer] = []
-    # By their parts, so that what lies in a folder comes after it.
+    # Sorted by path components, so that a folder precedes its contents.
     for path in sorted(kinds, key=lambda path: path.split(os.sep)):
         if _is_seen(path, layers) is not kinds[path]:
             layers.append(Layer(path, kinds[path]))
@@ -265,7 +268,7 @@ def _layers(hidden: Sequence[str], shown: Sequence[str]) -> list[Layer]:
 
 
 def _is_seen(path: str, layers: Sequence[Layer]) -> bool:
-    """Whether a path is shown: the innermost layer that it lies in decides."""
+    """Whether a path is shown, as decided by the innermost layer that contains it."""
     return next((layer.is_shown for layer in reversed(layers) if is_below(path, layer.path)), True)
 
 
@@ -274,10 +277,10 @@ def _is_in(path: str, folders: Sequence[str]) -> bool:
 
 
 def _mounts(layers: Sequence[Layer], closed: Sequence[str]) -> list[str]:
-    """Empty folders over what is hidden, back what must be seen below them, then over closed folders.
+    """bwrap arguments: an empty folder over each hidden one, binds of shown folders, empty closed folders.
 
-    A closed file has no mount over it: that it cannot be read is Landlock's doing, and a program is told so
-    instead of being shown an empty file.
+    A closed file gets no mount. Landlock makes it unreadable, so that a program gets an error instead of an
+    empty file.
     """
     words: list[str] = []
     hidden = [layer.path for layer in layers if not layer.is_shown and layer.path not in _OWN_MOUNTS]
@@ -286,7 +289,7 @@ def _mounts(layers: Sequence[Layer], closed: Sequence[str]) -> list[str]:
             words += ["--ro-bind", layer.path, layer.path]
         elif layer.path in hidden:
             words += ["--tmpfs", layer.path]
-    # Only now, for what is shown below a hidden folder needs a place to be mounted at.
+    # Read-only only now, because bwrap creates the mount points of shown folders below the hidden ones.
     words += [word for path in hidden for word in ("--remount-ro", path)]
     for path in closed:
         if os.path.isdir(path) and not os.path.islink(path):
@@ -295,12 +298,12 @@ def _mounts(layers: Sequence[Layer], closed: Sequence[str]) -> list[str]:
 
 
 def _python() -> str:
-    """Our Python where its prefix really is: a link to it may lie in a folder that is hidden."""
+    """The Python executable in its resolved folder, because a link to that folder may lie in a hidden one."""
     return str(Path(os.path.realpath(os.path.dirname(sys.executable)), os.path.basename(sys.executable)))
 
 
 def hidden_folders() -> list[str]:
-    """Folders with daemons' sockets, programs' scratch files, the kernel's traces, or the console's data."""
+    """Folders with daemons' sockets, programs' scratch files, kernel traces, or the console's data."""
     wanted = ["/run", "/tmp", "/var/tmp", *_KERNELS_OWN, os.environ.get("XDG_RUNTIME_DIR", "")]
     wanted += [os.environ.get("QUARTERDECK_HOME", "")]
     wanted += [platformdirs.user_data_dir("quarterdeck", appauthor=False)]
@@ -308,7 +311,7 @@ def hidden_folders() -> list[str]:
 
 
 def clean_environment() -> dict[str, str]:
-    """What the command sees of the device client's environment."""
+    """The environment of the command: selected variables of the device client's, and fixed ones."""
     kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     kept |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
     return {"PATH": _PATH, **kept, "TERM": "dumb", "TMPDIR": "/tmp", "APT_CONFIG": str(_APT)}
@@ -316,7 +319,7 @@ def clean_environment() -> dict[str, str]:
 
 @lru_cache(maxsize=4)
 def find(sandbox: Bubblewrap | None) -> Missing | None:
-    """Why this sandbox cannot be had; None after it has been seen to forbid what it must, just as it is.
+    """Why this sandbox is not available; None after the self-test has passed with exactly this sandbox.
 
     `sandbox` is None where PATH has no `bwrap`.
     """
@@ -338,17 +341,17 @@ def find(sandbox: Bubblewrap | None) -> Missing | None:
 
 
 def on_path() -> str | None:
-    """Where `bwrap` is."""
+    """The path of `bwrap`; None where PATH has none."""
     return shutil.which("bwrap")
 
 
 def _self_test(sandbox: Bubblewrap) -> Missing | None:
-    """Try what must be forbidden in the very sandbox that calls get; None when nothing of it worked."""
+    """Try forbidden operations in the sandbox that calls use; None when every operation failed."""
     with tempfile.TemporaryDirectory(prefix="quarterdeck-probe-") as made:
         folder = Path(os.path.realpath(made))
         (folder / "there").write_text("x")
         os.mkfifo(folder / "fifo")
-        # Where a call begins that names no folder; one that is not there yet is told to that call.
+        # Start where a call without a folder starts. A missing root is reported to that call, not here.
         first = next((path for path in sandbox.roots if os.path.isdir(path)), str(folder))
         start = Path(first)
         facts = start.stat()
@@ -380,7 +383,7 @@ def _self_test(sandbox: Bubblewrap) -> Missing | None:
 
 
 def _how_to_fix() -> str:
-    """The usual causes, each with what it takes."""
+    """Advice for the usual causes: kernel settings that forbid user namespaces."""
     switches = {
         "kernel/unprivileged_userns_clone": ("0", "sysctl kernel.unprivileged_userns_clone=1"),
         "user/max_user_namespaces": ("0", "sysctl user.max_user_namespaces=15000"),

@@ -1,7 +1,7 @@
-"""How many processes a command may consist of, where the usual limit does not hold: for root.
+"""A control group that limits the number of a command's processes where the device client runs as root.
 
-The kernel lets root pass RLIMIT_NPROC, also inside a user namespace, so that a fork bomb would take the
-machine. A control group of its own keeps root to a number as well.
+The kernel does not apply RLIMIT_NPROC to root, even inside a user namespace, so that a fork bomb would
+exhaust the machine. A control group for each command limits root as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MOUNTED = Path("/sys/fs/cgroup")
 
 
 def is_needed() -> bool:
-    """Whether we are the machine's own root, rather than a user, or a container's."""
+    """Whether this process runs as root of the initial user namespace (not as a container's root)."""
     if os.geteuid() != 0:
         return False
     try:
@@ -29,7 +29,7 @@ def is_needed() -> bool:
 
 @lru_cache(maxsize=1)
 def parent() -> Path | None:
-    """The control group below which groups with a limit can be made; None when there is none."""
+    """The control group below which groups with a process limit can be created; None when there is none."""
     for folder in _own_and_above():
         with contextlib.suppress(OSError), _group(folder, 4):
             return folder
@@ -37,7 +37,7 @@ def parent() -> Path | None:
 
 
 def _own_and_above() -> Iterator[Path]:
-    """Our own control group, then those around it: whoever bounds us bounds the commands as well."""
+    """This process's control group, then its ancestors; their limits then apply to the commands as well."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text("utf-8").splitlines():
             _, kind, path = line.split(":", 2)
@@ -46,7 +46,7 @@ def _own_and_above() -> Iterator[Path]:
             mounted = _MOUNTED / kind
             own = mounted / path.strip("/")
             for folder in (own, *own.parents):
-                # The second version is mounted where the first has only the folders of its kinds.
+                # cgroup v2 is mounted where v1 has only the folders of its controllers.
                 if kind == "pids" or (folder / "cgroup.controllers").exists():
                     yield folder
                 if folder == mounted:
@@ -55,12 +55,12 @@ def _own_and_above() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def limited(most: int) -> Iterator[Path | None]:
-    """The file of a fresh group that a process joins by writing 0; None where no group is needed.
+    """A new group's file, to which a process writes 0 to join; None where no group is needed.
 
-    The group is removed at the end; where processes are still in it, by `core.device.processes.supervisor`.
+    The group is removed at the end; if processes are still in it, by `core.device.processes.supervisor`.
 
     Raises:
-        OSError: no group can be made.
+        OSError: no group can be created.
     """
     if not is_needed():
         yield None
@@ -77,12 +77,12 @@ def _group(folder: Path, most: int) -> Iterator[Path]:
     made = folder / f"quarterdeck-{os.getpid()}-{secrets.token_hex(4)}"
     made.mkdir()
     try:
-        # Only opened, never made: elsewhere than in a control group this would be an ordinary file.
+        # Opened without O_CREAT: outside a control group file system, this would create an ordinary file.
         descriptor = os.open(made / "pids.max", os.O_WRONLY)
         with os.fdopen(descriptor, "w") as file:
             file.write(str(most))
         yield made
     finally:
-        # Where somebody was in it and still counts, the keeper of the command removes it: nobody waits here.
+        # While processes are still in the group, rmdir fails; the supervisor removes it later without a wait.
         with contextlib.suppress(OSError):
             made.rmdir()

@@ -1,4 +1,4 @@
-"""Under which other names a path can be reached: a bind mount shows a folder a second time."""
+"""The other names under which a path can be reached through bind mounts and symlinks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """One line of /proc/self/mountinfo: `root` of the file system on `device` is seen at `point`."""
+    """A line of /proc/self/mountinfo: folder `root` of the file system on `device` is mounted at `point`."""
 
     device: str
     root: str
@@ -24,7 +24,7 @@ class Mount:
 
 
 def read_mounts() -> list[Mount]:
-    """The mounts that this process sees, later ones last; none where /proc does not tell (proc(5))."""
+    """The mounts that this process sees, oldest first; empty where /proc cannot be read (proc(5))."""
     try:
         lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
     except OSError:
@@ -34,9 +34,10 @@ def read_mounts() -> list[Mount]:
 
 
 def all_names(paths: Iterable[str], mounts: list[Mount]) -> Iterator[str]:
-    """Absolute paths in folders that are no symlinks: as they are, where they lead, and below other mounts.
+    """The names of each path, as absolute paths whose parent folders are resolved.
 
-    None of them need exist.
+    These are the path itself, its target if it is a symlink, and its names below other mounts. None of them
+    need exist.
     """
     folders: dict[str, str] = {}
     times = Counter(mount.device for mount in mounts)
@@ -48,7 +49,7 @@ def all_names(paths: Iterable[str], mounts: list[Mount]) -> Iterator[str]:
         plain = real = os.path.join(folders[folder], name)
         yield plain
         if os.path.islink(plain):
-            # It stands beside what it leads to, for another link may take its place.
+            # The symlink is returned as well as its target, because another symlink may replace it.
             real = resolved(plain)
             yield real
         if is_shown_twice:
@@ -56,7 +57,7 @@ def all_names(paths: Iterable[str], mounts: list[Mount]) -> Iterator[str]:
 
 
 def resolved(path: str) -> str:
-    """A path without symlinks; as it is where something on its way changes in this moment."""
+    """A path without symlinks; unchanged where it cannot be resolved because it changes meanwhile."""
     try:
         return os.path.realpath(path)
     except OSError:
@@ -67,7 +68,7 @@ def _other_names(path: str, mounts: list[Mount]) -> Iterator[str]:
     above = [mount for mount in mounts if is_below(path, mount.point)]
     if not above:
         return
-    # Of several at one point the last one is seen.
+    # Of several mounts at the same point, only the last is visible.
     own = max(reversed(above), key=lambda mount: len(mount.point))
     place = os.path.normpath(os.path.join(own.root, os.path.relpath(path, own.point)))
     for mount in mounts:

@@ -1,11 +1,11 @@
-"""The first process inside the sandbox: puts up the last wall, runs the command and ends with it.
+"""The first process of the sandbox: applies Landlock and the second seccomp filter, then runs the command.
 
-It runs inside with nothing but the standard library. Being process 1 of its namespace, its end is the end of
-everything that the command left running. It imports little, for it starts anew for each command.
+It uses the standard library only, and little of that, because it starts anew for each command. It is process
+1 of its PID namespace: when it ends, the kernel kills every process that the command left running.
 
-The command's output goes through this process, so that nothing leaves that was read after a closed path came
-to be another one. System calls that take from a pool which all programs of the user share are counted here:
-the kernel asks before each of them (seccomp_unotify(2)).
+The command's output passes through this process, so that nothing leaves the sandbox that was read after a
+closed path was replaced. This process also counts the system calls that use a pool shared by all programs of
+the user: the kernel asks it before each of them (seccomp_unotify(2)).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import struct
 import sys
 import time
 
-# `typing` alone would take as long as all the rest.
+# Importing `typing` would take as long as all other imports together.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,17 +33,17 @@ _SET_DUMPABLE = 4
 
 EXECUTE, WRITE, READ, LIST = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 TRUNCATE, IOCTL = 1 << 14, 1 << 15
-# How many kinds of access each version knows; what is known is forbidden unless a rule allows it.
+# How many access rights each Landlock version knows; a known right is denied unless a rule allows it.
 _KINDS = {1: 13, 2: 14, 3: 15, 4: 15}
 _NEWEST_KINDS = 16
-# Not /dev/zero: opened for writing and mapped shared, it is memory that no process is seen to have.
+# Not /dev/zero: opened for writing and mapped shared, it yields memory that no process is charged for.
 _WRITABLE = ("/dev/null", "/dev/full")
-# Opening the first makes a terminal, of which the machine has a few thousand.
+# Opening /dev/ptmx creates a pseudoterminal, of which the machine has only a few thousand.
 _TERMINALS = ("/dev/ptmx", "/dev/pts")
 _LIBC = ctypes.CDLL(None, use_errno=True)
-# So that what watches over the command, inside and outside, always gets the processor.
+# The command's priority is lowered, so that this process and the supervisor outside always get CPU time.
 _NICE = 5
-# SIGPIPE and SIGXFSZ; the module `signal` alone would take as long as the rest.
+# SIGPIPE and SIGXFSZ; importing `signal` would take as long as the other imports together.
 _IGNORED_BY_PYTHON = (13, 25)
 _SIGINT = 2
 _DEFAULT = None
@@ -55,24 +55,25 @@ _LOOK_EVERY_NS = 50_000_000
 _ROUGHLY = ("RssAnon", "RssShmem", "VmSwap", "VmPTE")
 _EXACTLY = ("Pss_Anon", "Pss_Shmem", "SwapPss")
 _PAGE = 4096
-# What a socket may hold unread, at most, unless an administrator raised it.
+# The most unread bytes that a socket can hold, unless an administrator raised the limit.
 _SOCKET_BYTES = 2 * 212_992
-# The most that one open file was seen to take of the kernel's memory: /proc/self/numa_maps, read.
+# The most kernel memory measured for one open file: /proc/self/numa_maps while it is read.
 _FILE_BYTES = 20_480
-# A mapping with its links; each process that shares pages through forks adds one more link to each of them.
+# Kernel memory for a mapping and for each of its links; each process that shares pages through forks adds one
+# link to each mapping.
 _MAPPING_BYTES, _LINK_BYTES = 700, 64
-# The kernel's share of the memory that a command may have, and the least that it is.
+# Kernel memory may take this fraction (1/8) of a command's memory limit, and never less than 64 MiB.
 _KERNEL_SHARE, _KERNEL_LEAST = 8, 64 << 20
 _CHUNK = 1 << 16
-# More than a pipe holds.
+# More than a pipe can hold.
 _MOST_REST = 1 << 21
 
-# seccomp(2): set a filter and get a descriptor that tells of its system calls; ioctls of that descriptor.
+# seccomp(2): install a filter and get a descriptor that reports its system calls; ioctls of that descriptor.
 _SET_FILTER, _NEW_LISTENER = 1, 1 << 3
 _RECEIVE, _ANSWER, _GO_ON = 0xC0502100, 0xC0182101, 1
 _NOTICE = struct.Struct("=QIIiIQ6Q")
 _REPLY = struct.Struct("=QqiI")
-# Counts are this far apart at least, for everything stands still meanwhile.
+# The minimum time between counts, because all processes are stopped during a count.
 _COUNT_EVERY_NS = 20_000_000
 _STOPPED, _ENDED = b"TtZXxD", b"ZXx"
 _OWN_PLACE = "/proc/1"
@@ -81,35 +82,35 @@ _STOPS_AFTER = 50
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 
 _REPORT = 3
-# What the report says, a byte each.
+# The messages in the report, a byte each.
 BEGAN, OTHER_FOLDER, CLOSED_CHANGED = b"B", b"F", b"C"
 
-# A file by its file system and its number there.
+# A file's device and inode numbers.
 Identity = tuple[int, int]
 
 
 def landlock_version() -> int:
-    """The version of Landlock's interface here, 0 where there is none."""
+    """The kernel's Landlock ABI version; 0 where it has no Landlock."""
     return max(0, int(_LIBC.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)))
 
 
 def forbid_changes(closed: list[str] | None = None) -> set[Identity]:
-    """Forbid this process and its children everything but executing, and reading what is not closed.
+    """Restrict this process and its children to executing files, and to reading those that are not closed.
 
-    A mount over a closed folder hides it until a program outside puts another one in its place, and where
-    nothing is yet, nothing can be mounted over. So everything beside the closed paths is allowed instead, and
-    what comes there meanwhile is not. Returns what was allowed by itself, below which all is allowed.
+    A mount hides a closed folder only until a program outside replaces the folder, and a path that does not
+    exist yet cannot be mounted over. Landlock therefore allows each entry beside the closed paths, and denies
+    entries that appear there later. Returns the identities of the allowed entries; all below them is allowed.
 
     Raises:
-        OSError: the kernel does not do it.
+        OSError: the kernel rejects a rule or the restriction.
     """
     version = landlock_version()
     kinds = (1 << _KINDS.get(version, _NEWEST_KINDS)) - 1
     rules = struct.pack("=Q", kinds)
     if version >= 4:
-        rules += struct.pack("=Q", 0b11)  # binding and connecting of TCP
+        rules += struct.pack("=Q", 0b11)  # TCP bind and connect
     if version >= 6:
-        rules += struct.pack("=Q", 0b11)  # abstract Unix sockets, and signals to processes outside
+        rules += struct.pack("=Q", 0b11)  # abstract Unix sockets; signals to processes outside
     ruleset = _checked(_LIBC.syscall(_CREATE_RULESET, rules, ctypes.c_size_t(len(rules)), 0))
     _allow(ruleset, "/", EXECUTE | LIST)
     allowed: set[Identity] = set()
@@ -123,7 +124,7 @@ def forbid_changes(closed: list[str] | None = None) -> set[Identity]:
 
 
 def _allow_reading(ruleset: int, path: str, closed: list[str], allowed: set[Identity]) -> None:
-    """Allow everything below a path, itself included, to be read but the closed paths."""
+    """Allow reading of a path and of everything below it except the closed paths."""
     below = [inner for inner in closed if inner.startswith(path.rstrip("/") + "/")]
     try:
         if path in closed or (below and os.path.islink(path)):
@@ -134,12 +135,12 @@ def _allow_reading(ruleset: int, path: str, closed: list[str], allowed: set[Iden
         for name in os.listdir(path):
             _allow_reading(ruleset, os.path.join(path, name), below, allowed)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        # It has gone, or is not for this user; then it stays forbidden.
+        # The path has gone, or this user may not read it. It stays denied.
         return
 
 
 def _allow(ruleset: int, path: str, access: int) -> Identity:
-    # A link must not open what it leads to.
+    # A symlink must not grant access to its target.
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
     rule = struct.pack("=Qi", access, descriptor)
     _checked(_LIBC.syscall(_ADD_RULE, ruleset, _BENEATH, rule, 0))
@@ -156,21 +157,21 @@ def _checked(answer: int) -> int:
 
 
 class Ways:
-    """The closed paths and the folders that they lie in, as they were when the command began."""
+    """The identities of the closed paths and their parent folders when the command began."""
 
     def __init__(self, closed: list[str], allowed: set[Identity]) -> None:
-        """`allowed`: what may be read wherever it is moved to, because it lay beside a closed path."""
+        """`allowed`: entries beside the closed paths, which stay readable wherever they are moved to."""
         self._closed = frozenset(closed)
         self._allowed = allowed
         names = {path for end in closed for path in _upwards(end)}
         self._before = {path: _identity(path) for path in sorted(names)}
 
     def changed(self) -> bool:
-        """Whether something can be read, or listed, at a closed path that was not there before.
+        """Whether a closed path has come to expose something that can be read or listed.
 
-        A file or folder that came to be outside is not readable for the command, so only three changes count:
-        something readable was moved to such a place, a link was put there, or a closed folder is a new one,
-        whose names can be listed.
+        The command cannot read a file or folder that is newly created outside. So only three changes count: a
+        readable entry was moved to a closed path, a symlink was put there, or a closed folder was replaced by
+        a new one, whose names can be listed.
         """
         for path, before in self._before.items():
             try:
@@ -200,14 +201,14 @@ def _identity(path: str) -> Identity | None:
 
 
 def write_plan(limits: str, shares: str, rules: bytes, start: Identity, closed: list[str]) -> bytes:
-    """What `read_plan` reads. Paths have no NUL in them."""
+    """The plan in the form that `read_plan` reads: separated by NUL, which no path contains."""
     words = (limits, shares, rules.hex(), f"{start[0]}:{start[1]}", *closed)
     return b"\0".join(map(os.fsencode, words))
 
 
 def read_plan(descriptor: int) -> list[str]:
-    """The limits, the shares of pools, the filter that counts, in hexadecimal, the identity of the folder to
-    start in, then the closed paths.
+    """The limits, the pool shares, the second filter in hexadecimal, the start folder's identity
+    (device:inode), then the closed paths.
     """
     with os.fdopen(descriptor, "rb") as file:
         file.seek(0)
@@ -215,17 +216,17 @@ def read_plan(descriptor: int) -> list[str]:
 
 
 def write_limits(limits: dict[str, int]) -> str:
-    """Limits as one text."""
+    """The limits as one string."""
     return ",".join(f"{name}={value}" for name, value in limits.items())
 
 
 def read_limits(text: str) -> dict[str, int]:
-    """What `write_limits` wrote."""
+    """The limits that `write_limits` wrote."""
     return {name: int(value) for name, _, value in (one.partition("=") for one in text.split(","))}
 
 
 def bound(limits: dict[str, int]) -> None:
-    """Set the limits of this process and its children."""
+    """Set the resource limits of this process and its children."""
     for name, value in limits.items():
         kind = getattr(resource, f"RLIMIT_{name}")
         _, most = resource.getrlimit(kind)
@@ -234,7 +235,7 @@ def bound(limits: dict[str, int]) -> None:
 
 
 class Usage:
-    """What every process here has taken together, as /proc says it (proc_pid_status(5)): one look."""
+    """A snapshot of the resources that all processes of the sandbox use, from /proc (proc_pid_status(5))."""
 
     def __init__(self) -> None:
         self._rows = {}
@@ -243,13 +244,13 @@ class Usage:
                 self._rows[place] = row
 
     def memory(self, enough: int) -> int:
-        """Bytes of memory, sockets' too; not more exact than to say whether it is `enough`."""
+        """Bytes of memory in use, with socket buffers; only as exact as comparing it to `enough` needs."""
         sockets = _sockets() * _SOCKET_BYTES
         used = sockets + sum(_sum(row, _ROUGHLY) for row in self._rows.values())
         if used < enough:
             return used
-        # What they share counted for each of them. Finding out who shares what takes far longer, and a
-        # process can refuse to tell.
+        # The sum above counts shared memory once for each process. Reading proportional shares takes far
+        # longer, and a process can make them unreadable.
         used = sockets
         for place, row in self._rows.items():
             exact = _fields(f"{place}/smaps_rollup")
@@ -257,9 +258,9 @@ class Usage:
         return used
 
     def kernel(self, enough: int) -> int:
-        """Bytes that the kernel has for open files and mappings, at most; exact as `memory` is."""
+        """The most bytes of kernel memory that open files and mappings can take; as exact as `memory` is."""
         mapping = _MAPPING_BYTES + _LINK_BYTES * len(self._rows)
-        # No more files than there is room for, no more mappings than pages.
+        # Upper bounds: the size of the descriptor table for files, the number of pages for mappings.
         most = {
             place: row.get("FDSize", 0) * _FILE_BYTES + row.get("VmSize", 0) // _PAGE * mapping
             for place, row in self._rows.items()
@@ -282,7 +283,7 @@ class Usage:
 
 
 def _processes() -> list[str]:
-    """Where /proc tells of each process; of one whose first thread has ended, where it tells of another."""
+    """The /proc folder of each process; for a process whose first thread has ended, that of a live thread."""
     places = [f"/proc/{name}" for name in os.listdir("/proc") if name.isdigit()]
     return [place if _state(place) not in _ENDED else _second_thread(place) for place in places]
 
@@ -300,17 +301,17 @@ def _threads(place: str) -> list[str]:
 
 
 def _state(place: str) -> bytes:
-    """A letter (proc_pid_stat(5)), that of an ended thread where there is none any more."""
+    """The state letter of a thread (proc_pid_stat(5)); X where the thread no longer exists."""
     try:
         with open(f"{place}/stat", "rb", buffering=0) as file:
-            # The name in parentheses may hold anything.
+            # The name in parentheses may contain any characters.
             return file.read(1024).rpartition(b")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return b"X"
 
 
 def _fields(path: str) -> dict[str, int]:
-    """The numbers in a file below /proc by their names, sizes in bytes; none where it cannot be read."""
+    """The numeric fields of a file below /proc by name, sizes in bytes; empty where it cannot be read."""
     try:
         with open(path, "rb", buffering=0) as file:
             rows = [line.partition(b":") for line in file.read(1 << 16).splitlines()]
@@ -319,7 +320,7 @@ def _fields(path: str) -> dict[str, int]:
     numbers = {}
     for name, _, rest in rows:
         words = rest.split()
-        # A process can call itself what it likes, in the field `Name`.
+        # A process sets the field `Name` itself, so its value may look like a number.
         if len(words) == 2 and words[1] == b"kB" and words[0].isdigit():
             numbers[name.decode()] = int(words[0]) * 1024
         elif name == b"FDSize":
@@ -332,7 +333,7 @@ def _sum(row: dict[str, int], names: tuple[str, ...]) -> int:
 
 
 def _mappings(place: str, enough: int) -> int:
-    """How many mappings a process has; not counted further than `enough`."""
+    """The number of a process's mappings; counting stops at about `enough`."""
     count = 0
     with open(f"{place}/maps", "rb", buffering=0) as file:
         while count < enough and (data := file.read(_CHUNK)):
@@ -341,7 +342,7 @@ def _mappings(place: str, enough: int) -> int:
 
 
 def _sockets() -> int:
-    """How many sockets there are in this network namespace, which is this command's alone."""
+    """The number of sockets in this network namespace, which only this command uses."""
     try:
         with open("/proc/net/sockstat", "rb", buffering=0) as file:
             return int(file.read(1 << 12).split()[2])
@@ -350,16 +351,16 @@ def _sockets() -> int:
 
 
 class Pools:
-    """Pipes, and what epolls watch: of both, all programs of a user together have only so many.
+    """The command's shares of two per-user kernel pools: pipes, and epoll watches.
 
-    The kernel asks before a command makes one. It is told to go on while fewer than the command's share can
-    be there: those counted last, and all that were allowed since. Only when that is used up are they counted
-    again, in every process at once, all of them stopped meanwhile, for a process that forks quickly enough
-    is never where another one looks.
+    The kernel asks before the command creates either. The call is allowed while the last count plus all calls
+    allowed since is below the command's share. When the share is used up, the members are counted again in
+    all processes at once. All processes are stopped meanwhile, because a process that forks quickly enough
+    would evade a count of running processes.
     """
 
     def __init__(self, listener: int, shares: str) -> None:
-        """`shares`: the most pipes, the most watches, and epoll_ctl's number (`write_shares`)."""
+        """`shares`: the limits for pipes and watches, and the number of epoll_ctl (`write_shares`)."""
         self.listener = listener
         pipes, watches, self._epoll_ctl = (int(word) for word in shares.split(","))
         self._most = (pipes, watches)
@@ -368,10 +369,10 @@ class Pools:
         self._is_new = False
 
     def answer(self) -> None:
-        """Answer one system call that waits."""
+        """Answer one waiting system call."""
         notice = ctypes.create_string_buffer(_NOTICE.size)
         if _LIBC.ioctl(self.listener, ctypes.c_ulong(_RECEIVE), notice) < 0:
-            # Its process has ended, or was interrupted.
+            # The calling process has ended or was interrupted.
             return
         number, _, _, call = _NOTICE.unpack(notice.raw)[:4]
         kind = 1 if call == self._epoll_ctl else 0
@@ -386,7 +387,10 @@ class Pools:
             self._is_new = False
 
     def _count(self) -> None:
-        """Count anew. Calls that wait are interrupted and made again, so the next answer is by this count."""
+        """Count the pool members anew.
+
+        Stopping interrupts waiting calls; the kernel restarts them, so the next answer uses this count.
+        """
         _to_all(_SIGSTOP)
         try:
             _wait_until_stopped()
@@ -403,12 +407,13 @@ class Pools:
 
 
 def write_shares(pipes: int, watches: int, epoll_ctl: int) -> str:
-    """A command's shares as one argument; `epoll_ctl` is that system call's number here."""
+    """A command's shares as one string; `epoll_ctl` is the number of that system call."""
     return f"{pipes},{watches},{epoll_ctl}"
 
 
 def _to_all(number: int) -> None:
-    # Process 1 of a namespace reaches nothing outside of it, and not itself.
+    # From process 1 of a PID namespace, kill(-1) reaches every other process of the namespace and none
+    # outside.
     try:
         os.kill(-1, number)
     except ProcessLookupError:
@@ -416,7 +421,7 @@ def _to_all(number: int) -> None:
 
 
 def _wait_until_stopped() -> None:
-    """Until no thread is on its way out of the kernel any more; what it was let do counts then."""
+    """Wait until no thread is still running in the kernel, so that calls allowed before are in the count."""
     for _ in range(_STOPS_AFTER):
         places = (f"/proc/{name}" for name in os.listdir("/proc") if name.isdigit())
         others = (place for place in places if place != _OWN_PLACE)
@@ -426,7 +431,7 @@ def _wait_until_stopped() -> None:
 
 
 def _pool_members(place: str, pipes: set[str]) -> int:
-    """Add the pipes that a process has open to `pipes`; returns how much its epolls watch."""
+    """Add a process's open pipes to `pipes`; returns the number of its epoll watches."""
     watches = 0
     try:
         for descriptor in os.listdir(f"{place}/fd"):
@@ -442,7 +447,7 @@ def _pool_members(place: str, pipes: set[str]) -> int:
     except (FileNotFoundError, ProcessLookupError):
         return 0
     except PermissionError:
-        # A program that may be run but not read: all that it has open may be pipes.
+        # The program is executable but not readable, so its files cannot be listed: assume the maximum.
         size = _fields(f"{place}/status").get("FDSize", 0)
         pipes.update(f"{place}:{number}" for number in range(size))
         return size
@@ -450,7 +455,7 @@ def _pool_members(place: str, pipes: set[str]) -> int:
 
 
 class Stream:
-    """One output of the command on its way out."""
+    """Forwards one output stream of the command out of the sandbox."""
 
     def __init__(self, source: int, target: int) -> None:
         self._source, self._target = source, target
@@ -460,14 +465,14 @@ class Stream:
         os.set_blocking(target, False)
 
     def register(self, poll: select.poll) -> None:
-        """Wait for what comes next: room at the other end, or something to pass on."""
+        """Register for the next event: writability of the target, or new output of the command."""
         if self._pending:
             poll.register(self._target, select.POLLOUT)
         elif self._is_open:
             poll.register(self._source, select.POLLIN)
 
     def take(self, ready: set[int]) -> bytes:
-        """What the command wrote, when it is ready; nothing before the last of it has been passed on."""
+        """Output of the command if it is ready; empty until earlier output has been passed on."""
         if self._pending or self._source not in ready:
             return b""
         data = os.read(self._source, _CHUNK)
@@ -475,7 +480,7 @@ class Stream:
         return data
 
     def give(self, data: bytes, ready: set[int]) -> None:
-        """Pass on as much as the other end takes."""
+        """Pass on as much as the target accepts."""
         self._pending += data
         if self._pending and (data or self._target in ready):
             try:
@@ -486,7 +491,7 @@ class Stream:
                 self._pending = b""
 
     def rest(self) -> bytes:
-        """All that is in the pipe when the command has ended."""
+        """The output that is left in the pipe after the command has ended."""
         taken = b""
         try:
             while len(taken) < _MOST_REST and (data := os.read(self._source, _CHUNK)):
@@ -496,7 +501,7 @@ class Stream:
         return taken
 
     def finish(self, last: bytes) -> None:
-        """Pass on what is left and these bytes, and wait until the other end has taken them."""
+        """Pass on pending output and `last`; blocks until the target has accepted them."""
         os.set_blocking(self._target, True)
         left = self._pending + last
         try:
@@ -507,10 +512,10 @@ class Stream:
 
 
 class Watch:
-    """The command at work: its output, what it asks for, what it takes, and its end."""
+    """Supervises the command: forwards its output, answers its system calls, and bounds its memory."""
 
     def __init__(self, out: Stream, err: Stream, ways: Ways, pools: Pools, memory: int, report: int) -> None:
-        """`memory`: the most bytes that it may take. `report`: the descriptor of what the device reads."""
+        """`memory`: the command's limit in bytes. `report`: the descriptor of the report to the device."""
         self._out, self._err = out, err
         self._ways, self._pools = ways, pools
         self._memory = memory
@@ -518,7 +523,7 @@ class Watch:
         self._report = report
 
     def until_end(self, child: int, ended: int) -> int:
-        """Returns the command's exit code, 128 + N after signal N, also where it is ended here.
+        """Returns the command's exit code; 128 + N after signal N, also where this process ends it.
 
         `ended` is a descriptor that is ready when a child has ended.
         """
@@ -550,10 +555,10 @@ class Watch:
         return {descriptor for descriptor, _ in poll.poll(left / 1_000_000)}
 
     def _pass_on(self, ready: set[int]) -> bool:
-        """Pass on what was written; false where it may be of something that is closed."""
+        """Forward new output; returns False where it may contain closed content."""
         for stream in (self._out, self._err):
             data = stream.take(ready)
-            # Only now: what the command wrote was read before this look.
+            # Checked only after taking the output: the command read its content before this check.
             if data and self._ways.changed():
                 return False
             stream.give(data, ready)
@@ -572,7 +577,7 @@ class Watch:
         return 128 + _SIGKILL
 
     def _too_much(self) -> str:
-        """What the command took too much of, or nothing."""
+        """A phrase for the memory limit that the command exceeded; empty when there is none."""
         usage = Usage()
         if usage.memory(self._memory) > self._memory:
             return f"{self._memory >> 20} MiB of memory"
@@ -582,10 +587,10 @@ class Watch:
 
 
 def listen(program: bytes) -> int:
-    """Put a seccomp filter on this process and its children; returns the descriptor that tells of calls.
+    """Install a seccomp filter on this process and its children; returns its notification descriptor.
 
     Raises:
-        OSError: the kernel does not do it, such as where a container has a listener already.
+        OSError: the kernel rejects it, for example where a container already has a listener.
     """
     # struct sock_fprog
     code = ctypes.create_string_buffer(program, len(program))
@@ -597,7 +602,7 @@ def listen(program: bytes) -> int:
 def start(report: int, plan: int, command: list[str]) -> int:
     """Run a command; returns its exit code, 128 + N after signal N.
 
-    The first two are descriptors: what is said of the command is written to `report`, `plan` is read.
+    `report` and `plan` are descriptors: messages to the device are written to `report`, `plan` is read.
     """
     if os.getpid() != 1:
         raise OSError("This is the first process of a namespace, or nothing")
@@ -605,18 +610,18 @@ def start(report: int, plan: int, command: list[str]) -> int:
     limits = read_limits(limits_text)
     os.dup2(report, _REPORT)
     os.closerange(_REPORT + 1, 4096)
-    # Python's handler would show a traceback, and process 1 takes no signal that it has no handler for.
+    # Python's SIGINT handler would print a traceback. Without a handler, process 1 ignores the signal.
     _LIBC.signal(_SIGINT, _DEFAULT)
-    # Should memory run out, this is what the kernel ends, and nothing that was there before.
+    # If memory runs out, the kernel kills this sandbox rather than programs that were already running.
     with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write("1000")
     os.write(_REPORT, BEGAN)
     if folder != "{0.st_dev}:{0.st_ino}".format(os.stat(".")):
         os.write(_REPORT, OTHER_FOLDER)
         return 1
-    # No descriptor of this process is for the command, neither the report nor the outputs.
+    # Not dumpable: the command must not open this process's descriptors (report, outputs) through /proc.
     _checked(_LIBC.prctl(_SET_DUMPABLE, 0, 0, 0, 0))
-    # Before the limits: one of them is on the memory that this takes.
+    # Done before the limits are set, because one of them bounds the memory that this needs.
     ways = Ways(closed, forbid_changes(closed))
     (out, out_end), (err, err_end) = os.pipe(), os.pipe()
     _LIBC.sigprocmask(_SIG_BLOCK, _CHILD_ENDED, None)
@@ -649,7 +654,7 @@ def _become(command: list[str], limits: dict[str, int], out: int, err: int) -> N
 
 
 def run() -> NoReturn:
-    """Run a command as this process's arguments say (see `start`), and end as it ends."""
+    """Run the command given by this process's arguments (see `start`) and exit with its exit code."""
     try:
         code = start(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
     except OSError as error:

@@ -1,8 +1,8 @@
-"""What stays hidden of a folder for scratch files where device.toml allows it as a root.
+"""The paths that stay hidden in a scratch folder (such as /tmp) that device.toml allows as a root.
 
-Programs of the same user keep the sockets of their agents in such a folder, under names that they choose
-themselves. Credentials there are private places (`core.device.private_places`). Other users' private files
-are kept by the kernel: nothing in the sandbox has a capability, root's command neither.
+Programs of the same user place their agents' sockets in such a folder, under names of their own choice.
+Credentials there are private places (`core.device.private_places`). The kernel protects other users' private
+files: no process in the sandbox has a capability, not even a command of root.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from fnmatch import fnmatchcase
 
 from core.device.private_places import is_below
 
-# There or not, so that every entry of the folder gets a rule of its own (`inner.forbid_changes`), and what
-# comes while a command runs is not readable.
+# Closed even where they do not exist: every entry of the folder then gets a rule of its own
+# (`sandbox_init.forbid_changes`), and entries created while a command runs are not readable.
 _ALWAYS = (".X11-unix", ".ICE-unix")
-# Agents' and desktops' sockets, private folders of services, which root owns as well, and browsers' memory.
+# Sockets of agents and desktops, private folders of services (also root's), and shared memory of browsers.
 _PRIVATE = (
     *(".XIM-unix", ".font-unix", ".Test-unix", "ssh-*", "gpg-*", "tmux-*", "tmate-*", "screens", "uscreens"),
     *("keyring-*", "dbus-*", "pulse-*", "ksocket-*", "kde-*", "orbit-*", "gdm*", "sddm*", "emacs[0-9]*"),
@@ -27,9 +27,9 @@ _PRIVATE = (
 
 
 def private_in(folder: str, roots: Iterable[str]) -> Iterator[str]:
-    """The paths directly in a scratch folder that no command sees, approved or not. Blocks on the disk.
+    """The entries of a scratch folder that no command sees, approved or not. Blocks on the disk.
 
-    A path that a root lies in, or is, is none of them.
+    Excludes entries that are a root or contain one.
     """
     names = dict.fromkeys(_ALWAYS)
     try:
@@ -38,7 +38,7 @@ def private_in(folder: str, roots: Iterable[str]) -> Iterator[str]:
                 if any(fnmatchcase(entry.name, pattern) for pattern in _PRIVATE) or _is_for_sockets(entry):
                     names[entry.name] = None
     except OSError:
-        # A folder that cannot be listed shows nothing by itself.
+        # The command cannot list such a folder either.
         pass
     own = tuple(roots)
     for name in names:
@@ -48,7 +48,7 @@ def private_in(folder: str, roots: Iterable[str]) -> Iterator[str]:
 
 
 def _is_for_sockets(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a socket, or a folder with nothing but sockets in it, as agents make under any name."""
+    """Whether the entry is a socket or a folder that contains only sockets; agents create both."""
     try:
         facts = entry.stat(follow_symlinks=False)
         if not stat.S_ISDIR(facts.st_mode):
@@ -57,7 +57,7 @@ def _is_for_sockets(entry: os.DirEntry[str]) -> bool:
             first = next(inside, None)
             return first is not None and _is_socket(first) and all(map(_is_socket, inside))
     except OSError:
-        # It has gone, or is not for this user, and so not for the command either.
+        # The entry has gone, or this user, and so the command, may not read it.
         return False
 
 

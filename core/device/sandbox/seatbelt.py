@@ -1,4 +1,4 @@
-"""The read-only shell on macOS: `sandbox-exec` with a profile of our own. Not yet proven on a machine."""
+"""The read-only shell's sandbox on macOS: `sandbox-exec` with a profile. Not yet tested on a machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from core.device.sandbox.bubblewrap import Missing, clean_environment
 
-# Mach services are daemons that would do what the command may not, so none but the loader's are reached.
+# Mach services are daemons that could do what the command may not, so their lookup is denied.
 PROFILE = """(version 1)
 (allow default)
 (deny file-write*)
@@ -44,7 +44,7 @@ def _quoted(path: str) -> str:
 
 @lru_cache(maxsize=1)
 def missing() -> Missing | None:
-    """Why there is no sandbox here; None when it was seen to forbid a write."""
+    """Why this machine has no sandbox; None when a test write was denied."""
     if shutil.which("sandbox-exec") is None:
         return Missing("There is no sandbox-exec", "Use a macOS that has it")
     probe = (

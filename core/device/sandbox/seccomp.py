@@ -1,13 +1,13 @@
-"""The seccomp filters of the read-only shell, as the bytes that the kernel takes.
+"""The seccomp filters of the read-only shell, as BPF bytecode for the kernel.
 
-The other two walls say what files may be touched; these take away whole system calls. What is denied fails
-with a plain error, so that a program that only tried goes on. The first filter is put up by bubblewrap, the
-second by the sandbox's own first process (`core.device.sandbox.sandbox_init`), which needs some of what it
-denies.
+Mounts and Landlock restrict access to files; these filters deny whole system calls. A denied call fails with
+an ordinary error, so that a program that merely probes for it can continue. bubblewrap installs the first
+filter. The sandbox's own first process (`core.device.sandbox.sandbox_init`) installs the second, because it
+needs some of the calls that the second filter denies.
 
-Kernel pools that all programs of a user, or of the machine, share must not be emptied by a command. Each is
-either counted in the sandbox (pipes, watches of epolls), bounded by a resource limit (signals, queues of
-messages), or not to be had: programs that only read were seen to do without.
+A command must not exhaust kernel pools that all programs of a user, or of the machine, share. Each such pool
+is counted in the sandbox (pipes, epoll watches), bounded by a resource limit (signals, message queues), or
+denied: programs that only read were observed to work without it.
 """
 
 from __future__ import annotations
@@ -21,36 +21,37 @@ _LOAD, _AND, _JUMP = 0x20, 0x54, 0x05
 _EQUAL, _AT_LEAST, _ANSWER = 0x15, 0x35, 0x06
 _ALLOW, _KILL, _FAIL, _ASK = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
 _NOT_PERMITTED = _FAIL | errno.EPERM
-# A call that is answered as if it had been made.
+# Skips the call and reports success to the caller.
 _NOTHING_DONE = _FAIL
-# Offsets in `struct seccomp_data`; of an argument, the lower half.
+# Offsets in `struct seccomp_data`; for arguments, of the lower 32 bits.
 _NUMBER, _ARCHITECTURE, _FIRST, _SECOND, _THIRD, _FOURTH = 0, 4, 16, 24, 32, 40
 _X32 = 0x40000000
 _WHOLE = 0xFFFFFFFF
 
 _NEW_NAMESPACES = 0x7E020000
-# A thread that shares memory but not its open files could not be looked at, however it came to have them.
+# The open files of a thread that shares memory but has its own file table could not be counted. Both ways to
+# get such a table (flags of clone and of close_range) are therefore denied.
 _THREAD, _SHARED_FILES = 0x00010000, 0x00000400
 _CLOSE_RANGE, _OWN_FILES = 436, 2
-# While everything is stopped to be counted, nothing must be set going again: no timer, and no end of another
-# process, may send this one.
+# While all processes are stopped for a count, nothing may resume one: neither a timer nor the exit of another
+# process may send SIGCONT.
 _SIGCONT, _EXIT_SIGNAL = 18, 0xFF
 _PR_SET_PDEATHSIG = 1
 _AF_UNIX, _SOCK_STREAM, _SOCK_KINDS = 1, 1, 0xF
-# Both put characters into a terminal's input, for whatever program reads it next.
+# Both inject characters into a terminal's input, which the next program that reads it would take as typed.
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
-# Leases and delegations keep others waiting who open a file; hints are kept with the file; the size of a pipe
-# comes from a pool; who wants to be notified keeps the file's inode.
+# Leases and delegations block other processes that open the file; write hints are stored with the file; pipe
+# sizes come from a shared pool; a notification request pins the file's inode.
 _F_SETSIG, _F_SETLEASE, _F_NOTIFY, _F_SETPIPE_SZ = 10, 1024, 1026, 1031
 _F_SET_RW_HINT, _F_SET_FILE_RW_HINT, _F_SETDELEG = 1036, 1038, 1040
 _DENIED_FCNTL = (
     *(_F_SETSIG, _F_SETLEASE, _F_NOTIFY, _F_SETPIPE_SZ),
     *(_F_SET_RW_HINT, _F_SET_FILE_RW_HINT, _F_SETDELEG),
 )
-# F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW. A lock for reading keeps writers of the file out for as long
-# as it is held. Programs read no database without one, so the command is told that it has its lock.
+# F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW. A read lock would block other programs that write the file.
+# Programs refuse to read a database without a lock, so these calls report success and do nothing.
 _LOCKS = (6, 7, 37, 38)
-# MAP_SHARED | MAP_ANONYMOUS: given back by the process, such memory still is not counted as anybody's.
+# MAP_SHARED | MAP_ANONYMOUS: after the process unmaps such memory, no process is charged for it.
 _SHARED_MEMORY = 0x21
 _MAP_HUGE, _MEMFD_HUGE = 0x40000, 0x4
 _EPOLL_ADD = 1
@@ -59,17 +60,18 @@ _PR_SET_DUMPABLE, _PR_SET_SECCOMP = 4, 22
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """One processor's word for itself, and its numbers of system calls."""
+    """A processor architecture: its audit number and its system call numbers."""
 
     architecture: int
     not_permitted: tuple[int, ...]
     read_only: tuple[int, ...]
-    # What takes from a pool that the user, or the whole machine, has only one of. Programs do without.
+    # Calls that use a pool shared by the whole user or machine. Programs work without them.
     not_there: tuple[int, ...]
-    # Pages of files and of memory held in a pipe of the kernel's own; programs then read and write instead.
+    # Calls that hold pages of files and memory in a kernel-internal pipe. Programs fall back to read and
+    # write.
     invalid: tuple[int, ...]
     makes_pipe: tuple[int, ...]
-    # Whose first argument is a process, 0 for the caller's own.
+    # Calls whose first argument is a process id, 0 for the calling process.
     of_process: tuple[int, ...]
     set_priority: int
     set_io_priority: int
@@ -85,12 +87,12 @@ class _Machine:
     has_x32: bool = False
 
 
-# The same everywhere: io_uring (425-427), the mount interface of file descriptors (428-433, 442, 467),
+# The same on all architectures: io_uring (425-427), the descriptor-based mount calls (428-433, 442, 467),
 # pidfd_getfd, quotactl_fd; for files fchmodat2, setxattrat, removexattrat, file_setattr.
 _COMMON = (425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 442, 443, 467)
 _COMMON_FILES = (452, 463, 466, 469)
 _CLONE3, _MEMFD_SECRET = 435, 447
-# landlock_create_ruleset, landlock_add_rule, landlock_restrict_self: rules are the kernel's memory.
+# landlock_create_ruleset, landlock_add_rule, landlock_restrict_self: rules occupy kernel memory.
 _LANDLOCK = (444, 445, 446)
 _PRIO_PROCESS, _IOPRIO_WHO_PROCESS = 0, 1
 
@@ -108,15 +110,15 @@ _X86_64 = _Machine(
         *(170, 171, 172, 173, 154),  # sethostname, setdomainname, iopl, ioperm, modify_ldt
         *(175, 176, 313, 246, 320),  # init_module, delete_module, finit_module, kexec_load, kexec_file_load
         *(103, 153, 73, 256, 279),  # syslog, vhangup, flock, migrate_pages, move_pages
-        *(29, 64, 68),  # shmget, semget, msgget: memory that is no process's
-        *(46, 307),  # sendmsg, sendmmsg: files on their way are counted for all of a user's programs
-        54,  # setsockopt: its filters are compiled into the modules' room
+        *(29, 64, 68),  # shmget, semget, msgget: shared memory that is charged to no process
+        *(46, 307),  # sendmsg, sendmmsg: descriptors in flight count against all of a user's programs
+        54,  # setsockopt: socket filters are compiled into module memory
     ),
     read_only=(
         *(76, 133, 259),  # truncate, mknod, mknodat
         *(90, 91, 268, 92, 93, 94, 260),  # chmod, fchmod, fchmodat, chown, fchown, lchown, fchownat
         *(132, 235, 261, 280),  # utime, utimes, futimesat, utimensat
-        *(188, 189, 190, 197, 198, 199),  # setxattr, removexattr and their kin
+        *(188, 189, 190, 197, 198, 199),  # setxattr and removexattr with their variants
     ),
     # io_setup, inotify_init, inotify_init1, copy_file_range, timer_create, mq_notify
     not_there=(206, 253, 294, 326, 222, 244),
@@ -137,7 +139,7 @@ _X86_64 = _Machine(
     has_x32=True,
 )
 
-# The numbers that newer processors share.
+# The generic system call table, shared by newer architectures.
 _GENERIC = _Machine(
     architecture=0xC00000B7,
     not_permitted=(
@@ -152,15 +154,15 @@ _GENERIC = _Machine(
         *(161, 162),  # sethostname, setdomainname
         *(105, 106, 273, 104, 294),  # init_module, delete_module, finit_module, kexec_load, kexec_file_load
         *(116, 58, 32, 238, 239),  # syslog, vhangup, flock, migrate_pages, move_pages
-        *(194, 190, 186),  # shmget, semget, msgget: memory that is no process's
-        *(211, 269),  # sendmsg, sendmmsg: files on their way are counted for all of a user's programs
-        208,  # setsockopt: its filters are compiled into the modules' room
+        *(194, 190, 186),  # shmget, semget, msgget: shared memory that is charged to no process
+        *(211, 269),  # sendmsg, sendmmsg: descriptors in flight count against all of a user's programs
+        208,  # setsockopt: socket filters are compiled into module memory
     ),
     read_only=(
         *(45, 33),  # truncate, mknodat
         *(52, 53, 54, 55),  # fchmod, fchmodat, fchownat, fchown
         88,  # utimensat
-        *(5, 6, 7, 14, 15, 16),  # setxattr, removexattr and their kin
+        *(5, 6, 7, 14, 15, 16),  # setxattr and removexattr with their variants
     ),
     not_there=(0, 26, 285, 107, 184),  # io_setup, inotify_init1, copy_file_range, timer_create, mq_notify
     invalid=(71, 76, 77, 75),  # sendfile, splice, tee, vmsplice
@@ -183,15 +185,15 @@ _MACHINES = {"x86_64": _X86_64, "aarch64": _GENERIC}
 
 
 def is_known(machine: str | None = None) -> bool:
-    """Whether there is a filter for this processor."""
+    """Whether a filter exists for this architecture."""
     return (machine or platform.machine()) in _MACHINES
 
 
 def filter_program(machine: str | None = None) -> bytes:
-    """The first filter for this processor, for bubblewrap.
+    """The first filter for this architecture, which bubblewrap installs.
 
     Raises:
-        KeyError: there is none; see `is_known`.
+        KeyError: the architecture has no filter; see `is_known`.
     """
     of = _MACHINES[machine or platform.machine()]
     program = _beginning(of)
@@ -199,12 +201,13 @@ def filter_program(machine: str | None = None) -> bytes:
         program += _denied(number, _NOT_PERMITTED)
     for number in (*of.read_only, *_COMMON_FILES):
         program += _denied(number, _FAIL | errno.EROFS)
-    # Of the first, the flags lie in memory, where a filter cannot look; the C library falls back to clone.
+    # clone3 takes its flags in memory, which a filter cannot read; the C library falls back to clone.
     for number in (_CLONE3, _MEMFD_SECRET, *of.not_there):
         program += _denied(number, _FAIL | errno.ENOSYS)
     for number in of.invalid:
         program += _denied(number, _FAIL | errno.EINVAL)
-    # The sandbox's first process is one of the user's like any other, and must get the processor.
+    # The command must not change the scheduling or limits of the sandbox's first process, which runs as the
+    # same user and must get CPU time.
     for number in of.of_process:
         program += _only(number, (_FIRST, _WHOLE, 0))
     program += _only(of.set_priority, (_FIRST, _WHOLE, _PRIO_PROCESS), (_SECOND, _WHOLE, 0))
@@ -212,8 +215,8 @@ def filter_program(machine: str | None = None) -> bytes:
     program += _never_bits(of.clone, _FIRST, (_THREAD | _SHARED_FILES, _THREAD), (_EXIT_SIGNAL, _SIGCONT))
     program += _never_bits(_CLOSE_RANGE, _THIRD, (_OWN_FILES, _OWN_FILES))
     program += _only(of.clone, (_FIRST, _NEW_NAMESPACES, 0))
-    # A pair of datagram sockets could be used to send to any daemon's address; and to ask for one of a family
-    # that the kernel does not have yet makes it load a module.
+    # A datagram socket from a pair could send to a daemon's address. A request for an unloaded address family
+    # would make the kernel load a module.
     program += _only(of.socketpair, (_FIRST, _WHOLE, _AF_UNIX), (_SECOND, _SOCK_KINDS, _SOCK_STREAM))
     program += _never_bits(of.mmap, _FOURTH, (_SHARED_MEMORY, _SHARED_MEMORY), (_MAP_HUGE, _MAP_HUGE))
     program += _never_bits(of.memfd_create, _SECOND, (_MEMFD_HUGE, _MEMFD_HUGE))
@@ -224,41 +227,43 @@ def filter_program(machine: str | None = None) -> bytes:
 
 
 def counting_program(machine: str | None = None) -> bytes:
-    """The second filter for this processor, for `sandbox_init`: the kernel asks before what takes from a
-    pool.
+    """The second filter, which `sandbox_init` installs: calls that use a counted pool wait for its decision.
 
     Raises:
-        KeyError: there is none; see `is_known`.
+        KeyError: the architecture has no filter; see `is_known`.
     """
     of = _MACHINES[machine or platform.machine()]
     program = _beginning(of)
     for number in of.makes_pipe:
         program += _denied(number, _ASK)
     program += _with(of.epoll_ctl, _SECOND, (_EPOLL_ADD,), _ASK)
-    # Filters and rules of the command's own would take from the kernel's memory and the modules' room.
+    # The command's own seccomp filters and Landlock rules would use kernel and module memory.
     for number in (of.seccomp, *_LANDLOCK):
         program += _denied(number, _FAIL | errno.ENOSYS)
     program += _with(of.prctl, _FIRST, (_PR_SET_SECCOMP,), _FAIL | errno.EINVAL)
-    # So that what it has open can be counted.
+    # A process that is not dumpable hides its open files, which could then not be counted.
     program += _with(of.prctl, _FIRST, (_PR_SET_DUMPABLE,), _NOT_PERMITTED)
     program += _with_both(of.prctl, _PR_SET_PDEATHSIG, _SIGCONT, _NOT_PERMITTED)
     return b"".join([*program, _step(_ANSWER, _ALLOW)])
 
 
 def epoll_ctl(machine: str | None = None) -> int:
-    """The number of epoll_ctl on this processor.
+    """The number of the system call epoll_ctl on this architecture.
 
     Raises:
-        KeyError: it is not known; see `is_known`.
+        KeyError: the architecture is not known; see `is_known`.
     """
     return _MACHINES[machine or platform.machine()].epoll_ctl
 
 
 def _beginning(of: _Machine) -> list[bytes]:
-    """Leave the number of the system call to be compared; calls of another kind end the process."""
+    """Check the architecture, then load the system call number for the comparisons that follow.
+
+    A call of another architecture kills the process.
+    """
     program = [
         _step(_LOAD, _ARCHITECTURE),
-        # Calls made the old 32-bit way have numbers of their own, and would pass.
+        # 32-bit calls have numbers of their own and would pass the comparisons.
         _step(_EQUAL, of.architecture, 1, 0),
         _step(_ANSWER, _KILL),
         _step(_LOAD, _NUMBER),
@@ -277,31 +282,31 @@ def _denied(number: int, answer: int) -> list[bytes]:
 
 
 def _only(number: int, *wanted: tuple[int, int, int]) -> list[bytes]:
-    """A call that is allowed only where each argument, at this offset and under this mask, has this value."""
+    """Allow a call only where each argument (offset, mask, value) has the value under its mask."""
     steps = []
     for place, (offset, mask, value) in enumerate(wanted):
-        # To the last step of all, past the comparisons that are left and the permission.
+        # On a mismatch, jump past the remaining comparisons and the allow step to the deny step.
         beyond = 3 * (len(wanted) - 1 - place) + 1
         steps += [_step(_LOAD, offset), _step(_AND, mask), _step(_EQUAL, value, 0, beyond)]
     return _about(number, [*steps, _step(_ANSWER, _ALLOW), _step(_ANSWER, _NOT_PERMITTED)])
 
 
 def _with(number: int, offset: int, values: tuple[int, ...], answer: int) -> list[bytes]:
-    """An answer to a call whose argument at this offset has one of these values."""
+    """Answer a call whose argument at this offset has one of these values."""
     steps = [_step(_EQUAL, value, len(values) - place, 0) for place, value in enumerate(values)]
     otherwise = _step(_LOAD, _NUMBER)
     return _about(number, [_step(_LOAD, offset), *steps, _skip(1), _step(_ANSWER, answer), otherwise])
 
 
 def _with_both(number: int, first: int, second: int, answer: int) -> list[bytes]:
-    """An answer to a call with these first two arguments."""
+    """Answer a call with these first two arguments."""
     steps = [_step(_LOAD, _FIRST), _step(_EQUAL, first, 0, 3)]
     steps += [_step(_LOAD, _SECOND), _step(_EQUAL, second, 0, 1), _step(_ANSWER, answer)]
     return _about(number, [*steps, _step(_LOAD, _NUMBER)])
 
 
 def _never_bits(number: int, offset: int, *bits: tuple[int, int]) -> list[bytes]:
-    """A call that is denied where the argument at this offset has, under a mask, that mask's value."""
+    """Deny a call whose argument at this offset has, under one of the masks, the value paired with it."""
     steps = []
     for mask, value in bits:
         steps += [_step(_LOAD, offset), _step(_AND, mask), _step(_EQUAL, value, 0, 1)]

@@ -1,9 +1,9 @@
-"""What a line of the read-only shell could not see, though it may look as if there were nothing.
+"""Remarks on what a command line of the read-only shell could not see because of the sandbox.
 
-The sandbox has its own processes, no network, no sockets and some folders empty, so `ps` lists four processes
-and ends well, and the answer does not show that it is about the sandbox. It is told from the line instead. A
-program that is not known may look anywhere, so that its answer is not taken for the whole truth either. This
-protects nothing: a line that hides which program it runs gets its answer with the general remark.
+The sandbox has its own processes, no network, no sockets and some empty folders. So `ps` lists four processes
+and succeeds, and its output does not show that it describes the sandbox only. The remarks are derived from
+the command line. For an unknown program, which may look anywhere, there is a general remark. This is no
+protection: a command line that disguises its program still gets its output, with the general remark.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEVICES, MOUNTS, ENVIRONMENT, FOLDERS, ANYTHING = "devices", "mounts", "environm
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """What a line asked for and was not shown: what kind of thing, why, and which tool can tell."""
+    """Something that a command line asked for and could not see: its kind, the reason, another tool."""
 
     what: str
     why: str
@@ -32,7 +32,7 @@ class Unseen:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a line that starts in `folder` is shown of the disk: of `hidden` only what is in `shown`."""
+    """The disk as seen from a command line that starts in `folder`: without `hidden`, except `shown`."""
 
     folder: str
     home: str
@@ -40,7 +40,11 @@ class Sight:
     shown: tuple[str, ...] = ()
 
     def missing(self, paths: Sequence[str], recursive: bool) -> list[str]:
-        """The hidden places that are named, or started in; `recursive` adds those below a named folder."""
+        """The hidden folders that contain a path or the start folder.
+
+        `recursive` adds the hidden folders below a folder in `paths`, or below the start folder if there is
+        none.
+        """
         found = [place for place in self.hidden if any(self._is_hidden(path, place) for path in paths)]
         found += [place for place in self.hidden if self._is_hidden(self.folder, place)]
         if recursive:
@@ -106,7 +110,8 @@ _ASK: dict[str, str] = {
     ENVIRONMENT: "env printenv ulimit",
 }
 _PROGRAMS = {program: what for what, programs in _ASK.items() for program in programs.split()}
-# These show files that they are given, what the kernel says of the whole machine, or only what they are told.
+# These programs show only files that are named to them, the kernel's data on the whole machine, or their own
+# arguments.
 _SEES_ALL = frozenset(
     """
     cat ls dir head tail wc grep egrep fgrep zgrep rg find fd stat file du tree sort uniq cut tr sed awk
@@ -133,7 +138,7 @@ _PROC = re.compile(r"/proc/(?:\d+|\*|\[)")
 _PROC_NET = re.compile(r"/proc/(?:self/|thread-self/)?net\b|/sys/class/net\b")
 _OWNER_OPTION = re.compile(r"-[A-Za-z]*[lo][A-Za-z]*")
 _ABOUT_OWNERS = frozenset(("-user", "-group", "-uid", "-gid", "-nouser", "-nogroup"))
-# How another user and another group look in a user namespace that has only one of each (user_namespaces(7)).
+# The names of all other users and groups in a user namespace that maps one of each (user_namespaces(7)).
 _NOBODY = re.compile(rb"\b(?:nobody|nogroup|65534)\b")
 _MAY_RECURSE = frozenset(("ls", "grep", "egrep", "fgrep", "dir"))
 _RECURSES = frozenset(("find", "fd", "du", "tree", "rg"))
@@ -143,9 +148,9 @@ _MOST_FOLDERS = 10
 
 
 def unseen(line: str, sight: Sight, output: bytes = b"") -> list[Unseen]:
-    """What this line asked for and was not shown, each thing once. `output` is what it printed.
+    """The things that this command line asked for and could not see, each once. `output` is its output.
 
-    It looks which folders there are, so that it may block on the disk.
+    May block on the disk, because it checks which folders exist.
     """
     found: dict[str, Unseen] = {}
 
@@ -180,7 +185,7 @@ def unseen(line: str, sight: Sight, output: bytes = b"") -> list[Unseen]:
 
 
 def _lists_installed(program: str, words: Sequence[str]) -> bool:
-    """Whether it asks for installed packages only, which dpkg's database has (apt(8))."""
+    """Whether the command asks only for installed packages, which are in dpkg's database (apt(8))."""
     return (
         program == "apt" and words[:1] == ["list"] and "--installed" in words and "--upgradable" not in words
     )
@@ -193,7 +198,7 @@ def _shows_owners(program: str, words: Sequence[str]) -> bool:
 
 
 def _commands(line: str, depth: int = 0) -> Iterator[tuple[str, list[str]]]:
-    """Each command of a line: its program's name, and its words."""
+    """Each command of a line: the name of its program and its arguments."""
     command: list[str] = []
     for token in _tokens(line):
         if _SEPARATOR.fullmatch(token):
@@ -210,7 +215,7 @@ def _commands(line: str, depth: int = 0) -> Iterator[tuple[str, list[str]]]:
 def _command(words: list[str]) -> Iterator[tuple[str, list[str]]]:
     for index, word in enumerate(words):
         if word in {"for", "case", "select", "function"}:
-            # What follows is a name, not a program.
+            # A name follows, not a program.
             return
         if word in _KEYWORDS or _ASSIGNMENT.match(word) or word.startswith(("<", ">")):
             continue
@@ -235,12 +240,12 @@ def _tokens(line: str) -> list[str]:
     try:
         return list(reader)
     except ValueError:
-        # Quotes that do not end: the shell takes it otherwise, if it takes it at all.
+        # A quote is not closed. The shell parses such a line differently, or rejects it.
         return line.split()
 
 
 def _paths(line: str, sight: Sight) -> list[str]:
-    """Every word of a line that may be a path, made whole."""
+    """Every word of a line that may be a path, as an absolute path."""
     paths: dict[str, None] = {}
     for token in _tokens(line):
         for word in re.split(r"[\s=:,'\"<>]+", token):
@@ -251,7 +256,7 @@ def _paths(line: str, sight: Sight) -> list[str]:
 
 
 def _expanded(word: str, home: str) -> str | None:
-    """A word as a path; None for an option, which is none."""
+    """A word as a path, with the home folder expanded; None for an option."""
     if word.startswith("-"):
         return None
     for start in ("~", "$HOME", "${HOME}"):

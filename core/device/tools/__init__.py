@@ -1,1 +1,1 @@
-"""The built-in tools, one file for each group. Each group's `offer` says what it can serve here."""
+"""The built-in tools, a module for each group. A group's `offer` returns the tools it can serve here."""

@@ -1,4 +1,4 @@
-"""`launch_application` and `close_application`."""
+"""The tools `launch_application` and `close_application`."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _PIDS = {"type": "array", "items": {"type": "integer"}, "description": "Process 
 
 
 def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
-    """Both tools, which every platform has."""
+    """Both tools, which are available on every platform."""
 
     async def launch_application(call: ToolCall) -> dict[str, Any]:
         name, given = call.arguments["app_name"], call.arguments.get("args", [])
         line = await workshop.in_thread(applications.command_for, name, given)
         children = workshop.children
-        # Programs that were let go count here as long as they live; they keep no shell from running.
+        # Launched programs count towards this limit while they live, but not towards that of the shells.
         workshop.guard.process_slot(children.running + children.launched())
-        # A program of a desktop starts where its user is at home, not where the device client was started.
+        # A desktop program starts in the user's home, not in the device client's working directory.
         return {"pid": await children.launch(line, dict(os.environ), Path.home())}
 
     async def close_application(call: ToolCall) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Files: `read_file`, `list_directory`, `write_file`, and `restore_file`, which undoes a write."""
+"""The file tools `read_file`, `list_directory`, `write_file`, and `restore_file`, which undoes a write."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from core.device.undo import ID_PATTERN
 from core.errors import BadInput
 from core.text_encodings import LONGEST_NAME, UTF_8, encoded, refuse_too_large
 
-# What the rest of a result needs beside the content.
+# Bytes of a result in addition to the content.
 _ENVELOPE_BYTES = 512
 _ENCODING = text(
     "How `content` is bytes in the file: a text encoding such as utf-8, utf-16, utf-16-le, latin-1, cp1252; "
@@ -41,7 +41,7 @@ _DIGEST = "SHA-256 in hexadecimal"
 
 
 def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
-    """The file tools, which every platform has."""
+    """The file tools, which are available on every platform."""
     limits = workshop.config.limits
 
     async def read_file(call: ToolCall) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
                 raise BadInput(f"content is not base64: {error}") from error
         else:
             data = encoded(content, encoding, append=mode == "append")
-            # A character of one byte may take four here, and undo reads no more than this back.
+            # Encoding may turn one byte into four, and undo reads back no more than this limit.
             refuse_too_large(data, file_ops.MOST_WRITTEN)
         held = call.paths["file_path"]
         return await workshop.in_thread(file_ops.write, held, data, mode, workshop.undo)
@@ -91,9 +91,9 @@ def restore(workshop: Workshop, undo_id: str) -> dict[str, Any]:
     """Undo one write of a file. Blocks on the disk.
 
     Raises:
-        BadInput: nothing is kept under the id, the file changed since, or is not below a root any more.
+        BadInput: the id is not known, or the file changed since the write or is no longer below a root.
     """
-    # The roots may have become narrower since the write, so the path is checked again.
+    # The path is checked again, because roots may have been removed since the write.
     held = workshop.guard.hold(workshop.undo.entry(undo_id).path, "the kept path")
     return file_ops.restore(held, undo_id, workshop.undo)
 

@@ -1,4 +1,4 @@
-"""The tools that list the tools, under both names that agents know."""
+"""The tools `list_tools` and `get_mcp_tools`, which list the device's tools; agents use either name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _INFO = object_schema(
 
 
 def offer(tools: Callable[[], list[ToolInfo]]) -> list[Tool]:
-    """Both listing tools over what `tools` returns at the time of the call."""
+    """Both listing tools; `tools` is called for the current tools at each call."""
 
     def listed(call: ToolCall, namespace_argument: str) -> list[dict[str, Any]]:
         namespace = call.arguments.get(namespace_argument)

@@ -1,4 +1,4 @@
-"""`list_processes`: what runs on this machine."""
+"""The tool `list_processes`: lists the processes of this machine."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ROW = object_schema(
 
 
 def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
-    """The table of processes, which every platform has."""
+    """The tool, which is available on every platform."""
 
     async def list_processes(call: ToolCall) -> dict[str, Any]:
         given = call.arguments

@@ -1,4 +1,4 @@
-"""`shell_execute_read`: a shell that the kernel keeps from changing anything and from every network."""
+"""The tool `shell_execute_read`: a shell in a sandbox without write access and without a network."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from core.device.tools.shell import (
 from core.errors import BadInput, DeviceError, ErrorCode
 
 NAME = "shell_execute_read"
-# What the C library and common programs say when one of the sandbox's walls was in the way.
+# Messages of the C library and common programs when the sandbox denied an operation.
 _WALLS = re.compile(
     r"read-only file system|operation not permitted|network is unreachable|could not resolve host"
     r"|temporary failure in name resolution|resource temporarily unavailable",
@@ -47,18 +47,18 @@ _WALLS = re.compile(
 )
 _MOST_BLOCKED = 20
 _MOST_LINE = 500
-# Helpers of the sandbox, beside what the command itself may start.
+# The sandbox's own processes, in addition to those that the command may start.
 _OWN_PROCESSES = 3
-# A folder that is to be hidden may go before bubblewrap comes to it, as those of agents below /tmp do; then
-# nothing of the command has begun.
+# A folder to be hidden, such as an agent's below /tmp, may vanish before bubblewrap mounts over it.
+# bubblewrap then fails before the command starts, so a retry is safe.
 _TRIES = 3
 
 
 def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
-    """The read-only shell, where this machine has a sandbox that passed its self-test."""
+    """The read-only shell, if this machine has a sandbox that passes its self-test."""
     config = workshop.config
     if NAME in config.tools_off:
-        # No self-test for what is not wanted; the router says why it is missing.
+        # No self-test for a disabled tool; the router reports that it is disabled.
         return [_tool(workshop, None)], []
     if sys.platform == "darwin":
         missing = seatbelt.missing()
@@ -93,11 +93,11 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
 
 
 async def run(workshop: Workshop, call: ToolCall, private: list[str]) -> tuple[Finished, TimeLimit]:
-    """Run a call's command inside, where neither the private paths nor what is closed can be read.
+    """Run a call's command in the sandbox, where neither private nor closed paths can be read.
 
     Raises:
-        BadInput: the folder to start in is missing, or was exchanged since it was checked.
-        DeviceError: there is no sandbox now, or a closed path changed while the command ran.
+        BadInput: the folder to start in is missing, or was replaced since it was checked.
+        DeviceError: the sandbox cannot be created now, or a closed path changed while the command ran.
     """
     folder = await working_directory(workshop, call)
     config = workshop.config
@@ -120,7 +120,7 @@ async def run(workshop: Workshop, call: ToolCall, private: list[str]) -> tuple[F
     place = await workshop.in_thread(_place, folder)
     for tries_left in range(_TRIES - 1, -1, -1):
         begun = await workshop.in_thread(sandbox.command, shell, place, bounds)
-        # Nothing is awaited from here until it counts as running, so that two cannot take one slot.
+        # No await from here until the process counts as running, so that two calls cannot take the same slot.
         workshop.guard.process_slot(workshop.children.running)
         with (
             begun.files() as files,
@@ -176,21 +176,21 @@ def _sandbox(config: DeviceConfig, program: str, private: list[str]) -> bubblewr
 
 
 def _closed(config: DeviceConfig, private: list[str]) -> tuple[str, ...]:
-    """What a call is not shown. An operator's approval opens what is private, never what is closed."""
+    """The paths hidden from a call. An operator's approval opens private paths, never closed ones."""
     return (*map(str, config.closed_paths), *private)
 
 
 def _hidden(private: list[str]) -> list[str]:
-    """The private places that are there, as a person writes them."""
+    """The existing private places, in display form (with ~)."""
     return [shown_place(place) for place in outermost(private) if os.path.lexists(place)]
 
 
 def _not_seen(
     config: DeviceConfig, private: list[str], call: ToolCall, finished: Finished
 ) -> list[dict[str, Any]]:
-    """What the line asked for and the sandbox does not show, with the tool that can tell."""
+    """What the command line asked for and the sandbox does not show, each with a tool to use instead."""
     if sys.platform != "linux":
-        # Seatbelt forbids, and says so; it shows nothing that is not there.
+        # Seatbelt denies access with an error; it does not show empty folders in place of hidden ones.
         return []
     folder = call.paths["working_directory"].path if "working_directory" in call.paths else config.roots[0]
     sight = _sandbox(config, "", private).sight(str(folder))
@@ -198,10 +198,10 @@ def _not_seen(
 
 
 def named_place(stderr: bytes, hidden: list[str]) -> str | None:
-    """The first of the hidden places that an error of a program is about, where it names one."""
+    """The first hidden place that the error output names; None where it names none."""
     lines = stderr.decode("utf-8", "replace")
     for place in hidden:
-        # As it stands below the home, for programs name a file as they were told to.
+        # Searched relative to the home, because programs print a path as it was given to them.
         name = re.escape(place.removeprefix("~").lstrip("/"))
         if re.search(rf"(?:^|[\s/'\"‘“:]){name}(?:$|[\s/'\"’”:])", lines, re.MULTILINE):
             return place
@@ -209,7 +209,7 @@ def named_place(stderr: bytes, hidden: list[str]) -> str | None:
 
 
 def blocked_lines(stderr: bytes) -> list[str]:
-    """What the command was told when it ran into a wall."""
+    """The lines of standard error that report an operation denied by the sandbox."""
     lines = stderr.decode("utf-8", "replace").splitlines()
     return [line[:_MOST_LINE] for line in lines if _WALLS.search(line)][:_MOST_BLOCKED]
 

@@ -1,4 +1,4 @@
-"""Pictures of the screen."""
+"""The tool `screenshot`: takes pictures of the screen, with secret fields blacked out."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
     from PIL import Image
 
 _MEDIA = {"png": "image/png", "webp": "image/webp", "jpeg": "image/jpeg"}
-# The encoders' default efforts cost three times the time for a tenth of the size.
+# The encoders' defaults take three times as long and save a tenth of the size.
 _EFFORT: dict[str, dict[str, int]] = {
     "png": {"compress_level": 3},
     "webp": {"quality": 85, "method": 1},
     "jpeg": {"quality": 85},
 }
-# The rest of a result beside the picture.
+# Bytes of a result in addition to the picture.
 _ENVELOPE_BYTES = 1024
-# How long pictures are taken again because what must be hidden in them changed meanwhile.
+# How long a picture is retaken when the areas to redact changed while it was taken.
 _RETAKE_S = 2.0
-# A display that hangs hangs the calls into its library as well.
+# Time limits, because calls into the display library hang with the display.
 _GRAB_S, _LOOK_S = 10.0, 2.0
 _RECTANGLE = {
     "x": whole_number("Left edge, from the monitor's left.", minimum=0),
@@ -104,7 +104,7 @@ _ANSWER = object_schema(
 
 @dataclass(frozen=True, slots=True)
 class _Area:
-    """A part of the screen, and the monitor that it is on; 0 for all together."""
+    """A part of the screen and its monitor; 0 for all monitors together."""
 
     monitor: int
     box: Box
@@ -119,7 +119,7 @@ class _Wish:
 
 
 def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
-    """`screenshot`, where a picture can really be taken."""
+    """The tool `screenshot`, if the screen of this machine can be read."""
     if missing := _why_not(workshop.desktop):
         return [], [missing]
     most = (workshop.config.limits.max_output_bytes - _ENVELOPE_BYTES) // 4 * 3
@@ -166,18 +166,18 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
 
 
 async def _take(desktop: Desktop, eyes: OneThread, area: _Area) -> tuple[Image.Image, datetime, Hidden]:
-    """A picture, when it was taken, and what in it must be hidden."""
+    """Take a picture; returns it with its time and the areas to redact."""
     until = time.monotonic() + _RETAKE_S
     before = await desktop.hidden()
     while True:
         picture = await eyes.run(_grab, area, seconds=_GRAB_S)
         taken_at = datetime.now(UTC)
-        # A field may appear or move while the picture is taken, so they are looked for once more.
+        # A secret field may appear or move while the picture is taken, so the areas are read again.
         after = await desktop.hidden()
         if set(before.boxes) == set(after.boxes):
             return picture, taken_at, after
         if time.monotonic() > until:
-            # Something keeps moving: where it was, where it is, and all between.
+            # A field keeps moving: redact its old and new areas and everything between them.
             moving = set(before.boxes) ^ set(after.boxes)
             after.boxes.extend((*before.boxes, _around(list(moving))))
             return picture, taken_at, after
@@ -185,7 +185,7 @@ async def _take(desktop: Desktop, eyes: OneThread, area: _Area) -> tuple[Image.I
 
 
 def _not_searched(hidden: Hidden, area: Box) -> list[str]:
-    """The programs in an area that nobody could ask what they show."""
+    """The programs in an area that could not be searched for secret fields."""
     blank = (one.process_name or one.title for one in hidden.blank if area.shared_with(one.box))
     return [name for name in dict.fromkeys((*hidden.not_searched, *blank)) if name]
 
@@ -236,7 +236,7 @@ async def _windows_in(desktop: Desktop, area: Box) -> list[dict[str, Any]]:
     try:
         found = await desktop.windows()
     except DeviceError:
-        # The picture is worth having without.
+        # A picture is useful even without its list of windows.
         return []
     return [window_as_dict(one) for one in reversed(found) if one.visible and area.shared_with(one.box)]
 
@@ -245,7 +245,7 @@ async def _layers(desktop: Desktop) -> tuple[Layer, ...]:
     try:
         return tuple(await desktop.layers())
     except DeviceError:
-        # The picture is worth having without, though not for a click.
+        # A picture is useful even without layers, though a click on it is not possible.
         return ()
 
 
@@ -277,7 +277,7 @@ def _around(boxes: list[Box]) -> Box:
 
 
 def _grab(area: _Area) -> Image.Image:
-    # A tenth of the client's start, for devices most of which are never asked for a picture.
+    # Imported here, because it takes a tenth of the client's start-up and most devices never take a picture.
     from PIL import Image
 
     box = area.box
@@ -292,10 +292,10 @@ def _grab(area: _Area) -> Image.Image:
 def _encode(
     picture: Image.Image, area: _Area, hidden: list[Box], wish: _Wish
 ) -> tuple[bytes, tuple[int, int], list[Box]]:
-    """The picture without what is hidden, its size, and in its own pixels where something was."""
+    """The encoded picture with hidden areas blacked out, its size, and these areas in picture pixels."""
     from PIL import Image, ImageDraw
 
-    # Some systems' pictures have more pixels than the screen has points.
+    # On some systems a picture has more pixels than the screen has points.
     dense_x, dense_y = picture.width / area.box.width, picture.height / area.box.height
     inside = [part for one in dict.fromkeys(hidden) if (part := one.shared_with(area.box))]
     black = ImageDraw.Draw(picture)
@@ -307,7 +307,7 @@ def _encode(
         )
     if wish.max_width is not None and picture.width > wish.max_width:
         height = max(1, round(picture.height * wish.max_width / picture.width))
-        # The gap lets whole pixels be left out first: a third of the time, and no difference to see.
+        # reducing_gap lets whole pixels be skipped first: a third of the time, no visible difference.
         picture = picture.resize((int(wish.max_width), height), Image.Resampling.LANCZOS, reducing_gap=2.0)
     buffer = io.BytesIO()
     picture.save(buffer, wish.format.upper(), **_EFFORT[wish.format])
@@ -317,7 +317,7 @@ def _encode(
 
 
 def _in_picture(part: Box, area: Box, across: float, down: float) -> Box:
-    """The pixels of the picture that a part of the screen has any share in."""
+    """The pixels of the picture that a part of the screen touches."""
     left, top = int((part.x - area.x) * across), int((part.y - area.y) * down)
     right, bottom = (
         ceil((part.x + part.width - area.x) * across),

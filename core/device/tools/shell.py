@@ -1,7 +1,7 @@
-"""Shell commands: `shell_execute`, and `EXEC_CLI` in the shape that UFO's LinuxAgent expects.
+"""The tools `shell_execute` and `EXEC_CLI`; the latter has the result format that UFO's LinuxAgent expects.
 
-A command whose time runs out fails with the code `timeout`, whichever tool ran it, and whether its own limit
-was over first or the deadline of the call; its result has exit code 124 and what was printed until then.
+A command that exceeds its own time limit or the deadline of its call fails with the code `timeout`. Its
+result then has exit code 124 and the output up to that moment.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from core.errors import BadInput, ErrorCode
 from core.ids import now_in_ms
 
 DEFAULT_TIMEOUT_S = 30
-# What `timeout(1)` answers; LinuxAgent expects it.
+# The exit code of `timeout(1)`; LinuxAgent expects it.
 TIMED_OUT = 124
-# A call's deadline on the device is nine tenths of the console's: half of the last tenth is for the kill.
+# A call's deadline on the device is nine tenths of the console's; half of the last tenth is for ending it.
 _HASTE = 20
 _RUNS_ANYTHING = Contract("destroy", "high", reversible=False, idempotent=False, open_world=True)
 
 
 async def working_directory(workshop: Workshop, call: ToolCall) -> HeldPath:
-    """Where a call starts: what it names, checked, or the first allowed root.
+    """The folder in which a call starts: its argument, checked, or the first allowed root.
 
     Raises:
-        BadInput: there is no such folder.
+        BadInput: the folder does not exist.
     """
     root = workshop.first_root
     held = call.paths.get("working_directory", HeldPath(root, root))
@@ -52,24 +52,27 @@ async def working_directory(workshop: Workshop, call: ToolCall) -> HeldPath:
 
 @dataclass(frozen=True, slots=True)
 class TimeLimit:
-    """How long a call may run: `asked` seconds by its own argument, `left` until its deadline passes."""
+    """How long a call may run, in seconds: `asked` by its argument, `left` until its deadline."""
 
     asked: float
     left: float
 
     @property
     def seconds(self) -> float:
-        """What is over first, in seconds from now."""
+        """The shorter of the two limits, in seconds from now."""
         return max(0.0, min(self.asked, self.left))
 
     @property
     def polite(self) -> float:
-        """How many seconds a command has to end by itself then. After a deadline the answer is in haste:
-        the console waits for a tenth of the deadline longer, a second at most."""
+        """Seconds that a command has to end by itself after its limit.
+
+        Shorter after the deadline of the call, because the console then waits only a tenth of the deadline
+        longer, a second at most.
+        """
         return POLITE_S if self.asked <= self.left else min(POLITE_S, self.left / _HASTE)
 
     def words(self, finished: Finished) -> str:
-        """What is said of a command that ran into this limit."""
+        """The error message for a command that exceeded this limit."""
         if self.asked <= self.left:
             why = f"after {self.asked:g} s, the time-out that was asked for"
         else:
@@ -81,7 +84,7 @@ class TimeLimit:
 
 
 def time_limit(workshop: Workshop, call: ToolCall) -> TimeLimit:
-    """How long a call may run, beginning now."""
+    """The time limit of a call that starts now."""
     longest = workshop.config.limits.shell_timeout_s
     asked = float(call.arguments.get("timeout", min(DEFAULT_TIMEOUT_S, longest)))
     return TimeLimit(asked, call.until - asyncio.get_running_loop().time())
@@ -114,7 +117,7 @@ TRUNCATED = yes_or_no("Whether output beyond the device's limit was dropped.")
 
 
 def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
-    """Both shells; nothing of them can be missing on a platform that has them."""
+    """Both shell tools; on a supported platform they need nothing that could be missing."""
     children = workshop.children
 
     async def run(call: ToolCall) -> tuple[Finished, TimeLimit]:
@@ -191,10 +194,10 @@ def _exec_cli(workshop: Workshop, run: Any) -> Tool:
 
 
 def ended_in_time(answer: dict[str, Any], finished: Finished, limit: TimeLimit) -> dict[str, Any]:
-    """The answer of a command that ended by itself.
+    """Return the answer of a command that ended within its time.
 
     Raises:
-        FailedWithResult: its time ran out (code `timeout`); the answer has what it printed until then.
+        FailedWithResult: the command timed out (code `timeout`); the answer has its output until then.
     """
     if finished.exit_code is None:
         raise FailedWithResult(limit.words(finished), ErrorCode.TIMEOUT, answer)

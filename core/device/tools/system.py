@@ -1,4 +1,4 @@
-"""Facts about the machine: `get_system_info`, and `SYS_INFO` in the shape of UFO's LinuxAgent."""
+"""The tools `get_system_info` and `SYS_INFO`; the latter has the result format of UFO's LinuxAgent."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ _ARGUMENTS = object_schema({"info_type": {"enum": list(FACTS), "description": "W
 
 
 def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
-    """Both tools; each reads the machine itself and needs nothing installed."""
+    """Both tools; they need no installed program."""
 
     async def facts(call: ToolCall) -> tuple[str, dict[str, Any]]:
         kind = call.arguments["info_type"]
@@ -267,7 +267,7 @@ _LINUX_AGENT = {
 
 
 def _size(count: int) -> str:
-    """A size as LinuxAgent writes it: the largest unit that leaves at least one, with its first decimal."""
+    """A size as LinuxAgent writes it: in the largest unit in which it is at least 1, with one decimal."""
     value, units = float(count), ["B", "KB", "MB", "GB", "TB"]
     while value >= 1024 and len(units) > 1:
         value /= 1024

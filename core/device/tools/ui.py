@@ -1,4 +1,4 @@
-"""The tools for programs on the screen: reading their controls, pressing them, typing, keys, the wheel."""
+"""The desktop tools: reading and pressing controls, listing windows, clicking, typing, keys, scrolling."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from core.device.tool import (
 )
 
 Run = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
-# What a press or a key does is up to the program that gets it.
+# The effect of a click or key depends on the program that receives it.
 _ACTS = Contract("change", "high", reversible=False, idempotent=False, open_world=True)
 _SCROLLS = Contract("change", "low", reversible=True, idempotent=False)
 
@@ -99,13 +99,13 @@ _CLICKED = object_schema(
 
 
 def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
-    """The desktop tools that this machine can serve now, and why it cannot serve the others."""
+    """The desktop tools that this machine can serve now, and for the others the reason why not."""
     use = Use(workshop.desktop, workshop.observations)
     lacks = {need: workshop.desktop.lack(need) for need in _NEEDS}
     offered, missing = [], []
     for tool, needs in _tools(use):
         lack = next((found for need in needs if (found := lacks[need]) is not None), None)
-        # Text goes by either way, so one of them is enough.
+        # Text can be typed through controls or keys, so either is enough.
         is_either = tool.name == "type_text" and any(lacks[need] is None for need in needs)
         if lack is None or is_either:
             offered.append(tool)
@@ -255,7 +255,7 @@ def _type_text(use: Use) -> Tool:
         "journal, result or picture.",
         object_schema(
             {
-                # The console masks the argument when its neighbour says so; see the console's Masker.
+                # The console redacts this argument when the named argument (`secret`) is true.
                 "text": text("What to type.", **{"x-quarterdeck-secret-if": "secret"}),
                 "control_id": _CONTROL_ID,
                 "secret": yes_or_no("Whether the text must not be seen.", default=False),
@@ -350,6 +350,6 @@ def _action(
         output_schema=gives,
         contract=contract,
         run=serve,
-        # Typing stops between two keys; the others are one event each, sent or not.
+        # Typing can stop between two keys; each other action is a single event.
         stops_with_task=name == "type_text",
     )

@@ -1,4 +1,4 @@
-"""`undo`: runs the inverse that the device recorded, whatever it was that was done."""
+"""The tool `undo`: runs the recorded inverse of an earlier tool call."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from core.device.tool import Contract, Tool, ToolCall, Unavailable, Workshop, ob
 from core.device.tools import files
 from core.device.undo import ID_PATTERN
 
-# By the tool that did it. Each inverse blocks on the disk, and refuses what it can no longer put back.
+# Inverses by tool name. Each blocks on the disk and refuses if the old content can no longer be restored.
 _INVERSES: dict[str, Callable[[Workshop, str], dict[str, Any]]] = {"write_file": files.restore}
 
 
 def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
-    """The one tool, which every platform has."""
+    """The tool, which is available on every platform."""
 
     async def undo(call: ToolCall) -> dict[str, Any]:
         undo_id = call.arguments["undo_id"]

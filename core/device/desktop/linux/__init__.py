@@ -1,1 +1,1 @@
-"""Linux: AT-SPI for controls, X11 with XTEST for pointer, keys and windows."""
+"""The Linux desktop implementation: AT-SPI for controls, X11 with XTEST for pointer, keys and windows."""

@@ -1,4 +1,4 @@
-"""Does things to a control over the accessibility bus: its action, the focus, text at the caret."""
+"""Acts on a control over the accessibility bus: performs its action, focuses it, inserts text."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from core.device.desktop.linux.atspi_constants import (
     TEXT,
 )
 
-# What a person's click would do, the best first. Toolkits write them in their own case.
+# Actions equivalent to a user's click, the best first. Toolkits differ in upper and lower case.
 _PRESSING = ("press", "click", "activate", "toggle", "jump", "open", "expand or contract")
-# To activate these is Enter or a double click in GTK, and to toggle them chooses nothing in Qt: a form would
-# be sent, a row opened, or nothing happen. The pointer does what a person means.
+# For these roles, `activate` is Enter or a double click in GTK, and `toggle` selects nothing in Qt: it would
+# submit a form, open a row, or do nothing. They are clicked with the pointer instead.
 _POINTED_AT = (
     "text",
     "entry",
@@ -32,12 +32,12 @@ _POINTED_AT = (
     "terminal",
 )
 _PLAIN = ("press", "click", "jump")
-# Some programs answer a press only when the dialog that it opened has closed again.
+# Some programs answer a press only after the dialog that it opened has been closed.
 _ACTION_S = 3.0
 
 
 async def perform(bus: AccessibilityBus, ref: Ref, control: Control) -> str | None:
-    """Do what a click would; the action's name, None where the control has none."""
+    """Perform the action equivalent to a click; returns its name, or None where the control has none."""
     names = [name.lower() for name in await _names(bus, ref, control)]
     wanted = _PLAIN if control.role in _POINTED_AT else _PRESSING
     index = next((names.index(name) for name in wanted if name in names), None)
@@ -48,7 +48,7 @@ async def perform(bus: AccessibilityBus, ref: Ref, control: Control) -> str | No
 
 
 async def _names(bus: AccessibilityBus, ref: Ref, control: Control) -> list[str]:
-    """What the actions are called in every language; the control has them in the user's, or not at all."""
+    """The untranslated names of the actions; the control itself reports translated names, or none."""
     try:
         count = min(int(await bus.get(ref, ACTION, "NActions")), MOST_ACTIONS)
         asked = (bus.call(ref, ACTION, "GetName", "i", (at,)) for at in range(count))
@@ -58,7 +58,7 @@ async def _names(bus: AccessibilityBus, ref: Ref, control: Control) -> list[str]
 
 
 async def focus(bus: AccessibilityBus, ref: Ref) -> bool:
-    """Ask the program to put the focus there."""
+    """Ask the program to focus a control."""
     try:
         (done,) = await bus.call(ref, COMPONENT, "GrabFocus")
     except NotSupported:
@@ -67,7 +67,7 @@ async def focus(bus: AccessibilityBus, ref: Ref) -> bool:
 
 
 async def insert_text(bus: AccessibilityBus, ref: Ref, text: str) -> bool:
-    """Insert at the caret, in place of a selection; False where the control does not take text so."""
+    """Insert text at the caret, replacing a selection; returns False where the control cannot do that."""
     try:
         at = int(await bus.get(ref, TEXT, "CaretOffset"))
         (selections,) = await bus.call(ref, TEXT, "GetNSelections")
@@ -81,7 +81,7 @@ async def insert_text(bus: AccessibilityBus, ref: Ref, text: str) -> bool:
         if at < 0:
             at = int(await bus.get(ref, TEXT, "CharacterCount"))
         is_qt = await _is_qt(bus, ref)
-        # How long the text is, each toolkit counts in its own unit, and cuts there.
+        # Each toolkit measures the length in its own unit and cuts the text there.
         length = _utf16(text) if is_qt else len(text.encode())
         (done,) = await bus.call(ref, EDITABLE_TEXT, "InsertText", "isi", (at, text, length))
         if done:
@@ -105,6 +105,6 @@ def _utf16(text: str) -> int:
 
 
 async def has_focus(bus: AccessibilityBus, ref: Ref) -> bool:
-    """Whether a control says that it has the focus."""
+    """Whether a control reports that it has the focus."""
     (bits,) = await bus.call(ref, ACCESSIBLE, "GetState")
     return bool(int(bits[0]) >> 12 & 1)

@@ -1,4 +1,4 @@
-"""The accessibility bus: found through the session bus, every call bounded in time and in number."""
+"""A client of the accessibility bus, found through the session bus; calls are bounded in time and number."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from core.errors import DeviceError, ErrorCode
 
 CALL_S = 1.0
 _CONNECT_S = 4.0
-# Toolkits answer one call after another, so more at once only makes the last one late.
+# Toolkits answer calls in sequence, so more concurrent calls would only delay the last answer.
 _AT_ONCE = 32
-# How long a program that hung, or a bus that could not be reached, is not asked again.
+# How long, in seconds, a hung program or an unreachable bus is not called again.
 _LEFT_ALONE_S = 2.0
-# How long a program is not asked what it did not answer, while it answered everything else.
+# How long, in seconds, a call is not repeated that a program left unanswered while it answered others.
 _DEAF_S = 60.0
 _REMEMBERED = 256
 _GONE = (
@@ -59,11 +59,11 @@ class Silent(Exception):
 
 
 class Gone(Exception):
-    """The object or its program is not there."""
+    """The object or its program does not exist any more."""
 
 
 class NotSupported(Exception):
-    """The program knows the object and not the call."""
+    """The program has the object but does not support the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ _DAEMON = Ref("org.freedesktop.DBus", "/org/freedesktop/DBus")
 
 @dataclass(frozen=True, slots=True)
 class Toolkit:
-    """What a program is made with, in lower case, and its version."""
+    """A program's GUI toolkit, in lower case, and its version."""
 
     name: str = ""
     version: str = ""
@@ -90,7 +90,7 @@ class Toolkit:
 
 
 def session_bus_address() -> str | None:
-    """Where the session bus is; None where there is none."""
+    """The address of the session bus; None where there is none."""
     if address := os.environ.get("DBUS_SESSION_BUS_ADDRESS"):
         return address
     runtime = os.environ.get("XDG_RUNTIME_DIR")
@@ -106,7 +106,7 @@ async def _ask(bus: MessageBus, message: Message, seconds: float) -> list[Any]:
         if reply.error_name in _GONE:
             raise Gone(reply.error_name)
         raise NotSupported(f"{reply.error_name}: {reply.body}")
-    # A program may answer with anything, and one that does must not spoil the look at the others.
+    # A program may send an answer of the wrong type, which must not break the reading of other programs.
     wanted = ANSWERS.get(str(message.member), reply.signature)
     if reply.signature != wanted:
         raise NotSupported(f"{message.member} was answered with {reply.signature!r}, not {wanted!r}")
@@ -114,10 +114,10 @@ async def _ask(bus: MessageBus, message: Message, seconds: float) -> list[Any]:
 
 
 async def find_bus(seconds: float = _CONNECT_S) -> str:
-    """Ask the session for its accessibility bus, and have programs told that somebody reads it.
+    """Ask the session bus for the accessibility bus, and enable accessibility in programs.
 
     Raises:
-        DeviceError: there is none.
+        DeviceError: there is no accessibility bus.
     """
     address = session_bus_address()
     if address is None:
@@ -128,8 +128,8 @@ async def find_bus(seconds: float = _CONNECT_S) -> str:
             await session.connect()
             where = Message("org.a11y.Bus", "/org/a11y/bus", "org.a11y.Bus", "GetAddress")
             (found,) = await _ask(session, where, seconds)
-            # Programs that watch this build their trees only while it is on. It stays on: switching it off
-            # would blind a screen reader that came after us.
+            # Programs that watch this setting build their trees only while it is on. It stays on, because
+            # switching it off would break a screen reader that was started meanwhile.
             told = ["org.a11y.Status", "IsEnabled", Variant("b", True)]
             enable = Message("org.a11y.Bus", "/org/a11y/bus", PROPERTIES, "Set", signature="ssv", body=told)
             await _ask(session, enable, seconds)
@@ -144,7 +144,7 @@ async def find_bus(seconds: float = _CONNECT_S) -> str:
 
 
 class AccessibilityBus:
-    """One connection to the accessibility bus, made when first needed and again when it was lost."""
+    """A connection to the accessibility bus, opened when first needed and again after it is lost."""
 
     def __init__(self) -> None:
         self._bus: MessageBus | None = None
@@ -157,7 +157,7 @@ class AccessibilityBus:
         self._toolkits: OrderedDict[str, Toolkit] = OrderedDict()
 
     async def connect(self) -> None:
-        """Be connected.
+        """Connect, unless already connected.
 
         Raises:
             DeviceError: the bus cannot be reached.
@@ -167,7 +167,8 @@ class AccessibilityBus:
                 return
             if time.monotonic() < self._failed_until:
                 raise NO_BUS.error()
-            # Until it has worked; a bus that hangs must not cost its time-out with each call.
+            # Set before the attempt and cleared by success: a hung bus must not cost its time-out with each
+            # call.
             self._failed_until = time.monotonic() + _LEFT_ALONE_S
             address = await find_bus()
             bus = MessageBus(bus_address=address)
@@ -178,20 +179,20 @@ class AccessibilityBus:
                 raise NO_BUS.error() from error
             self._bus, self._failed_until = bus, 0.0
             self._toolkits.clear()
-            # The bus' own id: names such as :1.7 come again on another bus, and mean another program.
+            # The id of the bus: names such as :1.7 recur on another bus and then mean another program.
             _, _, guid = address.partition("guid=")
             self._mark = guid[:8] or address[-8:]
 
     def id_of(self, ref: Ref) -> str:
-        """A reference as an opaque id that holds for the life of the object."""
+        """An opaque id for a reference, valid for the life of the object."""
         plain = f"{self._mark} {ref.bus} {ref.path}".encode()
         return "at-" + base64.urlsafe_b64encode(plain).decode("ascii").rstrip("=")
 
     def ref_of(self, control_id: str) -> Ref:
-        """The reference that an id stands for.
+        """The reference for an id.
 
         Raises:
-            DeviceError: it is no id of this bus (code `stale_observation`).
+            DeviceError: the id is not of this bus (code `stale_observation`).
         """
         head, _, rest = control_id.partition("-")
         try:
@@ -212,12 +213,12 @@ class AccessibilityBus:
         body: tuple[Any, ...] = (),
         seconds: float | None = None,
     ) -> list[Any]:
-        """Call one method; without `seconds` it must be answered within `CALL_S`.
+        """Call a method; without `seconds` the time-out is `CALL_S`.
 
         Raises:
             Silent: no answer in time.
-            Gone: the object or its program is not there.
-            NotSupported: it does not know the call.
+            Gone: the object or its program does not exist.
+            NotSupported: the object does not support the call.
         """
         bus = self._bus
         if bus is None or not bus.connected:
@@ -227,7 +228,7 @@ class AccessibilityBus:
         try:
             message = Message(ref.bus, ref.path, interface, member, signature=signature, body=list(body))
             async with self._slot(ref.bus):
-                # Else each call that waits its turn would wait a whole time-out of its own.
+                # Otherwise each queued call to a hung program would wait a full time-out of its own.
                 if self._hung.get(ref.bus, 0.0) > time.monotonic():
                     raise Silent(ref.bus)
                 return await _ask(bus, message, CALL_S if seconds is None else seconds)
@@ -243,7 +244,7 @@ class AccessibilityBus:
             raise NotSupported(str(error)) from error
 
     async def _answers(self, bus: MessageBus, ref: Ref) -> bool:
-        """Whether a program that left one call without an answer gives any at all."""
+        """Whether a program that left a call unanswered answers any call."""
         try:
             await _ask(bus, Message(ref.bus, ref.path, ACCESSIBLE, "GetRole"), CALL_S)
         except (TimeoutError, OSError, EOFError, Gone, NotSupported):
@@ -251,12 +252,12 @@ class AccessibilityBus:
         return True
 
     async def get(self, ref: Ref, interface: str, name: str) -> Any:
-        """One property.
+        """Read a property.
 
         Raises:
             Silent: no answer in time.
-            Gone: the object or its program is not there.
-            NotSupported: it has no such property, or one of another type.
+            Gone: the object or its program does not exist.
+            NotSupported: the property does not exist or has another type.
         """
         (value,) = await self.call(ref, PROPERTIES, "Get", "ss", (interface, name))
         wanted = PROPERTY_TYPES[name]
@@ -265,11 +266,11 @@ class AccessibilityBus:
         return value.value
 
     async def toolkit(self, root: Ref) -> Toolkit:
-        """What a program is made with; asked once.
+        """A program's toolkit; requested once, then cached.
 
         Raises:
-            Silent: it hangs.
-            Gone: it is not there.
+            Silent: the program hangs.
+            Gone: the program does not exist.
         """
         if (known := self._toolkits.get(root.bus)) is not None:
             return known
@@ -285,23 +286,23 @@ class AccessibilityBus:
         return found
 
     async def unique_name(self, name: str) -> str:
-        """The bus' own name for whoever has a name that a program chose.
+        """The unique bus name of the program that owns a well-known name.
 
         Raises:
-            Gone: nobody has it.
+            Gone: no program owns it.
         """
         (found,) = await self.call(_DAEMON, "org.freedesktop.DBus", "GetNameOwner", "s", (name,))
         return str(found)
 
     async def process_id(self, bus_name: str) -> int:
-        """The process behind a program's name on the bus; the bus itself answers, so a hung one is known."""
+        """The process id for a bus name; the bus itself answers, so this works for a hung program."""
         (found,) = await self.call(
             _DAEMON, "org.freedesktop.DBus", "GetConnectionUnixProcessID", "s", (bus_name,)
         )
         return int(found)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._bus is not None and self._bus.connected:
             self._bus.disconnect()
         self._bus = None

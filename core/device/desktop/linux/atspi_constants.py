@@ -1,4 +1,4 @@
-"""AT-SPI's numbers as words: roles, states, and the interfaces asked for."""
+"""AT-SPI constants: names of roles and states, interfaces, and signatures of answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NULL = "/org/a11y/atspi/null"
 MOST_ACTIONS = 50
 REGISTRY = "org.a11y.atspi.Registry"
 
-# What the protocol has programs answer with, and the types of their properties.
+# The D-Bus signatures of answers and properties, as the protocol defines them.
 ANSWERS = {
     "GetRole": "u",
     "GetState": "au",
@@ -39,7 +39,8 @@ ANSWERS = {
     "GetConnectionUnixProcessID": "u",
     "GetNameOwner": "s",
 }
-# WebKit's pages drop the first, and answer the older ones. The second may take long on a very large page.
+# WebKit's pages do not answer the first, though they answer older calls. The second may be slow on a very
+# large page.
 SOMETIMES_LOST = ("GetActions", "GetMatches")
 PROPERTY_TYPES = {
     "Name": "s",
@@ -82,11 +83,11 @@ STATES = (
 
 
 def role_word(number: int) -> str:
-    """The role with a number, `unknown` for one that is newer than this list."""
+    """The name of a role number; `unknown` for a number newer than this list."""
     return ROLES[number] if 0 <= number < len(ROLES) else "unknown"
 
 
 def state_words(bits: list[int]) -> tuple[str, ...]:
-    """The states that are set in AT-SPI's two words of 32 bits."""
+    """The names of the states that are set in AT-SPI's two 32-bit words."""
     whole = sum((word & 0xFFFFFFFF) << (32 * index) for index, word in enumerate(bits[:2]))
     return tuple(word for index, word in enumerate(STATES) if whole >> index & 1)

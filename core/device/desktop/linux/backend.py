@@ -55,11 +55,11 @@ _SHOWN = 10
 
 
 class LinuxDesktop(Desktop):
-    """See the module."""
+    """The Linux implementation of `Desktop`."""
 
     def __init__(self) -> None:
         self._bus = AccessibilityBus()
-        # Two connections, so that looking does not wait until a long text is typed.
+        # Two connections, so that reading does not wait while a long text is typed.
         self._eyes = XLink("desktop eyes")
         self._hands = XLink("desktop hands", acts=True)
         self._secrecy = Secrecy()
@@ -70,7 +70,7 @@ class LinuxDesktop(Desktop):
             return display_lack(xtest=need == "input")
         if session_bus() is None:
             return NO_BUS
-        # A thread of its own: this is asked with and without a loop running here.
+        # In a thread, because this is called both with and without a running event loop.
         with concurrent.futures.ThreadPoolExecutor(1) as thread:
             try:
                 thread.submit(asyncio.run, find_bus(_LACK_S)).result()
@@ -118,7 +118,7 @@ class LinuxDesktop(Desktop):
         """See `Desktop`."""
         ref = self._bus.ref_of(control.id)
         with contextlib.suppress(DeviceError, Gone, Silent, NotSupported):
-            # Without X (Wayland) the program itself may still take the focus.
+            # Without X (on Wayland) the program itself may still accept the focus.
             await self._bring_forward(control)
         until = time.monotonic() + _FOCUS_S
         while not await self._told(actions.has_focus(self._bus, ref), ref):
@@ -147,7 +147,7 @@ class LinuxDesktop(Desktop):
         if not control.takes_text:
             return False
         if "editable" not in control.states:
-            # GTK says yes to text for a field that takes none, and drops it.
+            # GTK reports success for a read-only field and discards the text.
             raise DeviceError(f"The {control.role} {control.name!r} is read-only", ErrorCode.TOOL_FAILED)
         ref = self._bus.ref_of(control.id)
         return await self._told(actions.insert_text(self._bus, ref, text), ref, is_act=True)
@@ -160,7 +160,7 @@ class LinuxDesktop(Desktop):
             found = await self._programs()
         except DeviceError:
             hidden.not_searched.append("every program: the accessibility bus cannot be reached")
-            # Where those had passwords, these may still be on the screen.
+            # Programs that had password fields may still show them.
             known = self._secrecy.owners()
             hidden.boxes.extend(one.box for one in windows if one.process_id in known)
             return hidden
@@ -209,11 +209,11 @@ class LinuxDesktop(Desktop):
         self._secrecy.typed_in_window(window)
         try:
             await self._hands.run(x11_input.type_text, text, stop, seconds=10 + 0.05 * len(text))
-            # It counts from the last key.
+            # The time for which the window is redacted starts after the last key.
             self._secrecy.typed_in_window(window)
         except (asyncio.CancelledError, DeviceError):
             stop.set()
-            # The thread is this connection's only one: when it is free, all keys are up again.
+            # The connection has a single thread: when it is free again, all keys are released.
             with contextlib.suppress(DeviceError):
                 await self._hands.run(lambda _: None)
             raise
@@ -235,11 +235,11 @@ class LinuxDesktop(Desktop):
         try:
             return await self._eyes.run(x11_windows.shown_windows)
         except DeviceError:
-            # Wayland: what programs tell is all there is.
+            # On Wayland, the accessibility bus is the only source of data.
             return []
 
     async def _home(self, ref: Ref) -> tuple[Places, Frame | None]:
-        """The places of the program that shows a control, and the frame that it is in."""
+        """The frames of the program that shows a control, and the frame that contains it."""
         home = await home_of(self._bus, ref)
         places = await places_of(self._bus, home.root, await self._shown())
         return places, places.frame(home.top)
@@ -270,7 +270,7 @@ class LinuxDesktop(Desktop):
         return named
 
     async def _frames(self, program: Program, window: Window) -> list[Ref] | None:
-        """The program's controls that are one window; None where that cannot be told."""
+        """The program's controls that represent a window; None where they are not known."""
         try:
             places, _ = await self._home(program.ref)
         except (Gone, Silent, NotSupported):
@@ -295,7 +295,7 @@ class LinuxDesktop(Desktop):
         await self._hands.run(x11_windows.bring_forward, int(chosen.id, 16))
 
     async def _told(self, asked: Awaitable[Answer], ref: Ref, *, is_act: bool = False) -> Answer:
-        """The answer, or the bus' words turned into this product's errors."""
+        """The answer of a bus call, with bus exceptions converted to `DeviceError`."""
         try:
             return await asked
         except Gone as error:
@@ -309,9 +309,9 @@ class LinuxDesktop(Desktop):
 
 
 def _may_hold(owner: Window, frame: Frame | None, process_id: int | None) -> bool:
-    """Whether a control may be in the window that lies topmost at its place."""
+    """Whether a control may be in the topmost window at its position."""
     if frame is not None and owner.id in frame.windows:
         return True
-    # Menus hang in windows of their own.
+    # Menus have windows of their own.
     is_known = frame is not None and bool(frame.windows) and not owner.is_popup
     return owner.process_id == process_id and not is_known

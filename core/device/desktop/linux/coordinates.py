@@ -1,7 +1,7 @@
-"""Where on the screen a program's controls are: toolkits tell places in coordinates of their own.
+"""Converts the toolkits' coordinates of controls to screen pixels.
 
-On a dense screen GTK 3 and Qt tell places in pixels of an ordinary one, and GTK 4 knows only places inside
-its window. The X server knows where the windows really are, and a frame is as wide as its window.
+On a high-density screen GTK 3 and Qt report positions in unscaled pixels, and GTK 4 reports only positions
+within its window. The X server has the real positions of windows, and a frame is as wide as its window.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from core.device.desktop.linux.atspi import AccessibilityBus, Gone, NotSupported
 from core.device.desktop.linux.atspi_constants import ACCESSIBLE, COMPONENT, NULL, ROOT
 
 Extents = tuple[int, int, int, int]
-# Counted from the corner of the screen, and from that of the window that a control is in.
+# AT-SPI coordinate types: relative to the screen, and relative to the control's window.
 _OF_SCREEN, _OF_WINDOW = 0, 1
-# What toolkits tell for what has no place now.
+# The coordinate that toolkits report for a control without a position.
 _NOWHERE = -(1 << 31)
 _MOST_FRAMES = 40
 _LEVELS = 60
@@ -27,14 +27,14 @@ _LEAST_DENSITY, _MOST_DENSITY = 1.1, 8.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """How coordinates that a program tells lead to the screen: a corner known in both, and the density."""
+    """The conversion of a program's coordinates to the screen: a corner known in both, and the density."""
 
     told: tuple[int, int] = (0, 0)
     real: tuple[int, int] = (0, 0)
     density: float = 1.0
 
     def on_screen(self, extents: Extents | None) -> Box | None:
-        """The pixels that extents have any share in; None where they are no place."""
+        """The pixels that extents touch; None where they are no position."""
         if extents is None:
             return None
         x, y, width, height = extents
@@ -47,17 +47,17 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """How to read places: `place` is None where they lead to no pixel that could be told."""
+    """How to convert positions: `place` is None where they cannot be converted to pixels."""
 
     coordinates: int = _OF_SCREEN
     place: Place | None = Place()
-    # GTK 4 does not say of anything but windows that it is showing.
+    # GTK 4 reports the state `showing` for windows only.
     tells_showing: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A window as its program tells of it, and the windows on the screen that it may be."""
+    """A window as its program reports it, and the windows on the screen that may match it."""
 
     ref: Ref
     windows: tuple[str, ...]
@@ -66,7 +66,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The program whose windows a control is in, and which of its frames it is in."""
+    """The program whose window contains a control, and the frame that contains it."""
 
     root: Ref
     top: Ref | None = None
@@ -81,7 +81,7 @@ class Places:
     frames: list[Frame] = field(default_factory=list)
 
     def of(self, frame: Frame | None) -> Where:
-        """How to read places of what is in a frame; in any frame for None."""
+        """How to convert positions in a frame; in any frame for None."""
         found = self._all() if frame is None else frame.places
         place = found[0] if len(found) == 1 else None
         return Where(self._coordinates, place, not self.inside_window)
@@ -91,12 +91,12 @@ class Places:
         return next((one for one in self.frames if one.ref == ref), None)
 
     async def boxes(self, bus: AccessibilityBus, ref: Ref) -> list[Box]:
-        """Everywhere that a control may be: for what must be hidden whichever it is.
+        """All boxes where a control may be, for redaction, which must cover every one.
 
         Raises:
             Silent: its program hangs.
-            Gone: it is not there.
-            NotSupported: it tells no place.
+            Gone: it does not exist.
+            NotSupported: it reports no position.
         """
         extents = await extents_of(bus, ref, self._coordinates)
         found = (place.on_screen(extents) for place in self._all())
@@ -112,12 +112,12 @@ class Places:
 
 
 async def extents_of(bus: AccessibilityBus, ref: Ref, coordinates: int) -> Extents:
-    """What a control tells of its place.
+    """The extents that a control reports.
 
     Raises:
         Silent: its program hangs.
-        Gone: it is not there.
-        NotSupported: it tells none.
+        Gone: it does not exist.
+        NotSupported: it reports none.
     """
     (told,) = await bus.call(ref, COMPONENT, "GetExtents", "u", (coordinates,))
     x, y, width, height = (int(one) for one in told)
@@ -130,13 +130,13 @@ async def places_of(
     windows: Sequence[Window],
     titles: Mapping[Ref, str] | None = None,
 ) -> Places:
-    """How a program's coordinates lead to the screen that shows `windows`.
+    """The conversion of a program's coordinates to the screen that shows `windows`.
 
-    What is in `titles` is not asked for.
+    Frames in `titles` are not requested again.
 
     Raises:
         Silent: the program hangs.
-        Gone: it is not there.
+        Gone: it does not exist.
     """
     toolkit, process_id = await bus.toolkit(root), await bus.process_id(root.bus)
     places = Places(toolkit.is_gtk(4), process_id)
@@ -151,7 +151,8 @@ async def places_of(
         if one is None:
             continue
         title, extents = one
-        # A program in a container has another number outside, so its windows are known by their titles only.
+        # A program in a container has a different process id outside, so its windows are matched by title
+        # only.
         fitting = [window for window in own or windows if window.title == title] or own
         fitting = [window for window in fitting if window.box == Box(*extents)] or fitting
         found = tuple(dict.fromkeys(_place(extents, window, toolkit) for window in fitting))
@@ -162,11 +163,11 @@ async def places_of(
 
 
 async def home_of(bus: AccessibilityBus, ref: Ref) -> Home:
-    """Find what a control is in. A web page's controls are another program's than the window around them.
+    """Find the program and frame that contain a control; a web page's process differs from its window's.
 
     Raises:
         Silent: its program hangs.
-        Gone: it is not there.
+        Gone: it does not exist.
     """
     own = Ref(ref.bus, ROOT)
     if ref == own:
@@ -203,7 +204,7 @@ def _place(frame: Extents, window: Window, toolkit: Toolkit) -> Place:
     x, y, width, height = frame
     box, shadow = window.box, window.shadow
     if toolkit.is_gtk(4):
-        # Its window has a shadow and a rim around it that its coordinates do not count.
+        # Coordinates of GTK 4 exclude the shadow and border around the window.
         density = max(1, round((box.width - shadow.width) / width))
         rim_x = (box.width - shadow.width - width * density) // 2
         rim_y = (box.height - shadow.height - height * density) // 2
@@ -214,6 +215,6 @@ def _place(frame: Extents, window: Window, toolkit: Toolkit) -> Place:
     if abs(across - down) * height <= across + 1:
         return Place((x, y), (box.x, box.y), across)
     if toolkit.is_gtk(3):
-        # Its frame counts the manager's borders, so that it is a little larger than its window.
+        # A GTK 3 frame includes the window manager's borders, so it is slightly larger than its window.
         return Place(density=float(max(1, round(across))))
     return Place()

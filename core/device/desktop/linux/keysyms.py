@@ -1,4 +1,4 @@
-"""X11's names of keys: keysyms for characters, for named keys and for modifiers."""
+"""X11 keysyms for characters, named keys and modifiers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MODIFIERS: dict[Modifier, str] = {
     "alt": "Alt_L",
     "meta": "Super_L",
 }
-# Xlib's table lacks it.
+# Missing in Xlib's table.
 ALTGR = 0xFE03
 CONTROLS = {"\n": "Return", "\r": "Return", "\t": "Tab", "\b": "BackSpace", "\x1b": "Escape"}
 
@@ -51,7 +51,7 @@ def keysym_of_name(name: str) -> int:
 
 
 def keysym_of_character(character: str) -> int:
-    """The keysym of one character: Latin-1 is itself, everything else has one beyond 2^24."""
+    """The keysym of a character: Latin-1 is its own code point, any other is its code point + 2^24."""
     if character in CONTROLS:
         return int(XK.string_to_keysym(CONTROLS[character]))
     point = ord(character)
@@ -59,5 +59,5 @@ def keysym_of_character(character: str) -> int:
 
 
 def other_keysyms(character: str) -> tuple[int, ...]:
-    """Older keysyms under which layouts have a character too."""
+    """Older (legacy) keysyms that layouts use for a character."""
     return {"€": (0x20AC,), "Œ": (0x13BC,), "œ": (0x13BD,)}.get(character, ())

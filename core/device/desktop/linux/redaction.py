@@ -1,6 +1,6 @@
-"""Finds what a picture must not show: where fields of passwords and secrets are on the screen now.
+"""Finds the areas to redact in a picture: the secret fields on the screen now; finds the focus as well.
 
-Finds what a picture must not show, and what has the focus: a quick look at what is on the screen only.
+The search is bounded in time and covers only controls that are showing.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from core.errors import DeviceError
 
 _NODES = 4_000
 _SECONDS = 1.5
-# Lists and tables whose rows are drawn, not made of controls: thousands of them, and none takes a password.
+# Lists and tables that draw their rows themselves: there may be thousands of rows, and none takes a password.
 _DRAWN = "manages descendants"
 _LEAVES = ("label", "push button", "check box", "radio button", "menu item", "image", "separator", "icon")
 
 
-# A web page may have a hundred thousand controls. Its program looks through them itself, in one call.
+# A web page may have 100 000 controls. Its program searches them itself, in a single call.
 _PAGE = "document web"
 _MATCHES = 100
 _RULE, _ALL, _ANY, _IN_ORDER = "(aiia{ss}iaiiasib)uib", 1, 2, 1
@@ -42,7 +42,7 @@ _RULE, _ALL, _ANY, _IN_ORDER = "(aiia{ss}iaiiasib)uib", 1, 2, 1
 
 @dataclass(slots=True)
 class Found:
-    """What a search came across."""
+    """The findings of a search."""
 
     passwords: list[Ref] = field(default_factory=list)
     focused: list[tuple[Ref, Program]] = field(default_factory=list)
@@ -50,7 +50,9 @@ class Found:
 
 
 async def search(bus: AccessibilityBus, programs: list[Program], secrecy: Secrecy) -> Found:
-    """Look through what programs show now, and remember their passwords' fields. Within two seconds."""
+    """Search the controls that programs show now, and remember their password fields. Takes two seconds at
+    most.
+    """
     found = Found()
     until = time.monotonic() + _SECONDS
     await asyncio.gather(*(_search_one(bus, Reader(bus, secrecy), one, found, until) for one in programs))
@@ -65,7 +67,7 @@ async def _search_one(
     level, is_whole = [program.ref], True
     seen = set(level)
     try:
-        # GTK 4 tells of nothing below its windows whether it is showing.
+        # GTK 4 does not report whether controls below its windows are showing.
         tells_showing = not (await bus.toolkit(program.ref)).is_gtk(4)
         while level:
             if len(seen) > _NODES or time.monotonic() > until:
@@ -93,13 +95,14 @@ async def _search_one(
 async def _look(
     bus: AccessibilityBus, reader: Reader, ref: Ref, program: Program, found: Found, tells_showing: bool
 ) -> tuple[list[Ref], bool]:
-    """The children worth a look, and whether those are all."""
+    """The children to search, and whether these are all."""
     is_program = ref == program.ref
     (number,), (bits,) = await asyncio.gather(
         bus.call(ref, ACCESSIBLE, "GetRole"), bus.call(ref, ACCESSIBLE, "GetState")
     )
     role, states = role_word(int(number)), state_words(list(bits))
-    # A web page is another program's. What holds it has no states, and not all around it says that it shows.
+    # A web page belongs to another program. Its container has no states, and controls around it may lack the
+    # state `showing`.
     is_own = ref.bus == program.ref.bus and bool(states)
     if not is_program and is_own and ("showing" if tells_showing else "visible") not in states:
         return [], True
@@ -118,7 +121,7 @@ async def _look(
 
 
 async def _look_through(bus: AccessibilityBus, page: Ref, program: Program, found: Found) -> bool:
-    """Have a page's program look for what is wanted; False where it does not do that."""
+    """Have a page's program search for the fields; returns False where it does not support that."""
     try:
         passwords = await _matches(bus, page, [0, 0], _bits(ROLES.index(PASSWORD_TEXT), 5))
         focused = await _matches(bus, page, _bits(STATES.index("focused"), 2), [0])
@@ -137,7 +140,7 @@ async def _matches(bus: AccessibilityBus, page: Ref, states: list[int], roles: l
 
 
 def _bits(number: int, words: int) -> list[int]:
-    """A set of one number, in words of 32 bits."""
+    """A bit set with a single bit, in words of 32 bits."""
     return [1 << number % 32 if at == number // 32 else 0 for at in range(words)]
 
 
@@ -148,7 +151,7 @@ async def find_hidden(
     windows: Sequence[Window],
     hidden: Hidden,
 ) -> None:
-    """Add what must be hidden, and what could not be searched, to `hidden`."""
+    """Add the areas to redact, and the programs that could not be searched, to `hidden`."""
     found = await search(bus, programs, secrecy)
     hidden.not_searched.extend(one.process_name or f"process {one.process_id}" for one in found.not_searched)
     known = {one.process_id for one in programs}
@@ -158,7 +161,7 @@ async def find_hidden(
         try:
             fields.setdefault(bus.ref_of(control_id), False)
         except DeviceError:
-            # It was on a bus that is gone. Programs do not find the next one, but they go on.
+            # The field was on a bus that is gone. Its program does not join the next bus, but still runs.
             owner = secrecy.owner(control_id)
             hidden.boxes.extend(one.box for one in windows if owner and one.process_id == owner)
     masks = _Masks(bus, secrecy, windows)
@@ -168,7 +171,7 @@ async def find_hidden(
 
 
 class _Masks:
-    """Where single fields are. In doubt the whole window is hidden."""
+    """The areas of single fields. In doubt the whole window is redacted."""
 
     def __init__(self, bus: AccessibilityBus, secrecy: Secrecy, windows: Sequence[Window]) -> None:
         self._bus = bus
@@ -178,12 +181,12 @@ class _Masks:
         self._places: dict[Ref, Places] = {}
 
     async def learn(self, fields: list[Ref]) -> None:
-        """Find the programs that show fields, and their places."""
+        """Find the programs that show the fields, and their frames."""
         await asyncio.gather(*(self._learn_root(ref) for ref in fields))
         await asyncio.gather(*(self._learn_places(root) for root in set(self._roots.values())))
 
     async def of(self, ref: Ref, is_shown: bool) -> list[Box]:
-        """The boxes of one field; `is_shown` when it was just seen on the screen."""
+        """The boxes of a field; `is_shown` when the search has just found it on the screen."""
         control_id = self._bus.id_of(ref)
         places = self._places.get(self._roots.get(ref, ref), Places())
         if places.process_id is not None:
@@ -198,11 +201,11 @@ class _Masks:
             self._secrecy.forget(control_id)
             return []
         except NotSupported:
-            # Qt answers so for what is gone.
+            # Qt answers so for objects that are gone.
             if not is_shown:
                 return []
         except Silent:
-            # Its last picture is still on the screen.
+            # The hung program's last content is still on the screen.
             pass
         owner = self._secrecy.owner(control_id)
         return [one.box for one in self._windows if owner is not None and one.process_id == owner]

@@ -1,6 +1,6 @@
 """Reads programs' controls over the accessibility bus, level by level, within bounds.
 
-One program that hangs costs one call's time: it is left out from then on, and named.
+A program that hangs costs the time of one call: it is then skipped, and named in the result.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from core.device.desktop.linux.coordinates import Where, extents_of, places_of
 from core.device.desktop.sensitive_fields import Secrecy
 
 Answer = TypeVar("Answer")
-# A table may have a million rows; asking for all its children would hang its program, not only us.
+# A table may have a million rows; a request for all of them would hang its program and this one.
 _CHILDREN = 200
 _LONGEST_NAME = 500
 _LONGEST_ACTION = 100
@@ -54,7 +54,7 @@ class Program:
 
 @dataclass(slots=True)
 class Cached:
-    """What a toolkit's cache already told of one object."""
+    """The data on an object from its toolkit's cache."""
 
     children: int
     role: int
@@ -64,7 +64,7 @@ class Cached:
 
 
 def process_name(process_id: int | None) -> str:
-    """A process' name; empty for one that is not there."""
+    """A process's name; empty where it does not exist."""
     try:
         return psutil.Process(process_id).name() if process_id else ""
     except psutil.Error:
@@ -72,10 +72,10 @@ def process_name(process_id: int | None) -> str:
 
 
 async def programs(bus: AccessibilityBus) -> list[Program]:
-    """The programs that say what they show.
+    """The programs that expose their controls.
 
     Raises:
-        DeviceError: nobody knows which those are.
+        DeviceError: the bus cannot list them.
     """
     try:
         (children,) = await bus.call(Ref(REGISTRY, ROOT), ACCESSIBLE, "GetChildren")
@@ -104,11 +104,11 @@ class Reader:
     async def read(
         self, ref: Ref, program: Program, where: Where, cached: Cached | None = None
     ) -> tuple[Control, int]:
-        """A control and how many children it has.
+        """A control and the number of its children.
 
         Raises:
             Silent: its program hangs.
-            Gone: it is not there.
+            Gone: it does not exist.
         """
         call, get = self._bus.call, self._bus.get
         program = await self._owner(ref, program)
@@ -148,7 +148,7 @@ class Reader:
         return control, cached.children
 
     async def count(self, ref: Ref) -> int:
-        """How many children a control has now.
+        """The number of children of a control now.
 
         Raises:
             Silent: its program hangs.
@@ -167,7 +167,8 @@ class Reader:
         if count <= _CHILDREN:
             (listed,) = await self._or(self._bus.call(ref, ACCESSIBLE, "GetChildren"), [[]])
         if len(listed) < count:
-            # Too many to list, or another program's, such as a web page: GTK leaves those out of its list.
+            # Too many to list, or some belong to another program, such as a web page, which GTK does not
+            # list.
             asked = (
                 self._or(self._bus.call(ref, ACCESSIBLE, "GetChildAtIndex", "i", (index,)), None)
                 for index in range(min(count, _CHILDREN))
@@ -180,7 +181,7 @@ class Reader:
         if path == NULL:
             return None
         if not name.startswith(":"):
-            # WebKit's pages go by a name that they chose, which another program may have after them.
+            # WebKit's pages use a well-known name, which another program may own later.
             try:
                 name = await self._bus.unique_name(name)
             except _GONE_OR_UNKNOWN:
@@ -188,7 +189,7 @@ class Reader:
         return Ref(name, path)
 
     async def _owner(self, ref: Ref, program: Program) -> Program:
-        """Whose an object is: a program may have another's below its own, as browsers do."""
+        """The program that owns an object: another program's objects may be below it, as in browsers."""
         if ref.bus == program.ref.bus:
             return program
         if (known := self._others.get(ref.bus)) is None:
@@ -212,15 +213,15 @@ class Reader:
             control.actions = tuple(str(name)[:_LONGEST_ACTION] for name in names if name)
 
     async def _read_value(self, ref: Ref, control: Control, interfaces: list[str]) -> None:
-        # What is not asked for cannot leak: a password's length and dots stay in its program.
+        # A password's value is not even requested, so that neither its length nor its dots can leak.
         if PROTECTED in control.states:
             return
         if VALUE in interfaces and control.role in _NUMBERS:
             value = await self._or(self._bus.get(ref, VALUE, "CurrentValue"), None)
-            # JSON has no word for what is not finite.
+            # JSON cannot represent NaN and infinities.
             control.value = float(value) if value is not None and isfinite(value) else None
         elif TEXT in interfaces:
-            # An end beyond the text's makes Qt write warnings into its program's log.
+            # Qt logs a warning in its program if the requested range exceeds the text.
             count = int(await self._or(self._bus.get(ref, TEXT, "CharacterCount"), 0))
             end = min(count, LONGEST_VALUE)
             answer = (
@@ -235,12 +236,12 @@ class Reader:
             return otherwise
 
 
-# A control to read: what it is below, and how its place is read.
+# A control to read: its parent, its reference, and how to convert its coordinates.
 _Below = tuple[Control, Ref, Where]
 
 
 class Walk:
-    """One look at the controls of several programs, with one budget of nodes and seconds for all."""
+    """A single read of several programs' controls, with a shared budget of nodes and seconds."""
 
     def __init__(
         self, bus: AccessibilityBus, bounds: Bounds, secrecy: Secrecy, windows: Sequence[Window] = ()
@@ -256,7 +257,7 @@ class Walk:
         self.silent: list[str] = []
 
     async def program(self, program: Program, start: list[Ref] | None = None) -> Control | None:
-        """A program with what it shows; only what is below `start` if that is given."""
+        """A program with its controls; only those below `start` if that is given."""
         top: Control | None = None
         self._seen.add(program.ref)
         try:
@@ -278,7 +279,7 @@ class Walk:
             if top is not None:
                 top.truncated = True
         except (Gone, NotSupported):
-            # The program ended, or is no accessible program after all.
+            # The program has ended, or is not accessible after all.
             return top
         return top
 
@@ -312,7 +313,7 @@ class Walk:
     ) -> tuple[Control, list[Ref]]:
         control, count = await self._reader.read(ref, program, where, cached)
         if count < 0:
-            # GTK's cache does not count the rows of what draws them itself.
+            # GTK's cache has no row count for controls that draw their rows themselves.
             count = await self._reader.count(ref)
         refs = await self._reader.children(ref, count)
         if count > _CHILDREN:
@@ -334,12 +335,12 @@ class Walk:
         return taken
 
     async def _cache(self, program: Program) -> dict[Ref, Cached]:
-        """What the toolkit keeps ready, in one call; empty for one that keeps nothing, such as Qt's."""
+        """The toolkit's cache, read in a single call; empty for toolkits without a cache, such as Qt."""
         try:
             (items,) = await self._bus.call(
                 Ref(program.ref.bus, "/org/a11y/atspi/cache"), CACHE, "GetItems", seconds=2.0
             )
-            # It may be anything else: the type of an entry has changed over the years.
+            # Entries may have any type, because it differs between AT-SPI versions.
             entries = list(items)
         except (*_GONE_OR_UNKNOWN, ValueError, TypeError):
             return {}
@@ -347,9 +348,9 @@ class Walk:
 
 
 def cached_item(item: list[Any]) -> tuple[Ref, Cached] | None:
-    """One entry of `GetItems`, in the newer shape, which counts children, or the older, which lists them.
+    """An entry of `GetItems`: in the newer format, which counts children, or the older, which lists them.
 
-    None for a shape that is neither.
+    None for any other format.
     """
     try:
         own, _, _, *rest = item

@@ -1,4 +1,4 @@
-"""One connection to an X server, used by one thread of its own, and made anew after it was lost."""
+"""A connection to an X server, used by a dedicated thread and reopened after it is lost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOST = (
 
 
 def wayland_lack() -> Lack | None:
-    """Why an X connection would show nothing of a Wayland session."""
+    """Why an X connection cannot show a Wayland session; None outside Wayland."""
     wayland = os.environ.get("XDG_SESSION_TYPE") == "wayland" or (
         os.environ.get("WAYLAND_DISPLAY") and not os.environ.get("DISPLAY")
     )
@@ -43,15 +43,15 @@ def open_display() -> Any:
     """Connect to the display that DISPLAY names.
 
     Raises:
-        OSError: nothing listens there, or not within two seconds.
-        Xlib.error.DisplayError: it does not let us in, or the name is no display's.
+        OSError: no server accepts the connection within two seconds.
+        Xlib.error.DisplayError: the server denies access, or the display name is invalid.
     """
     name = os.environ.get("DISPLAY", "")
     host, _, number = name.rpartition(":")
     number = number.partition(".")[0]
     if not number.isdecimal():
         raise xerror.DisplayNameError(name)
-    # The library leaves its sockets open where it cannot connect, so it is asked only where it can.
+    # The library leaks its socket when it cannot connect, so a connection is tried first.
     if host in ("", "unix"):
         _try_unix(f"/tmp/.X11-unix/X{number}")
     else:
@@ -60,7 +60,7 @@ def open_display() -> Any:
 
 
 def _try_unix(path: str) -> None:
-    # Servers listen under the plain name, the abstract one, or both.
+    # Servers listen on the path, the abstract name, or both.
     for address in (path, f"\0{path}"):
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(_CONNECT_S)
@@ -74,7 +74,7 @@ def _try_unix(path: str) -> None:
 
 
 def display_lack(*, xtest: bool) -> Lack | None:
-    """Why there is no display to work with, or none that takes pointer and keys. Blocks shortly."""
+    """Why there is no usable display, or with `xtest` none that accepts pointer and keys. Blocks briefly."""
     if lack := wayland_lack():
         return lack
     if not os.environ.get("DISPLAY"):
@@ -106,30 +106,30 @@ def _has_xtest() -> bool:
 
 
 class XLink:
-    """Runs work with a display in its own thread, one piece after another.
+    """Runs work on a display in a dedicated thread, in sequence.
 
-    `acts` says that the work does something there, which a display that hangs may do later.
+    `acts` means that the work changes something, which a hung display may still carry out later.
     """
 
     def __init__(self, name: str, *, acts: bool = False) -> None:
         self._acts = acts
         self._thread = OneThread(name, "The display")
         self._display: Any = None
-        # One more with each thread that was given up, so that it leaves the next one's connection alone.
+        # Incremented with each abandoned thread, so that it does not touch the next thread's connection.
         self._turn = 0
 
     async def run(self, work: Callable[..., Answer], *arguments: Any, seconds: float | None = None) -> Answer:
         """Run `work(display, *arguments)`, which must end within `seconds`, or `ANSWER_S`.
 
         Raises:
-            DeviceError: the connection is lost or cannot be made, or the server hangs.
+            DeviceError: the connection is lost or cannot be opened, or the server hangs.
         """
         try:
             bound = ANSWER_S if seconds is None else seconds
             return await self._thread.run(self._with_display, self._turn, work, arguments, seconds=bound)
         except DeviceError as error:
             if error.code is ErrorCode.TIMEOUT:
-                # The old thread may wait on the old connection for ever, or else closes it.
+                # The old thread waits on the old connection for ever, or closes it later.
                 self._display = None
                 self._turn += 1
                 if self._acts:
@@ -139,7 +139,7 @@ class XLink:
             raise
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._thread.is_running:
             with contextlib.suppress(DeviceError):
                 await self._thread.run(self._hang_up, seconds=ANSWER_S)
@@ -154,7 +154,7 @@ class XLink:
             if turn == self._turn:
                 self._display = display
             answer = work(display, *arguments)
-            # Every change of the keyboard layout is told to everybody, and would be kept for ever.
+            # The server sends every client each keyboard layout change; unread events would accumulate.
             while display.pending_events():
                 display.next_event()
             return answer
@@ -181,10 +181,10 @@ def _close(display: Any) -> None:
         return
     with contextlib.suppress(*_LOST):
         display.close()
-    # A display whose server is gone skips closing its socket.
+    # The library does not close the socket of a display whose server is gone.
     with contextlib.suppress(OSError, AttributeError):
         display.display.socket.close()
 
 
 def _ignore(error: Any, request: Any) -> None:
-    """Requests without an answer fail when a window has just gone; what came of them is looked at anyway."""
+    """Ignore errors of requests without a reply: a window may have just gone, and results are checked."""

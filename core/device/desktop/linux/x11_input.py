@@ -1,4 +1,4 @@
-"""Pointer and keys through XTEST. Whatever happens, keys that were pressed are released."""
+"""Sends pointer and key events through XTEST. Pressed keys are released even after an error."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from core.errors import BadInput, DeviceError, ErrorCode
 
 _BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}
 _WHEEL: dict[Direction, int] = {"up": 4, "down": 5, "left": 6, "right": 7}
-# Programs read a changed layout when they come to it; keys sent before that would be other characters.
+# Programs read a changed layout with a delay; keys sent earlier would produce other characters.
 _LAYOUT_SETTLES_S = 0.08
 _LAYOUT_READ_S = 0.25
-# Keys that come faster than a program reads them are lost in some.
+# Some programs lose keys that arrive faster than they read them.
 _BETWEEN_KEYS_S = 0.002
 _LOCK_BIT = 1 << X.LockMapIndex
 
@@ -34,7 +34,7 @@ def click(display: Any, x: int, y: int, button: Button, count: int) -> None:
     """Move the pointer to a pixel and press a button.
 
     Raises:
-        DeviceError: a modifier is held, so that the click would be another.
+        DeviceError: a modifier is pressed, which would change the meaning of the click.
     """
     let_go(display)
     xtest.fake_input(display, X.MotionNotify, x=x, y=y)
@@ -50,7 +50,8 @@ def scroll(display: Any, direction: Direction, amount: int, at: tuple[int, int] 
     """Turn the wheel, at a pixel or where the pointer is.
 
     Raises:
-        DeviceError: a modifier is held, so that it would zoom, for one.
+        DeviceError: a modifier is pressed, which would change the meaning of scrolling (to zoom, for
+        example).
     """
     let_go(display)
     if at is not None:
@@ -65,7 +66,7 @@ def press(display: Any, chord: Chord) -> None:
     """Press a key with its modifiers.
 
     Raises:
-        DeviceError: a modifier is held that is not meant.
+        DeviceError: a modifier outside the chord is pressed.
     """
     let_go(display)
     keyboard = Keyboard(display)
@@ -81,10 +82,10 @@ def press(display: Any, chord: Chord) -> None:
 
 
 def type_text(display: Any, text: str, stop: threading.Event) -> int:
-    """Type characters one by one; how many were typed before `stop` was set.
+    """Type characters one by one; returns how many were typed before `stop` was set.
 
     Raises:
-        DeviceError: a modifier is held, so that the characters would be commands.
+        DeviceError: a modifier is pressed, so that the characters would be commands.
     """
     let_go(display)
     keyboard = Keyboard(display)
@@ -106,7 +107,7 @@ def let_go(display: Any) -> None:
     """Release modifiers that a program left pressed when it ended.
 
     Raises:
-        DeviceError: one is still held: by a hand on the keyboard, or locked.
+        DeviceError: a modifier is still pressed, by a user at the keyboard, or locked.
     """
     held = _held(display)
     if not held:
@@ -124,7 +125,7 @@ def let_go(display: Any) -> None:
 
 
 def _held(display: Any) -> list[int]:
-    """The keys of the modifiers that are on, but for the locks, which change no letter into a command."""
+    """The keys of the active modifiers, without locks, which do not turn a letter into a command."""
     mask = int(display.screen().root.query_pointer().mask)
     on = [keys for index, keys in enumerate(display.get_modifier_mapping()) if mask >> index & 1]
     if not on:
@@ -140,14 +141,14 @@ def _held(display: Any) -> list[int]:
 
 
 class Keyboard:
-    """A layout as it is now, with room made on unused keys for characters that it lacks."""
+    """The current keyboard layout; missing characters are assigned temporarily to unused keys."""
 
     def __init__(self, display: Any) -> None:
         self._display = display
         self._first = display.display.info.min_keycode
         count = display.display.info.max_keycode - self._first + 1
         self._mapping = [list(codes) for codes in display.get_keyboard_mapping(self._first, count)]
-        # A second group of the layout (another language) moves the characters: all get room of their own.
+        # In a second layout group (another language) characters are on other keys, so all get unused keys.
         mask = int(display.screen().root.query_pointer().mask)
         self._first_group = mask >> 13 & 3 == 0
         self._caps = bool(mask & _LOCK_BIT)
@@ -163,7 +164,7 @@ class Keyboard:
         ]
 
     def keysyms(self, code: int) -> list[int]:
-        """What a key stands for, on each level."""
+        """A key's keysyms, by level."""
         return [int(one) for one in self._mapping[code - self._first]]
 
     def modifier(self, name: str) -> int:
@@ -179,7 +180,7 @@ class Keyboard:
         return found
 
     def _code(self, keysym: int) -> int | None:
-        # The library's own table is as old as its connection, and layouts change.
+        # The library's own table dates from the start of the connection; the layout may have changed since.
         for level in range(len(self._mapping[0])):
             for offset, keysyms in enumerate(self._mapping):
                 if keysyms[level] == keysym:
@@ -187,7 +188,7 @@ class Keyboard:
         return None
 
     def strike(self, code: int, held: list[int]) -> None:
-        """Press and release one key with others held down."""
+        """Press and release a key while others are held down."""
         down: list[int] = []
         try:
             for key in (*held, code):
@@ -199,7 +200,7 @@ class Keyboard:
             self._display.sync()
 
     def parts(self, text: str) -> Iterator[str]:
-        """The text in pieces whose missing characters find room on the layout together.
+        """The text in parts, each with no more missing characters than there are unused keys.
 
         Raises:
             DeviceError: the layout lacks a character and has no unused key.
@@ -218,7 +219,7 @@ class Keyboard:
 
     @contextmanager
     def room(self, text: str) -> Iterator[dict[str, tuple[int, bool]]]:
-        """The key, and whether it needs shift, of each character; unused keys serve while this lasts."""
+        """The key of each character, and whether it needs shift; unused keys are assigned for the context."""
         keys: dict[str, tuple[int, bool]] = {}
         lent: list[int] = []
         try:
@@ -244,7 +245,7 @@ class Keyboard:
 
     @contextmanager
     def without_caps_lock(self) -> Iterator[None]:
-        """Caps Lock off, and on again afterwards if it was."""
+        """Turn Caps Lock off for the context, and on again afterwards if it was on."""
         lock = self._code(keysym_of_name("capslock")) if self._caps else None
         if lock:
             self.strike(lock, [])
@@ -267,7 +268,7 @@ class Keyboard:
         if used >= len(self._spare):
             raise _no_room()
         code = int(self._spare[used])
-        # The same on every level, so that neither shift nor a second group changes it.
+        # The same keysym on every level, so that neither shift nor a second group changes it.
         width = len(self._mapping[0])
         self._display.change_keyboard_mapping(code, [[keysym_of_character(character)] * width])
         return code
@@ -276,14 +277,14 @@ class Keyboard:
 def _is_lent(keysyms: list[int]) -> bool:
     """Whether a key has one character on all four levels, as only `Keyboard._lend` leaves it.
 
-    A client that was killed while it typed did not take it back.
+    A client that was killed while typing leaves such assignments behind.
     """
     told = set(keysyms[:4])
     return len(told) == 1 and 0x01000100 <= keysyms[0] <= 0x0110FFFF and set(keysyms) <= told | {NO_SYMBOL}
 
 
 def _no_room() -> DeviceError:
-    # Which character it is stays untold: the text may be a secret.
+    # The message does not name the character, because the text may be a secret.
     return DeviceError(
         "The keyboard layout lacks a character and has no unused key to put it on", ErrorCode.TOOL_FAILED
     )

@@ -1,6 +1,6 @@
-"""Windows of an X server: which there are, where, whose, and bringing one to the front.
+"""Lists the windows of an X server with their positions and processes, raises windows, and closes them.
 
-Asking windows of the X server to close, the way a window manager does.
+Windows are closed with WM_DELETE_WINDOW, as a window manager does.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _MOST_WINDOWS = 500
 
 
 def list_windows(display: Any) -> list[Window]:
-    """Windows at the top level, the topmost last: as the window manager tells, or as the server has them."""
+    """The top-level windows, the topmost last, from the window manager or, without one, the X server."""
     root = display.screen().root
     active = active_window(display)
     managed = _told_by_manager(display, root, "_NET_CLIENT_LIST_STACKING")
     ids = managed or [window.id for window in root.query_tree().children]
     found = (_read(display, root, int(one), active) for one in ids[-_MOST_WINDOWS:])
-    # Without a manager the server also tells of helpers that programs never show.
+    # Without a window manager, the server's list includes helper windows that programs never show.
     return [window for window in found if window is not None and (managed or window.visible)]
 
 
 def shown_windows(display: Any) -> list[Window]:
-    """What programs show now: the windows above, and menus and the like, which no manager lists."""
+    """The visible windows, including menus and similar ones, which a window manager does not list."""
     found = {window.id: window for window in list_windows(display) if window.visible}
     root = display.screen().root
     for child in root.query_tree().children[-_MOST_WINDOWS:]:
@@ -46,7 +46,7 @@ def shown_windows(display: Any) -> list[Window]:
 
 
 def layers(display: Any) -> list[Layer]:
-    """What lies on the screen right below the root, the topmost first, managers' frames among it."""
+    """The root's children on the screen, the topmost first, including a window manager's frames."""
     found = []
     for child in reversed(display.screen().root.query_tree().children):
         try:
@@ -61,14 +61,14 @@ def layers(display: Any) -> list[Layer]:
 
 
 def layer_at(display: Any, x: int, y: int) -> str | None:
-    """The id of the layer that the pointer would meet at a pixel; None for the root."""
+    """The id of the layer that a click at a pixel would reach; None for the root window."""
     root = display.screen().root
     child = root.translate_coords(root, x, y).child
     return None if isinstance(child, int) else f"0x{child.id:x}"
 
 
 def window_of_id(display: Any, window_id: str) -> Window:
-    """One window as it is now.
+    """A window's current state.
 
     Raises:
         DeviceError: no window has the id (code `stale_observation`).
@@ -85,14 +85,14 @@ def window_of_id(display: Any, window_id: str) -> Window:
 
 
 def active_window(display: Any) -> int | None:
-    """The window that keys go to; without a window manager, the one above the focus below the root."""
+    """The window that keys go to; without a window manager, the root's child that contains the focus."""
     root = display.screen().root
     told = _told_by_manager(display, root, "_NET_ACTIVE_WINDOW")
     if told and told[0]:
         return int(told[0])
     focus = display.get_input_focus().focus
     if focus == X.PointerRoot:
-        # Keys go to what is under the pointer then.
+        # In this mode keys go to the window under the pointer.
         under = root.query_pointer().child
         return None if isinstance(under, int) else int(_client_below(display, root, under).id)
     if isinstance(focus, int):
@@ -111,7 +111,7 @@ def owner_at(display: Any, x: int, y: int) -> Window | None:
 
 
 def bring_forward(display: Any, number: int) -> None:
-    """Raise a window and give it the keys, through the window manager where there is one."""
+    """Raise and focus a window, through the window manager where there is one."""
     root = display.screen().root
     window = display.create_resource_object("window", number)
     atom = display.intern_atom("_NET_ACTIVE_WINDOW")
@@ -137,7 +137,7 @@ def _read(display: Any, root: Any, number: int, active: int | None) -> Window | 
         process_id = int(owner[0]) if owner else _process_of(display, number)
         shadow = _longs(display, window, "_GTK_FRAME_EXTENTS")
     except xerror.XError:
-        # It closed while we looked.
+        # The window was closed meanwhile.
         return None
     return Window(
         id=f"0x{number:x}",
@@ -157,7 +157,7 @@ def _inset(left: int, right: int, top: int, bottom: int) -> Box:
 
 
 def _process_of(display: Any, number: int) -> int | None:
-    """Whose a window is, as the server knows it; many programs, such as Tk's, do not say so themselves."""
+    """A window's process id from the X server; many programs, such as Tk's, do not set it themselves."""
     if not display.has_extension("X-Resource"):
         return None
     asked = [{"client": number, "mask": res.LocalClientPIDMask}]
@@ -168,7 +168,7 @@ def _process_of(display: Any, number: int) -> int | None:
 
 
 def _client_below(display: Any, root: Any, top: Any, at: tuple[int, int] | None = None) -> Any:
-    """The window that a program made below a window manager's frame, at a pixel or at the pointer."""
+    """A program's window within a window manager's frame, at a pixel or at the pointer."""
     inner = top
     for _ in range(8):
         if _is_client(display, inner):
@@ -192,7 +192,7 @@ def _is_unmanaged(window: Any) -> bool:
 
 
 def _told_by_manager(display: Any, root: Any, name: str) -> list[int]:
-    """What the window manager keeps at the root. One that died leaves its words there: they count no more."""
+    """A property that the window manager sets on the root window; ignored if the manager has died."""
     sign = _longs(display, root, "_NET_SUPPORTING_WM_CHECK")
     if sign:
         window = display.create_resource_object("window", sign[0])
@@ -239,7 +239,7 @@ def _text(display: Any, window: Any, name: str) -> str:
 
 log = structlog.get_logger(__name__)
 
-# Windows of programs lie at most this deep: below the root, and below a window manager's frame.
+# The greatest depth of a program's windows: below the root and below a window manager's frame.
 _DEPTH = 3
 
 
@@ -272,7 +272,7 @@ def _ask(screen: Any, pids: set[int]) -> set[int]:
             if offered is None or delete not in list(offered.value):
                 continue
         except XError:
-            # It was closed in the meantime.
+            # The window was closed meanwhile.
             continue
         told = event.ClientMessage(
             window=window, client_type=protocols, data=(32, [delete, X.CurrentTime, 0, 0, 0])
