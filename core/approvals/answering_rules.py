@@ -1,4 +1,4 @@
-"""What makes an answer to a request count, and how it stands in the journal. Pure: nothing here waits."""
+"""Rules for valid answers to requests, and the journal entries of answers. Pure functions without I/O."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from core.statements import SignedStatement, Statement, verify_signature
 
 
 def check_may_approve(operator: str, approval: Approval) -> None:
-    """That this operator's approval counts here.
+    """Check that this operator's approval counts for the request.
 
     Raises:
-        Refused: they approved already, or asked themselves where more than one must approve.
+        Refused: the operator has approved it already, or asked for it and several operators must approve.
     """
     if operator in approval.approved_by:
         raise Refused(
@@ -34,7 +34,7 @@ SEVERAL = "what several operators must approve is never granted by one"
 
 
 def asks_each_time(approval: Approval) -> str:
-    """Why no grant answers a request like this one; empty where one may."""
+    """The reason why no grant may answer such a request; empty if a grant may."""
     decision = approval.decision
     if always := [hit.id for hit in decision.rules if hit.decision is Answer.ASK]:
         return f"rule {always[0]} asks each time"
@@ -44,9 +44,10 @@ def asks_each_time(approval: Approval) -> str:
 
 
 def may_go_on_under(terms: GrantTerms, waiting: Approval) -> bool:
-    """Whether a grant may answer a request that waits now; the policy judges it again before it does.
+    """Whether a grant may answer a pending request; the policy must judge the request again before it does.
 
-    An edited request waits for the operator who edited it, and no grant answers for several operators.
+    A grant answers neither an edited request, because the operator who edited it is to answer it, nor a
+    request that several operators must approve.
     """
     if (
         waiting.id == terms.approval
@@ -60,10 +61,10 @@ def may_go_on_under(terms: GrantTerms, waiting: Approval) -> bool:
 
 
 def check_grant(grant: SignedGrant, statement: Statement, approval: Approval, operator: Operator) -> None:
-    """That a grant goes with this approval, covers what is approved, and is the same operator's.
+    """Check that a grant belongs to this approval, covers the request, and is signed by the same operator.
 
     Raises:
-        Refused: it does not (code `approval_invalid`); says why.
+        Refused: it does not (code `approval_invalid`); the message gives the reason.
     """
     terms = grant.terms
     fault = ""
@@ -88,7 +89,7 @@ def check_grant(grant: SignedGrant, statement: Statement, approval: Approval, op
 def answer_entries(
     signed: SignedStatement, approval: Approval, grant: SignedGrant | None, took_s: float
 ) -> list[NewEntry]:
-    """An answer as the journal has it: the grant, if there is one, before the approval it came with."""
+    """The journal entries of an answer: a grant's entry, if any, precedes that of its approval."""
     statement = signed.statement
     approved = statement.verdict == "approve"
     actor = f"operator:{statement.approver}"
@@ -114,7 +115,7 @@ def answer_entries(
 
 
 def rejected_entry(signed: SignedStatement, approval: Approval, error: Refused) -> NewEntry:
-    """An answer that did not count, and why."""
+    """The journal entry of a rejected answer, with the reason."""
     return NewEntry(
         kind=Kind.APPROVAL_REJECTED,
         actor="service",
@@ -128,10 +129,10 @@ def rejected_entry(signed: SignedStatement, approval: Approval, error: Refused) 
 
 
 def put_back_all(edited: dict[str, Any], shown: dict[str, Any], sent: dict[str, Any]) -> dict[str, Any]:
-    """Edited arguments with each secret put back that was left as it was `shown`, in its own place.
+    """The edited arguments; each stand-in at its place in `shown` is replaced by its secret from `sent`.
 
     Raises:
-        BadInput: a secret's stand-in is somewhere else: what it stands for is not known there.
+        BadInput: a stand-in is at another place, where its secret is unknown.
     """
     return {name: _put_back(one, shown.get(name), sent.get(name)) for name, one in edited.items()}
 
@@ -156,10 +157,10 @@ def _at(value: Any, key: str | int) -> Any:
 
 
 def check_still_secret(edited: Any, masked: Any) -> None:
-    """That each secret which an edit leaves as it was would be masked after it as before.
+    """Check that each secret that an edit leaves unchanged is still redacted afterwards.
 
     Raises:
-        BadInput: an edit elsewhere, of an argument that says what is secret, would bare one.
+        BadInput: the edit changes an argument that determines which others are secret, and would expose one.
     """
     if isinstance(edited, dict) and edited.keys() == {SECRET_MARK}:
         if not (isinstance(masked, dict) and masked.keys() == {SECRET_MARK}):
@@ -175,7 +176,7 @@ def check_still_secret(edited: Any, masked: Any) -> None:
 
 
 def edited_entry(approval: Approval, masked: dict[str, Any], by: str) -> NewEntry:
-    """That `by` (an actor) changed what was asked for; both versions."""
+    """The journal entry of an edit by the actor `by`: the redacted arguments before and after."""
     body = {
         "approval": approval.id,
         "digest": approval.request.digest,
@@ -186,7 +187,7 @@ def edited_entry(approval: Approval, masked: dict[str, Any], by: str) -> NewEntr
 
 
 def fatigue_entry(fatigue: Fatigue) -> NewEntry:
-    """That an operator was seen to decide faster than anybody reads."""
+    """The journal entry of a fatigue warning: the operator decides faster than a person can read."""
     body = fatigue.model_dump(mode="json")
     return NewEntry(kind=Kind.FATIGUE_NOTED, actor=f"operator:{fatigue.operator}", body=body)
 

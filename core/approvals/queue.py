@@ -1,10 +1,13 @@
-"""The queue of requests that wait for operators.
+"""Queue of requests that wait for an operator's answer.
 
-A request is answered once: by as many distinct operators' signed statements over its digest as it wants, by
-one denial, by an edit that makes another request of it, or it expires and is denied once. The answer is
-durable in the journal before whoever waits hears of it. Nothing is remembered but what an operator grants.
+Each request ends exactly once: the required number of distinct operators have signed an approval of its
+digest, one operator denies it, an operator edits it and a new request replaces it, a grant covers it, it is
+withdrawn, or it expires, which counts as a denial. An operator's answer is durable in the journal before the
+asking caller receives it. An answer applies to this request only; a later request is asked again unless an
+operator gave a grant.
 
-One request while it waits: how long it still may, who reads it, and how it is shown meanwhile.
+`Waiting` is the state of one pending request: its remaining time, the clients that have its card open, and
+its snapshot for display.
 """
 
 from __future__ import annotations
@@ -42,9 +45,9 @@ from core.tasks import TaskGroupOwner
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """How a request ended; `edited` are the arguments that an operator put in place of those asked for.
+    """The result of a request; `edited` has the arguments with which an operator replaced the original ones.
 
-    `edited_by` is that operator, as their key has proved; empty where none has.
+    `edited_by` is that operator, if their identity was proved with their key; otherwise empty.
     """
 
     approval: Approval
@@ -54,7 +57,10 @@ class Answered:
 
 @dataclass(slots=True)
 class Waiting:
-    """A request and its time. Times are the monotonic `clock`'s seconds: no change of date moves them."""
+    """A pending request and its expiry.
+
+    Times are seconds of the monotonic `clock`, so that setting the system time does not change the expiry.
+    """
 
     approval: Approval
     clock: Callable[[], float]
@@ -66,26 +72,28 @@ class Waiting:
     paused_at: float | None = None
     edited: dict[str, Any] | None = None
     edited_by: str = ""
-    # What would be sent, secrets and all: only here, so that an edit can leave them as they are.
+    # The arguments with their secrets, kept in memory only: an edit can leave a secret unchanged.
     sent: dict[str, Any] | None = None
-    # An answer is being recorded.
+    # True while an answer is being journalled: no other answer is accepted.
     deciding: bool = False
-    # Why it was taken back while an answer was being recorded.
+    # The reason for a withdrawal that came while an answer was being journalled.
     taken_back: str = ""
     timer: asyncio.TimerHandle | None = None
-    # How it ended; None while it waits.
     ended: Answered | None = None
-    # Set when it ended, and when a new grant may cover it.
+    # Set when the request has ended, and when a new grant may cover it.
     stirred: asyncio.Event = field(default_factory=asyncio.Event)
 
     def end(self, answered: Answered) -> None:
-        """Let it end, once."""
+        """End the request and wake its caller; a second result is ignored."""
         if self.ended is None:
             self.ended = answered
         self.stirred.set()
 
     def read(self, reader: str, reading: bool) -> None:
-        """Somebody opens or leaves the card; while it is read its time stands still, for so long in all."""
+        """Record that a client opened or closed the card.
+
+        The expiry is paused while a client has the card open, for `pause_left` seconds in total.
+        """
         (self.readers.add if reading else self.readers.discard)(reader)
         now = self.clock()
         if reading and self.first_read_at is None:
@@ -99,24 +107,24 @@ class Waiting:
             self.paused_at = None
 
     def left(self) -> float:
-        """Seconds until it expires, counting only while nobody reads it."""
+        """The seconds until the request expires, pauses excluded."""
         now = self.clock()
         return max(0.0, self.ends_at + self._stood_still(now) - now)
 
     def due_in(self) -> float:
-        """Seconds until it expires even if nobody stops reading."""
+        """The seconds until the request expires if its present readers keep the card open."""
         ends = self.ends_at + (self.pause_left if self.paused_at is not None else 0.0)
         return max(0.0, ends - self.clock())
 
     def took_s(self) -> float:
-        """Seconds since somebody first saw it; since it was asked, where nobody said so."""
+        """The seconds since a client first opened the card; since the request was asked, if none did."""
         seen = self.first_read_at if self.first_read_at is not None else self.asked_at
         return self.clock() - seen
 
     def shown(self) -> Approval:
-        """The request as it stands now."""
+        """A snapshot of the request with its present remaining time."""
         left = self.left()
-        # A reader who stays for ever does not hold it for ever.
+        # The pause is limited: a card that stays open must not keep the request pending for ever.
         paused = self.paused_at is not None and self._stood_still(self.clock()) < self.pause_left
         expires = (datetime.now(UTC) + timedelta(seconds=left)).isoformat()
         return changed(self.approval, remaining_s=left, expires_at=expires, paused=paused)
@@ -134,7 +142,7 @@ AGENT = "agent:"
 
 
 class Recorder(Protocol):
-    """The journal, as far as the queue needs it."""
+    """The journal methods that the queue uses."""
 
     async def append(self, entry: NewEntry) -> Entry: ...
     async def append_many(self, entries: list[NewEntry]) -> list[Entry]: ...
@@ -142,7 +150,7 @@ class Recorder(Protocol):
 
 
 class ApprovalQueue:
-    """Requests in order of risk and age, each answered exactly once."""
+    """The pending requests, listed by risk and age; each is answered exactly once."""
 
     def __init__(
         self,
@@ -154,7 +162,7 @@ class ApprovalQueue:
         grants: GrantBook | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`clock` counts seconds and never jumps."""
+        """Create an empty queue; `clock` returns monotonic seconds."""
         self._operators = operators
         self._journal = journal
         self._expiry_s = expiry_s
@@ -163,7 +171,7 @@ class ApprovalQueue:
         self._most_pause_s = most_pause_s
         self._grants = grants or GrantBook()
         self.fatigue = FatigueMeter(clock)
-        # Errors reach whoever answers; there is nothing to report besides.
+        # `decide` awaits each task and raises its error, so that the group has nothing to report.
         self._answers = TaskGroupOwner("approvals", lambda name, error: None)
         self._waiting: dict[str, Waiting] = {}
         self._by_actor: Counter[str] = Counter()
@@ -185,16 +193,18 @@ class ApprovalQueue:
         sent: dict[str, Any] | None = None,
         judge_again: Callable[[], Awaitable[None]] | None = None,
     ) -> Answered:
-        """Queue a request and wait until it is answered, edited, has expired, or is withdrawn.
+        """Queue a request and wait until it is answered, edited or withdrawn, or expires.
 
-        `askers` are the operators behind it, as their keys have proved; an empty name is a person of whom
-        that is not known. `sent` are the arguments with their secrets, where `request` has them masked.
+        `askers` are the operators who asked for it, as proved with their keys; an empty name is a person
+        whose identity was not proved. `sent` has the arguments with their secrets; `request` has them
+        redacted.
 
-        `judge_again` is awaited when a grant was given that may cover the request; it calls `granted` where
-        the policy lets the request go on under a grant. Without it the request waits for its own answer.
+        The queue awaits `judge_again` when a new grant may cover the request. `judge_again` calls `granted`
+        if the policy permits the request under that grant. Without it no grant answers the request.
 
         Raises:
-            Refused: this asker has too many requests waiting already (code `queue_full`).
+            Refused: this actor, all agents together or the whole queue have too many pending requests
+                (code `queue_full`).
         """
         self._check_room(actor)
         expiry_s = decision.expires_s or self._expiry_s
@@ -252,7 +262,7 @@ class ApprovalQueue:
     def _check_room(self, actor: str) -> None:
         own, full = self._by_actor[actor], len(self._waiting) >= MOST_WAITING
         if actor.startswith(AGENT):
-            # A name is what an agent says it is, so that all of them together have a limit too.
+            # Agents choose their own names and could evade a limit per name: all together have one too.
             agents = sum(count for name, count in self._by_actor.items() if name.startswith(AGENT))
             full = full or own >= MOST_WAITING_OF_AGENT or agents >= MOST_WAITING_OF_AGENTS
         if full:
@@ -260,12 +270,12 @@ class ApprovalQueue:
             raise Refused(words, ErrorCode.QUEUE_FULL)
 
     def list(self) -> list[Approval]:
-        """What waits: highest risk first, then oldest."""
+        """The pending requests: highest risk first, then oldest."""
         shown = [one.shown() for one in self._waiting.values()]
         return sorted(shown, key=lambda one: (-one.decision.risk.rank, one.asked_at))
 
     def get(self, approval_id: str) -> Approval:
-        """A request that waits or was lately answered.
+        """A pending request, or one of the last `DECIDED_KEPT` that ended.
 
         Raises:
             BadInput: there is no such request (code `not_found`).
@@ -277,14 +287,15 @@ class ApprovalQueue:
         raise BadInput(f"No request for approval has the id {approval_id}.", ErrorCode.NOT_FOUND)
 
     async def decide(self, signed: SignedStatement, grant: SignedGrant | None = None) -> Approval:
-        """Answer one request; with `grant`, let what its terms say run without asking from now on.
+        """Record an operator's answer to a request; `grant` also permits later requests that its terms cover.
 
-        Where several operators must approve, the request still waits until the last of them has.
+        If several operators must approve, the request stays pending until the last of them has.
 
         Raises:
-            Refused: the statement or grant is not a valid one for this request, its operator cannot count
-                here, or it was answered already.
-            JournalUnavailable: the answer could not be recorded; the request still waits.
+            BadInput: there is no such request (code `not_found`).
+            Refused: the statement or grant is not valid for this request, the operator's approval does not
+                count for it, or the request was answered already.
+            JournalUnavailable: the answer could not be recorded; the request stays pending.
         """
         statement = signed.statement
         waiting = self._still(statement.approval)
@@ -293,7 +304,7 @@ class ApprovalQueue:
         except Refused as error:
             await self._journal.append(rejected_entry(signed, waiting.approval, error))
             raise
-        # Whoever answers may go away while it is recorded: what is recorded must count all the same.
+        # The operator's client may disconnect while the journal writes: a recorded answer must still count.
         self._begin(waiting)
         answering = self._answer(waiting, signed, grant)
         return await asyncio.shield(self._answers.spawn("record an answer", answering))
@@ -311,34 +322,39 @@ class ApprovalQueue:
         return counted
 
     def _stir(self, terms: GrantTerms) -> None:
-        """Have every request judged again that waits and that these new terms may cover, oldest first."""
+        """Have the policy judge each pending request again that these new terms may cover, oldest first."""
         for waiting in self._waiting.values():
             if may_go_on_under(terms, waiting.approval):
                 waiting.stirred.set()
 
     def is_open(self, approval_id: str) -> bool:
-        """Whether a request still waits, in time, and no answer to it is being recorded."""
+        """Whether a request is pending and not expired, and no answer to it is being recorded."""
         waiting = self._waiting.get(approval_id)
         return waiting is not None and not waiting.deciding and waiting.left() > 0
 
     def granted(self, approval_id: str, terms: GrantTerms) -> None:
-        """Let a request that `is_open` go on under a grant, once the use of the grant is journalled.
+        """Approve a request that `is_open` under a grant; the caller has journalled the use of the grant.
 
         Raises:
-            Refused: it does not wait any more, or is being answered.
+            BadInput: there is no such request (code `not_found`).
+            Refused: the request has ended, or an answer to it is being recorded.
         """
         waiting = self._still(approval_id)
         self._begin(waiting)
         self._finish(waiting, ApprovalState.APPROVED, f"grant {terms.id} of {terms.author}", "")
 
     def _begin(self, waiting: Waiting) -> None:
-        """From here on until it is recorded there is no other answer."""
+        """Reserve the request for one answer until that answer is recorded or fails.
+
+        Raises:
+            Refused: another answer is being recorded.
+        """
         if waiting.deciding:
             raise Refused("This request is being answered already.", ErrorCode.APPROVAL_INVALID)
         waiting.deciding = True
 
     async def _recorded(self, waiting: Waiting, entries: Sequence[NewEntry]) -> None:
-        """Write an answer down; one that cannot be never was, and the request waits again."""
+        """Journal an answer. If that fails, the answer does not count and the request is pending again."""
         try:
             if len(entries) == 1:
                 await self._journal.append(entries[0])
@@ -349,7 +365,7 @@ class ApprovalQueue:
             raise
 
     def _goes_on(self, waiting: Waiting) -> None:
-        """It waits again, unless it was taken back meanwhile or nobody waits for it any more."""
+        """Make the request pending again, or end it if it was withdrawn while an answer was recorded."""
         waiting.deciding = False
         if waiting.taken_back:
             self._finish(waiting, ApprovalState.WITHDRAWN, None, waiting.taken_back)
@@ -357,7 +373,7 @@ class ApprovalQueue:
             self._arm(waiting)
 
     def _count(self, waiting: Waiting, signed: SignedStatement) -> Approval:
-        """Take a recorded answer into account: the last one that was wanted ends the request."""
+        """Count a recorded answer: a denial or the last required approval ends the request."""
         statement, approval = signed.statement, waiting.approval
         waiting.approval = approval.model_copy(update={"signed": [*approval.signed, signed]})
         if statement.verdict == "deny":
@@ -366,18 +382,18 @@ class ApprovalQueue:
         waiting.approval = waiting.approval.model_copy(update={"approved_by": given})
         if len(given) >= approval.approvers and not waiting.taken_back:
             return self._finish(waiting, ApprovalState.APPROVED, " and ".join(given), statement.reason)
-        # What was taken back meanwhile stays taken back, whoever approves it.
+        # A request that was withdrawn while the approval was recorded stays withdrawn.
         self._goes_on(waiting)
         if waiting.approval.id in self._waiting:
             self._publish(waiting.shown())
         return self.get(waiting.approval.id)
 
     def restored(self, approval_id: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Edited arguments with the secrets put back that were left as they were shown.
+        """The edited arguments in which each unchanged stand-in is replaced by its secret.
 
         Raises:
-            BadInput: there is no such request, or a secret's stand-in is where no such secret was.
-            Refused: it was answered already.
+            BadInput: there is no such request, or a secret's stand-in is not at its original place.
+            Refused: the request was answered already.
         """
         waiting = self._still(approval_id)
         sent = waiting.sent if waiting.sent is not None else waiting.approval.request.parameters
@@ -398,13 +414,15 @@ class ApprovalQueue:
         by: str,
         operator: str = "",
     ) -> None:
-        """Put other arguments in place of those asked for: this request ends, another one is asked.
+        """Replace the arguments: this request ends, and its caller asks a new request with them.
 
-        `masked` is what may be written of them, `operator` the one who `by` was proved to be.
+        `masked` are the redacted arguments for the journal. `operator` is the operator that the actor `by`
+        has proved to be; empty without proof.
 
         Raises:
-            BadInput, Refused: there is no such request, or it was answered already.
-            JournalUnavailable: it could not be recorded; the request still waits.
+            BadInput: there is no such request (code `not_found`).
+            Refused: the request was answered or withdrawn, or an answer to it is being recorded.
+            JournalUnavailable: the edit could not be recorded; the request stays pending.
         """
         waiting = self._still(approval_id)
         self._begin(waiting)
@@ -416,7 +434,7 @@ class ApprovalQueue:
         self._finish(waiting, ApprovalState.EDITED, by.partition(":")[2], "Its arguments were changed.")
 
     def _link(self, edited: str, now: str) -> None:
-        """Let an edited request name the one that it became."""
+        """Store in an edited request the id of the request that replaced it."""
         if (before := self._decided.get(edited)) is not None:
             self._decided[edited] = before.model_copy(update={"edited_to": now})
             self._publish(self._decided[edited])
@@ -424,12 +442,15 @@ class ApprovalQueue:
     def _measure(self, operator: str, took_s: float, approved: bool) -> None:
         tired = self.fatigue.note(operator, took_s, approved)
         if tired is not None:
-            # The answer counts already; that somebody is tired must not undo it.
+            # The answer is already recorded: a failure to journal the warning must not undo it.
             with suppress(JournalUnavailable):
                 self._journal.note(fatigue_entry(tired))
 
     def hold(self, approval_id: str, reader: str, reading: bool) -> Approval:
-        """Pause or resume the expiry while `reader` has the card open; five minutes in all at most."""
+        """Pause or resume the expiry while the client `reader` has the card open; returns a snapshot.
+
+        All pauses of a request together last at most `most_pause_s` (default five minutes).
+        """
         waiting = self._waiting.get(approval_id)
         if waiting is None:
             return self.get(approval_id)
@@ -440,20 +461,24 @@ class ApprovalQueue:
         return shown
 
     def let_go(self, reader: str) -> None:
-        """A reader has gone: nothing stays paused for them."""
+        """End every pause of a client that has disconnected."""
         for approval_id, waiting in list(self._waiting.items()):
             if reader in waiting.readers:
                 self.hold(approval_id, reader, False)
 
     def withdraw(self, reason: str, run: str | None = None) -> int:
-        """Take back what waits (of one run, or all): denied once, nothing sent. How many were taken back."""
+        """Withdraw the pending requests of one run, or all; returns their number.
+
+        A withdrawn request is not sent. While an answer is being recorded, the withdrawal is deferred: an
+        approval or edit then has no effect, a denial counts.
+        """
         chosen = [one for one in self._waiting.values() if run is None or one.approval.run == run]
         for waiting in chosen:
             self._take_back(waiting, reason)
         return len(chosen)
 
     def operator_removed(self, name: str) -> None:
-        """An operator decides nothing any more: approvals of theirs that wait for others do not count."""
+        """Discard a removed operator's approvals of requests that are still pending."""
         for waiting in list(self._waiting.values()):
             approval = waiting.approval
             if name in approval.approved_by:
@@ -493,7 +518,7 @@ class ApprovalQueue:
             self._finish(waiting, ApprovalState.EXPIRED, None, "No operator answered in time.")
 
     def expire_due(self) -> None:
-        """Let what is over by the clock expire now; timers do the same by themselves."""
+        """Expire every request whose time is over, without waiting for its timer."""
         for approval_id in list(self._waiting):
             self._expire(approval_id)
 
@@ -525,7 +550,10 @@ class ApprovalQueue:
 
 
 def _wanted(approvers: int, askers: Sequence[str]) -> int:
-    """How many must approve a request. Where several must, none of the askers counts: of one who is not known
-    to be another person than those who approve, one approval more is wanted, which may be their own."""
+    """The number of operators who must approve a request.
+
+    If the policy requires several, the askers' own approvals do not count. An asker without a proved identity
+    may be one of the approving operators: each such asker raises the number by one.
+    """
     unknown = sum(1 for name in askers if not name)
     return approvers + unknown if approvers > 1 else approvers
