@@ -1,1 +1,1 @@
-"""Requests that wait for operators: the queue, who may answer and how, grants, and operators' keys."""
+"""Approval of requests by operators: the queue, the rules for answers, grants, operators and their keys."""

@@ -1,4 +1,4 @@
-"""Says when an operator approves faster than anybody reads. It measures and warns; it decides nothing."""
+"""Warns if an operator approves faster than a person can read. It only measures; it affects no answer."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class _Answered:
 
 
 class FatigueMeter:
-    """Answers of each operator over the last hour."""
+    """Each operator's answers in the last hour, at most `KEPT` of them."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._answers: dict[str, deque[_Answered]] = defaultdict(lambda: deque(maxlen=KEPT))
 
     def note(self, operator: str, took_s: float, approved: bool) -> Fatigue | None:
-        """Count one answer; the measure, when its warning has just begun."""
+        """Record an answer that took `took_s` seconds; returns the measure if its warning has just begun."""
         before = self.measure(operator).warning
         self._answers[operator].append(_Answered(self._clock(), took_s, approved))
         now = self.measure(operator)
         return now if now.warning and not before else None
 
     def measure(self, operator: str) -> Fatigue:
-        """How this operator has been deciding."""
+        """The operator's counts, median time and warning for the last hour."""
         answers = self._answers.get(operator, deque())
         while answers and answers[0].at < self._clock() - WINDOW_S:
             answers.popleft()

@@ -1,8 +1,8 @@
-"""Remembered approvals: what exactly they cover, how often, until when, and that they can be taken back.
+"""Grants: operators' signed permissions for later calls, with their scope, uses, expiry and revocation.
 
-A grant is an operator's signed statement. It binds device, tool, contract and every argument: an argument it
-does not name, or a value outside what it says, is not covered. It lives in the journal and in memory; there
-is no other file, and what it covers is never wider than what was shown when it was signed.
+A grant binds device, tool, contract and every argument: it does not cover a call with an argument that it
+does not name, or with a value that its condition does not permit. Grants are stored only in the journal and
+in memory. A grant never covers more than the operator saw when signing it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ ANY: Literal["any"] = "any"
 
 
 class GrantTerms(Plain):
-    """What an operator signs: Ed25519 over the canonical bytes of this model (RFC 8785 JSON).
+    """The terms that an operator signs: Ed25519 over the canonical bytes of this model (RFC 8785 JSON).
 
     `devices` and `actors` are names or patterns. `arguments` has a condition, or the word `any`, for every
-    argument that a call may have; each of them must be there unless it is `any`. `run` binds it to one run.
-    `uses` is how often, None for as often as wanted until `expires` (UTC, ISO 8601). A call judged riskier
-    than `risk` is not covered.
+    argument that a call may have; a call must have each argument that is not `any`. `run` limits the grant to
+    one run. `uses` is the number of permitted uses; None means no limit until `expires` (UTC, ISO 8601). A
+    call with a higher risk than `risk` is not covered.
     """
 
     format: Literal["quarterdeck.grant/1"] = "quarterdeck.grant/1"
@@ -52,16 +52,16 @@ class GrantTerms(Plain):
 
 
 class SignedGrant(Plain):
-    """Terms with their signature: 128 hexadecimal digits."""
+    """Terms with their Ed25519 signature (128 hexadecimal digits)."""
 
     terms: GrantTerms
     signature: str
 
 
 class Grant(Plain):
-    """A grant as it stands: its terms, how it was used.
+    """A snapshot of a grant: its terms, uses and revocation.
 
-    `over` when it is used up, ended, revoked, or its run has ended.
+    `over` is true when the grant is used up, expired or revoked, or its run has ended.
     """
 
     terms: GrantTerms
@@ -75,16 +75,16 @@ class Grant(Plain):
 
 
 class GrantMiss(Plain):
-    """A grant that would have covered a call but for one thing."""
+    """A grant that does not cover a call for a single reason, `fault`."""
 
     id: str
     fault: str
 
 
 def scope_words(terms: GrantTerms, until: str = "") -> list[str]:
-    """The whole scope, a line for each part, as it is shown before it is signed and ever after.
+    """The whole scope in words, one line per part; the same lines before and after the operator signs.
 
-    `until` is its end as the reader's clock has it; else UTC, ISO 8601.
+    `until` is the expiry in the reader's local time; if empty, the line has it in UTC (ISO 8601).
     """
     lines = [
         f"Tool {terms.tool_key}, as it is defined now",
@@ -106,24 +106,24 @@ def scope_words(terms: GrantTerms, until: str = "") -> list[str]:
 
 
 def holds_secret(value: Any) -> bool:
-    """Whether a secret's stand-in occurs anywhere in a value."""
+    """Whether a value contains a secret's stand-in at any depth."""
     if isinstance(value, dict):
         return value.keys() == {SECRET_MARK} or any(map(holds_secret, value.values()))
     return isinstance(value, list) and any(map(holds_secret, value))
 
 
 def exact_arguments(parameters: dict[str, Any]) -> dict[str, Constraint | Literal["any"]]:
-    """The narrowest scope: every argument of a request as it is, a secret by its commitment.
+    """The narrowest scope: every argument must equal the request's; secrets are compared by commitment.
 
-    One home commits to one secret at one place of a tool always in the same way (`core.commitments`), so that
-    equal commitments are equal secrets; the grant itself holds none.
+    A home always computes the same commitment for the same secret at the same place of a tool
+    (`core.commitments`). Equal commitments therefore mean equal secrets, and the grant contains no secret.
     """
     return {name: Constraint(equals=value) for name, value in parameters.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What of one call a grant looks at."""
+    """The properties of a call that a grant's terms are compared with."""
 
     device: str
     tool_key: str
@@ -136,10 +136,10 @@ class Call:
 
 
 def call_of(question: Question, run: str | None, redacted: dict[str, Any]) -> Call:
-    """A call as the policy asks about it; `redacted` are its arguments with secrets as commitments.
+    """The call of a policy question; `redacted` are its arguments with secrets as commitments.
 
-    An argument that holds a secret is looked at redacted: it fits as a whole or, where it may be anything, in
-    any case, and neither a pattern nor a list of values in a grant can be used to guess at it.
+    An argument that contains a secret is compared in its redacted form, so that a grant's pattern or list of
+    values cannot be used to guess the secret. It matches only as a whole, or if the terms say `any`.
     """
     given = question.parameters
     return Call(
@@ -157,7 +157,7 @@ def call_of(question: Question, run: str | None, redacted: dict[str, Any]) -> Ca
 def uncovered_request(
     terms: GrantTerms, request: Request, *, actor: str, run: str | None, risk: Risk
 ) -> list[str]:
-    """What of the request that a grant came with its terms do not cover."""
+    """The reasons why a grant's terms do not cover a request; empty if they cover it."""
     call = Call(
         device=request.device,
         tool_key=request.tool_key,
@@ -171,7 +171,7 @@ def uncovered_request(
 
 
 def uncovered(terms: GrantTerms, call: Call) -> list[str]:
-    """What of a call these terms do not cover, in words; nothing when they cover it."""
+    """The reasons, in words, why these terms do not cover a call; empty if they cover it."""
     if call.tool_key != terms.tool_key:
         return [f"it is for {terms.tool_key}"]
     faults: list[str] = []
@@ -197,7 +197,7 @@ def uncovered(terms: GrantTerms, call: Call) -> list[str]:
 
 
 def is_wider(held: GrantTerms, asked: GrantTerms) -> bool:
-    """Whether everything that `asked` would cover is covered already. Says no where it cannot tell."""
+    """Whether `held` already covers everything that `asked` would cover; false if that is uncertain."""
     if (held.tool_key, held.contract) != (asked.tool_key, asked.contract):
         return False
     if held.run not in (None, asked.run) or held.risk.rank < asked.risk.rank:
@@ -228,7 +228,7 @@ def _covers(held: Constraint | str, asked: Constraint | str) -> bool:
 
 
 class GrantBook:
-    """The grants of one home. The journal is written by the caller, before anything here changes."""
+    """The grants of one home, in memory. The caller journals each change before it calls a method here."""
 
     def __init__(
         self,
@@ -245,7 +245,10 @@ class GrantBook:
     def restore(
         self, entries: Iterable[Entry], signed_well: Callable[[SignedGrant], bool] = lambda signed: True
     ) -> list[str]:
-        """Take up what the journal says of grants, oldest first; those not `signed_well` are left out."""
+        """Rebuild the grants from journal entries, oldest first.
+
+        Returns the ids of the grants that `signed_well` rejects; those are left out.
+        """
         left_out: list[str] = []
         for entry in entries:
             self._reach(datetime.fromisoformat(entry.time))
@@ -262,15 +265,15 @@ class GrantBook:
         return left_out
 
     def all(self) -> list[Grant]:
-        """Every grant, the newest first; those that are over too."""
+        """Every grant, newest first, including those that are over."""
         grants = (self.get(grant) for grant in self._grants)
         return sorted(grants, key=lambda one: one.given_at, reverse=True)
 
     def get(self, grant: str) -> Grant:
-        """One grant.
+        """The grant with this id.
 
         Raises:
-            BadInput: there is none of that id (code `not_found`).
+            BadInput: no grant has that id (code `not_found`).
         """
         found = self._grants.get(grant)
         if found is None:
@@ -279,16 +282,17 @@ class GrantBook:
 
     @property
     def folders(self) -> set[str]:
-        """Every folder that a grant names with `below`, one that is over too."""
+        """Every folder in a `below` condition of a grant, including grants that are over."""
         conditions = (one for grant in self._grants.values() for one in grant.terms.arguments.values())
         return {one.below for one in conditions if isinstance(one, Constraint) and one.below is not None}
 
     def check_new(self, terms: GrantTerms) -> None:
-        """Whether these terms may become a grant.
+        """Check that these terms may become a grant.
 
         Raises:
-            Refused: what stands for a secret is no commitment, they are over already or too long, or a
-                wider grant holds.
+            Refused: the id is taken, a secret's stand-in is not a commitment, the terms have expired or
+                last longer than `LONGEST_DAYS`, a valid grant covers them already, or there are
+                `MOST_GRANTS` valid grants.
         """
         if terms.id in self._grants:
             raise Refused(f"There is a grant {terms.id} already.", ErrorCode.APPROVAL_INVALID)
@@ -305,11 +309,14 @@ class GrantBook:
             raise Refused(f"There are {MOST_GRANTS} grants; revoke some first.")
 
     def add(self, terms: GrantTerms) -> Grant:
-        """Let terms hold that were checked and journalled."""
+        """Add a grant with these terms; the caller has checked and journalled them."""
         return self._put(Grant(terms=terms, given_at=self._now().isoformat(), words=scope_words(terms)))
 
     def covering(self, question: Question, run: str | None, redacted: dict[str, Any]) -> Grant | None:
-        """A grant that covers this call; the one that ends first, so that wide ones are used last."""
+        """The grant that covers this call, None if there is none.
+
+        Of several, the first to expire is used, so that long-lived grants are used last.
+        """
         fit = [
             one
             for one in self._holding(question.tool.tool_key)
@@ -320,7 +327,7 @@ class GrantBook:
     def near(
         self, question: Question, run: str | None, redacted: dict[str, Any], most: int = 3
     ) -> list[GrantMiss]:
-        """Grants that fail by exactly one thing."""
+        """At most `most` grants for the tool that do not cover this call for exactly one reason."""
         found: list[GrantMiss] = []
         for one in self._holding(question.tool.tool_key):
             faults = uncovered(one.terms, call_of(question, run, redacted))
@@ -329,7 +336,7 @@ class GrantBook:
         return found[:most]
 
     def use(self, grant: str) -> bool:
-        """Count one use; false when it does not hold (any more)."""
+        """Count one use; returns false, and counts nothing, if the grant is unknown or over."""
         found = self._grants.get(grant)
         if found is None or self._is_over(found):
             return False
@@ -337,14 +344,14 @@ class GrantBook:
         return True
 
     def revoke(self, grant: str, by: str) -> Grant:
-        """Take a grant back, once that is journalled."""
+        """Revoke a grant; the caller has journalled the revocation."""
         held = self.get(grant)
         if held.revoked_at is None:
             self._change(grant, revoked_at=self._now().isoformat(), revoked_by=by)
         return self._grants[grant]
 
     def end_run(self, run: str) -> None:
-        """A run has ended: grants that are bound to it are over."""
+        """End the grants that are bound to this run."""
         bound = [one for one in self._grants.values() if one.terms.run == run]
         if bound:
             self._ended_runs.add(run)
@@ -353,7 +360,7 @@ class GrantBook:
 
     @property
     def runs(self) -> set[str]:
-        """The runs to which grants are bound that still hold."""
+        """The runs to which valid grants are bound."""
         return {
             one.terms.run
             for one in self._grants.values()
@@ -361,7 +368,7 @@ class GrantBook:
         }
 
     def _reach(self, moment: datetime) -> datetime:
-        """The latest moment known: a clock that is set back does not bring back what was over."""
+        """The latest time seen so far: setting the clock back must not revive an expired grant."""
         self._latest = max(self._latest, moment)
         return self._latest
 
@@ -412,7 +419,7 @@ def _pattern_note(names: list[str]) -> str:
 
 
 def _ends(expires: str) -> datetime:
-    """When it ends; what is no time with a zone ended long ago."""
+    """The expiry as a time; an invalid time, or one without a time zone, counts as long expired."""
     try:
         ends = datetime.fromisoformat(expires)
     except (ValueError, TypeError):

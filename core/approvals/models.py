@@ -1,4 +1,4 @@
-"""A request that waits for operators, what they answered, and who they are."""
+"""Models of a request for approval, its operators, and their fatigue measure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.statements import Request, SignedStatement
 
 
 class ApprovalState(StrEnum):
-    """Where a request for approval stands; all but `waiting` are final."""
+    """The state of a request for approval; every state except `waiting` is final."""
 
     WAITING = "waiting"
     APPROVED = "approved"
@@ -23,13 +23,14 @@ class ApprovalState(StrEnum):
 
 
 class Approval(Plain):
-    """A request for approval, as the queue and the card show it.
+    """A snapshot of a request for approval, as the queue and the card show it.
 
-    `asked_at` and `expires_at` are UTC, ISO 8601. `remaining_s` counts only while nobody reads the card.
-    `approvers` distinct operators must approve it; `signed` are the statements so far, denials included.
-    `askers` are the operators who asked for it or edited it, as their keys have proved; an empty name is a
-    person of whom that is not known, for whom one operator more must approve where several must.
-    `edited_from` is the request that an operator changed into this one, `edited_to` the other way round.
+    `asked_at` and `expires_at` are UTC, ISO 8601. `remaining_s` does not count down while a client has the
+    card open (up to the queue's limit). `approvers` distinct operators must approve it; `signed` has the
+    statements so far, denials included. `askers` are the operators who asked for or edited it, as proved with
+    their keys; an empty name is a person whose identity was not proved. Each of these raises `approvers` by
+    one if several operators must approve. `edited_from` is the id of the request that an operator edited into
+    this one; `edited_to` is the id of the request that replaced this one.
     """
 
     id: str
@@ -57,10 +58,11 @@ class Approval(Plain):
 
 
 class Fatigue(Plain):
-    """How an operator has been deciding of late: the last `decided` answers, at most the last hour's.
+    """The measure of an operator's last `decided` answers, at most those of the last hour.
 
-    `median_s` is the time from first seeing a card to the answer; `hasty` counts approvals given in under a
-    second. `warning` is a sentence when the numbers say that nobody is reading; else "".
+    `median_s` is the median time in seconds from the first opening of a card to the answer. `hasty` counts
+    approvals in less than a second. `warning` is a sentence if the numbers suggest that the operator does not
+    read the requests; otherwise "".
     """
 
     operator: str
@@ -72,7 +74,7 @@ class Fatigue(Plain):
 
 
 class Operator(Plain):
-    """A person who may approve. `public_key` is the raw Ed25519 key, 64 hexadecimal digits."""
+    """A person who may approve requests. `public_key` is the raw Ed25519 key in 64 hexadecimal digits."""
 
     name: str
     public_key: str
@@ -81,5 +83,5 @@ class Operator(Plain):
 
     @property
     def fingerprint(self) -> str:
-        """The last four digits of the key, as the screen shows them."""
+        """The last four digits of the public key, for display."""
         return self.public_key[-4:]

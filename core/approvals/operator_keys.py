@@ -1,7 +1,7 @@
-"""The operator's private key: made, kept and used where the operator is, never in the service.
+"""Operators' private keys: created, stored and used in the operator's own client, never in the service.
 
-`keys/operator-NAME.pem` is a PKCS #8 key (Ed25519), encrypted when there is a passphrase;
-`keys/operator-NAME.pub` is its public half in hexadecimal, so that keys can be listed without unlocking any.
+`keys/operator-NAME.pem` is a PKCS #8 key (Ed25519), encrypted if it has a passphrase.
+`keys/operator-NAME.pub` is the public key in hexadecimal, so that keys can be listed without unlocking them.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from core.approvals.grants import GrantTerms, SignedGrant
 
 SHORTEST_PASSPHRASE = 10
-# In bytes; OpenSSL can lock a key with no longer one.
+# In bytes; OpenSSL cannot encrypt a key with a longer passphrase.
 LONGEST_PASSPHRASE = 1023
 STATEMENT_VALID_S = 60.0
-# Where several operators must sign, the first signature has to last until the others have looked as well.
+# If several operators must sign, the first signature must stay valid until the others have read the request.
 SHARED_VALID_S = 540.0
 
 _ENCRYPTED = b"-----BEGIN ENCRYPTED PRIVATE KEY-----"
@@ -48,7 +48,7 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class OperatorKey:
-    """An unlocked key. Its private half shows in no `repr` and is written nowhere but into its own file."""
+    """An unlocked key. The private key is left out of `repr` and is written only to its own file."""
 
     name: str
     has_passphrase: bool
@@ -56,19 +56,19 @@ class OperatorKey:
 
     @property
     def public_key(self) -> str:
-        """The raw public key, 64 hexadecimal digits."""
+        """The raw public key, in 64 hexadecimal digits."""
         return self._private.public_key().public_bytes_raw().hex()
 
     @property
     def operator(self) -> Operator:
-        """What the service is told of this operator."""
+        """The operator's entry for the service: name, public key, and whether the key has a passphrase."""
         return Operator(name=self.name, public_key=self.public_key, has_passphrase=self.has_passphrase)
 
     def sign(self, statement: Statement) -> SignedStatement:
-        """Sign a statement of this operator's own.
+        """Sign a statement that names this operator as its approver.
 
         Raises:
-            BadInput: it names somebody else as its approver.
+            BadInput: it names another operator as its approver.
         """
         if statement.approver != self.name:
             raise BadInput(f"{self.name} cannot sign for {statement.approver}.")
@@ -77,7 +77,7 @@ class OperatorKey:
         )
 
     def sign_change(self, statement: ChangeStatement) -> SignedChange:
-        """Sign a change that lets more run, or reach farther, as a statement of this operator's own.
+        """Sign a change that permits more actions or wider access; it names this operator as its approver.
 
         Raises:
             BadInput: it names another operator as its approver.
@@ -88,15 +88,15 @@ class OperatorKey:
         return SignedChange(statement=statement, signature=signature)
 
     def sign_identity(self, home: str, challenge: str) -> SignedIdentity:
-        """Prove to the service of this home that this operator is at the client's end of a connection."""
+        """Prove to this home's service, by signing its challenge, that this operator uses the connection."""
         identity = Identity(home=home, challenge=challenge, operator=self.name)
         return SignedIdentity(identity=identity, signature=self._private.sign(signed_bytes(identity)).hex())
 
     def sign_grant(self, terms: GrantTerms) -> SignedGrant:
-        """Sign what like requests may do without asking, as terms of this operator's own.
+        """Sign the terms of a grant that name this operator as their author.
 
         Raises:
-            BadInput: they name somebody else as their author.
+            BadInput: they name another operator as their author.
         """
         from core.approvals.grants import SignedGrant
 
@@ -107,7 +107,7 @@ class OperatorKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyFile:
-    """A key as it lies in the home, not unlocked. `public_key` is "" when its file is missing or odd."""
+    """A stored key, not unlocked. `public_key` is "" if the `.pub` file is missing or malformed."""
 
     name: str
     has_passphrase: bool
@@ -124,7 +124,7 @@ def _path(home: Home, name: str) -> Path:
 
 
 def login_name() -> str:
-    """The name of whoever is logged in, made fit for an operator's name; "operator" when there is none."""
+    """The login name, changed to a valid operator's name; "operator" if there is no usable login name."""
     try:
         login = getpass.getuser()
     except (OSError, KeyError):
@@ -134,11 +134,11 @@ def login_name() -> str:
 
 
 def create_operator_key(home: Home, name: str, passphrase: str | None) -> OperatorKey:
-    """Make a key and keep it in the home, readable by its owner alone.
+    """Generate a key and store it in the home, readable by its owner only.
 
     Raises:
-        BadInput: the name is not usable, the passphrase is too short or too long, there is such a key
-            already, or the file cannot be written.
+        BadInput: the name is malformed, the passphrase is too short or too long, the home has a key of
+            that name already, or the file cannot be written.
     """
     path = _path(home, name)
     encryption: KeySerializationEncryption = NoEncryption()
@@ -154,7 +154,7 @@ def create_operator_key(home: Home, name: str, passphrase: str | None) -> Operat
     key = OperatorKey(name, passphrase is not None, private)
     try:
         _write_new(path, private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption))
-        # A public half without its key can only be left over: nobody could sign with it.
+        # A public key file without its private key is a leftover: no operator can sign with it.
         path.with_suffix(".pub").unlink(missing_ok=True)
         _write_new(path.with_suffix(".pub"), key.public_key.encode())
     except FileExistsError as error:
@@ -165,7 +165,12 @@ def create_operator_key(home: Home, name: str, passphrase: str | None) -> Operat
 
 
 def _write_new(path: Path, data: bytes) -> None:
-    """Write a whole file or none, mode 0600, and only where there is none yet."""
+    """Create a file with mode 0600, completely or not at all; an existing file is never overwritten.
+
+    Raises:
+        FileExistsError: a file of that name exists.
+        OSError: the file cannot be written.
+    """
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     with suppress(FileNotFoundError):
         fresh.unlink()
@@ -174,21 +179,21 @@ def _write_new(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        # Unlike a rename, a link fails where the name is taken, also by somebody just this moment.
+        # Unlike a rename, a link fails if the name is taken, even if another process took it just now.
         os.link(fresh, path)
     finally:
         fresh.unlink(missing_ok=True)
 
 
 def delete_operator_key(home: Home, name: str) -> None:
-    """Delete a key that was just made and is of no use: it was never registered."""
+    """Delete both files of a new key whose registration failed, so that it is of no use."""
     path = _path(home, name)
     path.unlink(missing_ok=True)
     path.with_suffix(".pub").unlink(missing_ok=True)
 
 
 def list_operator_keys(home: Home) -> list[KeyFile]:
-    """The keys in this home by name; none is unlocked."""
+    """The keys in this home, sorted by name; none is unlocked."""
     found = []
     for path in sorted(home.keys.glob("operator-*.pem")):
         name = path.stem.removeprefix("operator-")
@@ -211,8 +216,8 @@ def load_operator_key(home: Home, name: str, passphrase: str | None) -> Operator
     """Unlock a key of this home.
 
     Raises:
-        BadInput: there is no such key (`not_found`), the passphrase is wrong, missing or surplus, or the
-            file is not such a key.
+        BadInput: there is no such key (code `not_found`); the passphrase is wrong or missing, or was given
+            for a key without one; or the file cannot be read or has no Ed25519 key.
     """
     path = _path(home, name)
     try:
@@ -229,7 +234,7 @@ def load_operator_key(home: Home, name: str, passphrase: str | None) -> Operator
     try:
         private = load_pem_private_key(data, passphrase.encode() if passphrase is not None else None)
     except (ValueError, TypeError, UnsupportedAlgorithm, InternalError) as error:
-        # A wrong passphrase decrypts to noise, so that the two cannot be told apart.
+        # A wrong passphrase decrypts to noise and cannot be distinguished from a damaged file.
         problem = "The passphrase is wrong, or the file is damaged" if encrypted else "The file is damaged"
         raise BadInput(f"The key of {name} does not open. {problem}: {path}.") from error
     if not isinstance(private, Ed25519PrivateKey):
@@ -238,7 +243,7 @@ def load_operator_key(home: Home, name: str, passphrase: str | None) -> Operator
 
 
 def valid_seconds(approval: Approval) -> float:
-    """How long an answer to this request is worth anything, unless its signer says otherwise."""
+    """The default validity, in seconds, of a signed answer to this request."""
     return STATEMENT_VALID_S if approval.approvers == 1 else SHARED_VALID_S
 
 
@@ -249,12 +254,12 @@ def statement_for(
     reason: str = "",
     valid_s: float | None = None,
 ) -> Statement:
-    """What an operator would sign to answer this request; worth nothing after `valid_s` seconds.
+    """The statement that an operator signs to answer this request; it expires after `valid_s` seconds.
 
-    Unless said otherwise that is a minute, and longer where other operators must sign as well.
+    The default is a minute (`STATEMENT_VALID_S`), or `SHARED_VALID_S` if several operators must sign.
 
     Raises:
-        Refused: the request's digest is not that of what is shown of it (code `approval_invalid`).
+        Refused: the request's digest does not match its displayed content (code `approval_invalid`).
     """
     check_shown(approval.request)
     if valid_s is None:

@@ -1,9 +1,9 @@
-"""Who may approve: names and public keys, as the journal has them. Private keys never come here.
+"""The registered operators of a home: names and public keys from the journal. It has no private keys.
 
-The journal is the only source: an operator who is not registered there does not count, whatever any file
-says. The first operator of a home is registered without a signature, once in the life of its journal; every
-later one, and every removal, is signed by an operator. `operators.json` is a copy for people and
-other programs.
+The journal is the only source: an operator that is registered only in a file does not count. The first
+operator of a home is registered without a signature, once in the life of its journal. Every later
+registration, and every removal, is signed by an operator. `operators.json` is a copy for people and other
+programs.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ LARGEST_FILE = 1 << 20
 
 
 def adding(operator: Operator) -> Change:
-    """The change that registers an operator beside those that there are."""
+    """The change that registers a further operator."""
     after = {"public_key": operator.public_key, "has_passphrase": operator.has_passphrase}
     return Change(kind=ChangeKind.OPERATOR_ADDED, subject=operator.name, after=after)
 
 
 def removing(operator: Operator) -> Change:
-    """The change after which an operator decides nothing any more."""
+    """The change that removes an operator."""
     return Change(
         kind=ChangeKind.OPERATOR_REMOVED, subject=operator.name, before={"public_key": operator.public_key}
     )
@@ -52,16 +52,18 @@ class Operators:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._operators: dict[str, Operator] = {}
-        # Whether there has been a first one: after that no operator is registered unsigned, ever.
+        # True once a first operator was registered, even if removed: every later one needs a signature.
         self._begun = False
-        # Every key that was ever an operator's: what they signed then stays signed after they are removed.
+        # All keys that operators ever had: changes that a removed operator signed stay valid.
         self._ever: dict[str, set[str]] = {}
 
     def restore(self, entries: Iterable[Entry]) -> list[str]:
-        """Take up who the journal says may approve, oldest entry first; gives what does not count, in words.
+        """Rebuild the operators from journal entries, oldest first.
+
+        Returns sentences on the registrations, and on the entries of `operators.json`, that do not count.
 
         Raises:
-            JournalCorrupt: an entry is none that a service wrote.
+            JournalCorrupt: an entry about operators does not have the form that the service writes.
         """
         ignored: list[str] = []
         try:
@@ -88,7 +90,10 @@ class Operators:
         self._ever.setdefault(operator.name, set()).add(operator.public_key)
 
     def _endorsed(self, operator: Operator, signed: object) -> bool:
-        """Whether an operator of that time signed for this one, in the form of now or of earlier versions."""
+        """Whether an operator registered at that time signed this registration.
+
+        Accepts a signed change, and the signed statement of earlier versions.
+        """
         if not isinstance(signed, dict):
             return False
         try:
@@ -108,7 +113,7 @@ class Operators:
         return author is not None and named and verify_statement(statement, author.public_key)
 
     def _compare_copy(self) -> list[str]:
-        """What `operators.json` says that the journal does not; the copy is written anew."""
+        """Report operators that only `operators.json` names, and write the file again from the journal."""
         found: list[str] = []
         try:
             text = read_own_text(self._path, LARGEST_FILE)
@@ -128,7 +133,7 @@ class Operators:
         return found
 
     def list(self) -> list[Operator]:
-        """All operators, in the order they were registered."""
+        """All operators, in the order of their registration."""
         return list(self._operators.values())
 
     @property
@@ -137,10 +142,10 @@ class Operators:
         return self._begun
 
     def get(self, name: str) -> Operator:
-        """An operator.
+        """The operator with this name.
 
         Raises:
-            BadInput: there is none of that name (code `not_found`).
+            BadInput: no operator has that name (code `not_found`).
         """
         operator = self._operators.get(name)
         if operator is None:
@@ -152,11 +157,11 @@ class Operators:
         return self._known(operator) is not None
 
     def check_new(self, operator: Operator) -> None:
-        """Whether this operator could be registered, given an operator's signature where one is needed.
+        """Check that this operator can be registered; the caller checks the signature.
 
         Raises:
-            BadInput: the name or key is not usable.
-            Refused: the name or key is taken, or there are too many operators.
+            BadInput: the name or key is malformed.
+            Refused: the name or key is taken, or there are `MOST_OPERATORS` operators.
         """
         if not OPERATOR_NAME.fullmatch(operator.name):
             raise BadInput("An operator's name has letters, digits, '.', '_' and '-', at most 64.")
@@ -167,17 +172,17 @@ class Operators:
         if operator.name in self._operators:
             raise Refused(f"{operator.name} is registered with another key.", ErrorCode.DENIED_BY_POLICY)
         if any(known.public_key == operator.public_key for known in self._operators.values()):
-            # Two names for one key would be two approvals by one person.
+            # With two names for the same key, one person could give two approvals.
             raise Refused("This key belongs to another operator already.", ErrorCode.DENIED_BY_POLICY)
         if len(self._operators) >= MOST_OPERATORS:
             raise Refused(f"There are {MOST_OPERATORS} operators already.", ErrorCode.DENIED_BY_POLICY)
 
     def check_removable(self, name: str) -> Operator:
-        """The operator, when there is another one left to decide.
+        """The operator with this name, if another operator remains after the removal.
 
         Raises:
-            BadInput: there is none of that name.
-            Refused: it is the last one: nobody could register another.
+            BadInput: no operator has that name (code `not_found`).
+            Refused: it is the last operator; without an operator no further operator could be registered.
         """
         operator = self.get(name)
         if len(self._operators) == 1:
@@ -188,14 +193,14 @@ class Operators:
         return operator
 
     def add(self, operator: Operator) -> Operator:
-        """Register an operator, once that is in the journal."""
+        """Register an operator; the caller has journalled the registration."""
         registered = operator.model_copy(update={"registered_at": datetime.now(UTC).isoformat()})
         self._take(registered)
         self._write()
         return registered
 
     def remove(self, name: str) -> None:
-        """Let an operator decide nothing any more, once that is in the journal."""
+        """Remove an operator; the caller has journalled the removal."""
         self._operators.pop(name, None)
         self._write()
 
@@ -203,7 +208,7 @@ class Operators:
         """The operator who signed this statement.
 
         Raises:
-            Refused: there is no operator by that name, or the signature is not theirs (`approval_invalid`).
+            Refused: no operator has that name, or the signature is not theirs (code `approval_invalid`).
         """
         return self._signer(signed.statement.approver, signed.statement, signed.signature)
 
@@ -216,7 +221,7 @@ class Operators:
         return self._signer(signed.statement.approver, signed.statement, signed.signature)
 
     def ever_signed(self, signed: SignedChange) -> bool:
-        """Whether one who is, or was, an operator of this home signed this change."""
+        """Whether a present or former operator of this home signed this change."""
         keys = self._ever.get(signed.statement.approver, ())
         return any(verify_signature(signed.statement, signed.signature, key) for key in keys)
 
@@ -237,7 +242,7 @@ class Operators:
         return operator
 
     def signed_grant(self, signed: SignedGrant) -> bool:
-        """Whether one of the operators signed exactly these terms."""
+        """Whether the author of these terms is an operator and signed exactly them."""
         author = self._operators.get(signed.terms.author)
         return author is not None and verify_signature(signed.terms, signed.signature, author.public_key)
 
@@ -252,5 +257,5 @@ class Operators:
         try:
             write_private(self._path, self._copy())
         except OSError as error:
-            # A copy: the journal has it already, and the next start writes it again.
+            # The file is only a copy of the journal; the next start of the service writes it again.
             log.warning("operators.json cannot be written", problem=error.strerror)

@@ -1,4 +1,4 @@
-"""What a person may want to look at before answering a request, as read-only calls that fit it."""
+"""Models of the read-only calls and previews that help an operator to decide a request."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 from core.fleet.models import Plain
 
 NOT_THERE = "There is no such file yet."
-"""What a preview's `problem` says of a file that would be new."""
+"""The text of a preview's `problem` for a file that does not exist yet."""
 
 
 class Helper(Plain):
-    """One read-only call that helps to decide. It goes through the dispatcher like any other command."""
+    """A read-only call that helps to decide a request; the dispatcher treats it like any other command."""
 
     id: str
     title: str
@@ -21,7 +21,7 @@ class Helper(Plain):
 
 
 class Region(Plain):
-    """A rectangle in pixels of a picture."""
+    """A rectangle of a picture, in pixels."""
 
     x: int
     y: int
@@ -30,12 +30,12 @@ class Region(Plain):
 
 
 class Preview(Plain):
-    """What is there now, beside what was asked for.
+    """The present content of a request's target, and the content that the request would produce.
 
-    For a file: `before` and `after` as text (None where it is not text, too large, or not there; `problem`
-    says so). `is_new`: the device has looked, and there is no such file. For an action at an element or a
-    point: the last picture's blob with the target outlined. `taken_at` is when the file was read or the
-    picture taken (UTC, ISO 8601).
+    For a file: `before` and `after` are its text, or None if it is not text, too large or missing; `problem`
+    then has the reason. `is_new` is true if the device has looked and the file does not exist. For an action
+    at an element or a point: `picture` is the blob of the last picture, with the target outlined. `taken_at`
+    is when the file was read or the picture taken (UTC, ISO 8601).
     """
 
     kind: str

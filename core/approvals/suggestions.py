@@ -1,8 +1,8 @@
-"""Which read-only calls help a person to decide a request, by its arguments and what the device offers.
+"""Suggests read-only calls (helpers) that help an operator to decide a request.
 
-A helper is a wish, not a permission: it goes through the dispatcher like any other command. Nothing of the
-request is run to find out what it would do; words of a shell line are looked at, and only those without a
-command in them are handed on.
+Helpers are derived from the request's arguments and the tools that the device offers. A helper has no
+permission of its own: it goes through the dispatcher like any other command. No part of the request is run to
+find out its effect. Words of a shell line are parsed; a helper contains only words without a command in them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ READ_SHELL = "shell_execute_read"
 _ON_SCREEN = frozenset({"click_element", "click_point", "type_text", "press_key", "scroll"})
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)[^}`$]*\})")
 _GLOB = re.compile(r"[*?\[]")
-# Plain variables are as harmless as their names; every other expansion can hold a command.
+# A plain variable expands to text only; every other expansion can contain a command.
 _RUNS_SOMETHING = re.compile(r"\$\(|`|[<>]\(|\$\{(?![A-Za-z_]\w*\})")
 
 _SETS_VARIABLES = frozenset(
@@ -41,9 +41,9 @@ Wish = tuple[str, str, dict[str, Any]]
 
 
 def helpers_for(request: Request, offered: Set[str]) -> list[Helper]:
-    """The calls that fit this request, of the tools that are `offered`; the same request, the same calls.
+    """The helpers for this request among the `offered` tools; the result and its ids are deterministic.
 
-    `request` has its secrets masked, so that none can be in a helper.
+    The secrets in `request` are redacted, so that no helper can contain one.
     """
     found: dict[str, Helper] = {}
     for title, tool, parameters in _wishes(request, offered):
@@ -74,7 +74,7 @@ def _wishes(request: Request, offered: Set[str]) -> Iterator[Wish]:
 
 
 def _of_paths(parameters: dict[str, Any]) -> Iterator[Wish]:
-    """Files that a tool of somebody else's names."""
+    """Suggest looking at each path among the arguments of a tool that this module does not know."""
     for value in parameters.values():
         if isinstance(value, str) and value.startswith(("/", "~/")) and "\n" not in value:
             yield _list(value.rstrip("/") or "/", "*") if value.endswith("/") else _read(value)
@@ -106,12 +106,12 @@ def _of_line(text: str, folder: Any, offered: Set[str]) -> Iterator[Wish]:
 
 
 def _touched(line: Line) -> Iterator[Word]:
-    """What deletions and changes are aimed at; deletions first."""
+    """The arguments that deleting and writing programs act on; deletions first."""
     calls = [call for call in map(innermost, line.calls) if call.words]
     for call in sorted(calls, key=lambda one: one.name not in DELETES):
         plain = [word for word in call.args if not word.source.startswith("-")]
         if call.name in WRITES_ALL:
-            # Modes and owners are not paths.
+            # The first argument is a mode or an owner, not a path.
             yield from plain[1:] if call.name in ("chmod", "chown", "chgrp") else plain
         elif call.name in WRITES_LAST:
             yield from plain[-1:]
@@ -137,13 +137,16 @@ def _look_at(word: Word, folder: str | None, offered: Set[str]) -> Iterator[Wish
 
 
 def _only_lists(command: str) -> bool:
-    """Whether a word of somebody else's, put behind our own command, is still nothing but a word."""
+    """Whether `command` is still a single `ls` without redirection after a word of the request was appended.
+
+    This check prevents the request from injecting a command into a helper.
+    """
     line = read_line(command)
     return line.parsed and [call.name for call in line.calls] == ["ls"] and not line.redirects
 
 
 def _own_variables(line: Line) -> set[str]:
-    """The names that the line itself sets: outside of it they hold nothing, or something else."""
+    """The names of the variables that the line itself sets; outside the line their values are different."""
     own = {name for call in line.calls for name in call.assigned}
     own |= {*line.loop_variables, *(one.name for one in line.assignments)}
     for call in line.calls:
@@ -166,7 +169,7 @@ def _variables(own: Set[str], text: str, folder: str | None) -> Iterator[Wish]:
 
 
 def _absolute(path: str, folder: str | None) -> str | None:
-    """A path that does not depend on where the line happens to run; None where that is not known."""
+    """The path independent of the device's working directory; None if it cannot be determined."""
     if not path or "\n" in path or "\0" in path:
         return None
     if path == "~" or path.startswith(("/", "~/")):
@@ -177,7 +180,7 @@ def _absolute(path: str, folder: str | None) -> str | None:
 
 
 def _read(path: str, encoding: Any = None) -> Wish:
-    """A look at a file; in the text encoding that it would be written in."""
+    """The call that reads a file, in the text encoding that the request would write."""
     named = isinstance(encoding, str) and encoding not in (UTF_8, "base64")
     more = {"encoding": encoding} if named else {}
     return f"Read {_short(path)}", "read_file", {"file_path": path, "max_bytes": MOST_BYTES, **more}
