@@ -160,7 +160,7 @@ def check_still_secret(edited: Any, masked: Any) -> None:
     """Check that each secret that an edit leaves unchanged is still redacted afterwards.
 
     Raises:
-        BadInput: the edit changes an argument that determines which others are secret, and would expose one.
+        BadInput: the edit would expose a secret, because it changes the argument that makes it secret.
     """
     if isinstance(edited, dict) and edited.keys() == {SECRET_MARK}:
         if not (isinstance(masked, dict) and masked.keys() == {SECRET_MARK}):

@@ -82,7 +82,7 @@ class GrantMiss(Plain):
 
 
 def scope_words(terms: GrantTerms, until: str = "") -> list[str]:
-    """The whole scope in words, one line per part; the same lines before and after the operator signs.
+    """The whole scope in words, one line per part, as shown before the operator signs and afterwards.
 
     `until` is the expiry in the reader's local time; if empty, the line has it in UTC (ISO 8601).
     """

@@ -469,8 +469,8 @@ class ApprovalQueue:
     def withdraw(self, reason: str, run: str | None = None) -> int:
         """Withdraw the pending requests of one run, or all; returns their number.
 
-        A withdrawn request is not sent. While an answer is being recorded, the withdrawal is deferred: an
-        approval or edit then has no effect, a denial counts.
+        A withdrawn request is not sent. While an answer is being recorded, the withdrawal is deferred: a
+        denial then still counts, an approval or edit does not.
         """
         chosen = [one for one in self._waiting.values() if run is None or one.approval.run == run]
         for waiting in chosen:
