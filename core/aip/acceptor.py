@@ -1,8 +1,8 @@
-"""The door of whoever listens, console or device: who may begin to speak, how slowly, and how many at once.
+"""Admission of incoming connections, on the console or a listening device: number, time limits, token.
 
-TCP ─► doorstep (how many?) ─► TLS, if it is spoken here ─► upgrade (token, no Origin) ─► registration
+TCP ─► `PreTlsProtocol` (how many?) ─► TLS, if configured ─► upgrade (token, no Origin) ─► registration
 
-Everybody who is turned away is reported, with the reason.
+Every rejected connection is reported, with the reason.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _LINES_AT_ONCE, _LINES_PER_S = 20.0, 1.0
 
 
 class TokenRefused(Refused):
-    """A token that `authorise` knows, and refuses: revoked, or expired. `name` is whose it was."""
+    """`authorise` knows the token but rejects it: revoked or expired. `name` is the token's device."""
 
     def __init__(self, message: str, name: str) -> None:
         super().__init__(message)
@@ -57,7 +57,7 @@ class TokenRefused(Refused):
 
 
 class ConnectionGate:
-    """Counts who has not registered yet, checks upgrades, and reports who is turned away."""
+    """Counts connections that have not registered yet, checks upgrades, and reports rejected connections."""
 
     def __init__(
         self,
@@ -81,23 +81,24 @@ class ConnectionGate:
 
     @property
     def waiting(self) -> int:
-        """How many connections have not registered yet."""
+        """The number of connections that have not registered yet."""
         return len(self._here)
 
     def refused(self, reason: str, peer: str, name: str = "") -> None:
-        """Report somebody who is turned away."""
-        # A flood of refusals must not become a flood of log lines; the owner counts all of them.
+        """Report a rejected connection."""
+        # A flood of rejected connections must not flood the log; `on_refused` still receives all of them.
         if self._told.spend(0):
             log.warning("refused", reason=reason, peer=peer, name=name)
         self._on_refused(RefusedAttempt(reason, peer, name))
 
     def enter(self, step: PreTlsProtocol) -> None:
-        """Count a new connection. When too many have not registered yet, who waited longest makes room.
+        """Count a new connection. If too many have not registered yet, the oldest of them is aborted.
 
-        Not the newest goes: an honest device registers within moments, and idle strangers would keep it out.
+        The oldest, not the newest: an honest device registers within moments, and idle connections of an
+        attacker must not keep it out.
         """
         limits = self.limits
-        # This computer's own programs all have one address; they are not told apart by it.
+        # All programs on this computer share the loopback address, so the limit per host does not apply.
         if self._per_host[step.host] >= limits.door_most_of_one and not is_loopback(step.host):
             oldest = next(one for one, host in self._here.items() if host == step.host)
             self._turn_out(oldest, f"too many connections from {step.host} that have not registered yet")
@@ -112,7 +113,7 @@ class ConnectionGate:
         step.abort()
 
     def leave(self, step: PreTlsProtocol) -> None:
-        """A connection has registered, or is gone."""
+        """Stop counting a connection that has registered or closed."""
         host = self._here.pop(step, None)
         if host is not None:
             self._per_host[host] -= 1
@@ -120,14 +121,14 @@ class ConnectionGate:
                 del self._per_host[host]
 
     async def close(self) -> None:
-        """Turn out whoever has not registered yet, and whoever still comes."""
+        """Abort the connections that have not registered yet, and every new connection."""
         self.closed = True
         await self.tasks.close()
         for step in list(self._here):
             step.abort()
 
     def admit(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Let an upgrade through (None) or answer it with a refusal."""
+        """Check an upgrade request: returns None to accept it, or the response that rejects it."""
         assert isinstance(connection, HandshakeConnection)
         try:
             asked = urlsplit(request.path)
@@ -136,7 +137,7 @@ class ConnectionGate:
         if asked.path != self._path:
             return self.turn_away(connection, HTTPStatus.NOT_FOUND, "there is nothing at this path")
         if request.headers.get_all("Origin"):
-            # Only browsers send it, and a page must never reach a device link on loopback.
+            # Only browsers send Origin, and a web page must never reach a device link on loopback.
             return self.turn_away(connection, HTTPStatus.FORBIDDEN, "a browser's Origin is not accepted")
         reason, whose = "the token is not accepted", ""
         try:
@@ -152,26 +153,26 @@ class ConnectionGate:
     def turn_away(
         self, connection: HandshakeConnection, status: HTTPStatus, reason: str, name: str = ""
     ) -> Response:
-        """Answer an upgrade with a refusal, and report it. `name` is whose token it showed."""
+        """Reject an upgrade and report it; returns the response. `name` is the device of the token sent."""
         connection.reported = True
         self.refused(reason, connection.step.peer, name)
         return connection.respond(status, reason + "\n")
 
 
 def _room() -> int:
-    """How many may wait at the door without taking the files away that everything else needs."""
+    """How many unregistered connections leave enough file descriptors for the rest of the process."""
     if sys.platform == "win32":
         return sys.maxsize
     import resource
 
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # Before its first byte, a connection that is to speak TLS takes two of them.
+    # A TLS connection takes two descriptors until its first byte arrives (`_first_byte`).
     return sys.maxsize if most == resource.RLIM_INFINITY else max(_SMALLEST_ROOM, most // 4)
 
 
 def _token(request: Request, query: str) -> str | None:
     token = _as_sent(request, query)
-    # No token is made of anything else, and not every check could take it.
+    # Tokens are ASCII, and not every `authorise` can handle other text.
     return token if token is not None and token.isascii() else None
 
 
@@ -183,7 +184,7 @@ def _as_sent(request: Request, query: str) -> str | None:
     if header is not None:
         scheme, _, token = header.partition(" ")
         return token.strip() if scheme.lower() == "bearer" else None
-    # Stock clients can set no header.
+    # Stock clients cannot set headers, so they send the token in the query.
     try:
         values = parse_qs(query, max_num_fields=20).get("token", [])
     except ValueError:
@@ -192,8 +193,10 @@ def _as_sent(request: Request, query: str) -> str | None:
 
 
 class HandshakeConnection(ServerConnection):
-    """A connection that reports how its upgrade failed. `owner` is whose token it showed, and the SHA-256
-    says which one."""
+    """A connection that reports why its upgrade failed.
+
+    `owner` is the device of the token sent, `token_sha256` the SHA-256 of that token.
+    """
 
     step: PreTlsProtocol
     owner: str = ""
@@ -221,7 +224,7 @@ class HandshakeConnection(ServerConnection):
 
 
 class PreTlsProtocol(asyncio.Protocol):
-    """A connection of which nothing is known yet; hands it on to its `HandshakeConnection`."""
+    """The protocol of a new connection until TLS is set up; then its `HandshakeConnection` takes over."""
 
     def __init__(self, visitor: HandshakeConnection, door: ConnectionGate) -> None:
         self.door = door
@@ -247,7 +250,7 @@ class PreTlsProtocol(asyncio.Protocol):
         if self.door.secure is None:
             self._hand_over(transport)
         else:
-            # Not a byte is read here: TLS reads them all.
+            # `start_tls` must receive every byte, so nothing is read here.
             transport.pause_reading()
             self._greeting = self.door.tasks.spawn("greet", self._greet(transport, self.door.secure))
 
@@ -260,16 +263,16 @@ class PreTlsProtocol(asyncio.Protocol):
         self.door.leave(self)
 
     def abort(self) -> None:
-        """Turn it out without a word."""
+        """Abort the connection without an answer."""
         self.turned_out = True
         if self._greeting is not None:
-            # It may hold a second handle of the socket, which would keep the connection.
+            # The task may hold a second handle of the socket, which would keep the connection open.
             self._greeting.cancel()
         if self._transport is not None:
             self._transport.abort()
 
     async def _greet(self, transport: asyncio.Transport, secure: ssl.SSLContext) -> None:
-        """Begin TLS with who speaks it, and tell others to."""
+        """Start TLS with a TLS client; answer any other client that this port requires TLS."""
         loop = asyncio.get_running_loop()
         seconds = self.door.limits.register_s
         reason = "it did not finish its TLS handshake in time"
@@ -309,7 +312,7 @@ class PreTlsProtocol(asyncio.Protocol):
             self.door.refused("it closed during its TLS handshake", self.peer)
         else:
             self.door.refused("it speaks no TLS (ws:// instead of wss://?)", self.peer)
-            # What it said is read away first: closing over unread bytes would cut our answer off.
+            # Closing a socket with unread bytes sends a reset, which would cut our answer off: read them.
             transport.resume_reading()
             transport.write(_PLAIN_ANSWER)
             with contextlib.suppress(OSError):
@@ -322,7 +325,7 @@ class PreTlsProtocol(asyncio.Protocol):
 
 
 class _BufferingProtocol(asyncio.Protocol):
-    """Keeps what arrives between the end of the TLS handshake and the handing over."""
+    """Buffers events between the end of the TLS handshake and the switch to `HandshakeConnection`."""
 
     def __init__(self) -> None:
         self._events: list[Callable[[asyncio.Protocol], object]] = []
@@ -342,7 +345,7 @@ class _BufferingProtocol(asyncio.Protocol):
 
 
 async def _first_byte(transport: asyncio.Transport) -> bytes | None:
-    """The first byte to come, left where it is; None where this loop cannot look."""
+    """Wait for the first byte and return it without consuming it; None if the event loop cannot do that."""
     loop = asyncio.get_running_loop()
     mirror: socket.socket = transport.get_extra_info("socket").dup()
     arrived: asyncio.Future[None] = loop.create_future()
@@ -360,7 +363,10 @@ async def _first_byte(transport: asyncio.Transport) -> bytes | None:
 
 
 def _no_upgrade(fault: Exception) -> str:
-    """What is wrong with a request. None of it is the far end's own word: each would be another reason."""
+    """Why a request is not a WebSocket upgrade.
+
+    The text contains nothing that the peer sent: it could make every reason different.
+    """
     if isinstance(fault, InvalidHeader):
         return f"it asked for no WebSocket: its header {fault.name} is missing or wrong"
     if isinstance(fault, SecurityError):

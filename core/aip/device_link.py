@@ -1,8 +1,8 @@
-"""One registered device: commands out, results in, and an honest word about everything in between.
+"""The live link to one registered device: sends command frames, receives results and other frames.
 
-One frame at a time, for devices that read the next one only when the last is answered.
-
-Which progress frames of a device are passed on: those of pending calls, in order, and not too many.
+`DeviceLink` is the link. `RequestQueue` sends one frame at a time to stock devices, which read the next frame
+only after they answered the last. `ProgressGate` passes on progress frames of pending calls, in order and
+limited in rate.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _Call:
 
 
 class ProgressGate:
-    """The pending calls of one link. What it keeps is bounded by them."""
+    """Filters the progress frames of one link. Its memory is bounded by the number of pending calls."""
 
     def __init__(self, limits: LinkLimits) -> None:
         self._limits = limits
@@ -77,31 +77,31 @@ class ProgressGate:
         return len(self._calls)
 
     def expect(self, call_ids: Iterable[str | None]) -> None:
-        """Let progress of these calls through from now on."""
+        """Pass on progress of these calls from now on."""
         for call_id in call_ids:
             if call_id is not None:
                 allowance = TokenBucket(self._limits.progress_burst, self._limits.progress_per_s)
                 self._calls[call_id] = _Call(allowance)
 
     def forget(self, call_ids: Iterable[str | None]) -> None:
-        """Let nothing more of these calls through."""
+        """Drop further progress of these calls."""
         for call_id in call_ids:
             if call_id is not None:
                 self._calls.pop(call_id, None)
 
     def admit(self, progress: Progress, size: int) -> bool:
-        """Whether this one is passed on; what is not is counted in `dropped`."""
+        """Whether to pass this frame on; frames that are not passed on are counted in `dropped`."""
         call = self._calls.get(progress.call_id)
         if call is None or progress.seq < call.next_seq or not call.allowance.spend(size):
             self.dropped += 1
             return False
-        # A device may leave some out under load, so a gap is no fault; going back is.
+        # A device may omit frames under load, so a gap is allowed; a repeated or lower number is not.
         call.next_seq = progress.seq + 1
         return True
 
 
 class RequestQueue:
-    """The queue before one device: first come, first served, bounded in length and in time."""
+    """The queue of commands for one device: first in, first out, bounded in length and in time."""
 
     def __init__(self, limits: LinkLimits) -> None:
         self._limits = limits
@@ -109,10 +109,10 @@ class RequestQueue:
         self.waiting = 0
 
     async def take(self, name: str) -> None:
-        """Wait for the device `name` to be free, and hold it until `give`.
+        """Wait until the device `name` is free, and reserve it until `give`.
 
         Raises:
-            Refused: too many wait already, or the turn did not come in time (code `timeout`).
+            Refused: too many commands wait already, or the device was not free in time (code `timeout`).
         """
         if not self._lock.locked() and not self.waiting:
             await self._lock.acquire()
@@ -137,7 +137,7 @@ class RequestQueue:
             self.waiting -= 1
 
     def give(self) -> None:
-        """Let the next one go."""
+        """Free the device for the next waiting command."""
         self._lock.release()
 
 
@@ -145,16 +145,16 @@ __all__ = ["DeviceLink", "LinkLimits"]
 
 log = structlog.get_logger(__name__)
 _CHECKED_HERE = 1024 * 1024
-# A blob's head is shorter than 2^16 bytes, so its frame begins with a zero; JSON never does.
+# A blob's head is shorter than 2^16 bytes, so its frame begins with a zero byte; a JSON text never does.
 _BLOB_START = b"\0"
 
 
 class DeviceLink:
-    """A live link to one device. It does not know which side dialled.
+    """A live link to one device; works the same whichever side dialled.
 
-    `agent_name` is who commands are addressed to, and may be set; `features` are the agreed ones, none for a
-    stock device. `direction` says who dialled: the device (`in`) or the console (`out`). `token_sha256` is of
-    the token that a device which dialled has shown.
+    `agent_name` is the agent that commands are addressed to; it may be set. `features` are the agreed
+    features, empty for a stock device. `direction` says which side dialled: the device (`in`) or the console
+    (`out`). `token_sha256` is the SHA-256 of the token of a device that dialled.
     """
 
     def __init__(
@@ -199,12 +199,12 @@ class DeviceLink:
 
     @property
     def waiting(self) -> int:
-        """How many command frames await their answer or their turn."""
+        """The number of command frames that wait for their answer or in the queue."""
         return len(self._answers) + self._turns.waiting
 
     @property
     def held(self) -> dict[str, int]:
-        """How much is kept for this link, each of it bounded; for tests and for the doctor."""
+        """The sizes of this link's buffers, each bounded; for tests and for the doctor."""
         return {
             "answers": len(self._answers),
             "given_up": self._answers.given_up,
@@ -216,7 +216,7 @@ class DeviceLink:
 
     @property
     def progress_dropped(self) -> int:
-        """How many progress frames were not passed on."""
+        """The number of progress frames that were not passed on."""
         return self._progress.dropped
 
     @property
@@ -226,19 +226,19 @@ class DeviceLink:
 
     @property
     def peer(self) -> str:
-        """The far address as `host:port`."""
+        """The peer's address as `host:port`."""
         return peer_of(self._connection)
 
     @property
     def latency_s(self) -> float:
-        """Seconds that the last keepalive ping took there and back; 0 before the first."""
+        """The round-trip time of the last keepalive ping in seconds; 0 before the first."""
         return self._connection.latency
 
     async def ping(self, timeout: float = 5.0) -> float:
-        """Measure how many seconds a WebSocket ping takes there and back.
+        """Measure the round-trip time of a WebSocket ping in seconds.
 
         Raises:
-            DeviceError: the link has ended, or no answer came in time.
+            DeviceError: the link has ended, or the device did not answer in time.
         """
         try:
             async with asyncio.timeout(timeout):
@@ -251,13 +251,13 @@ class DeviceLink:
     ) -> list[Result]:
         """Send one command frame and wait for its results, in the order of `commands`.
 
-        Nothing is ever sent twice. Cancelling the caller leaves the device at work. A device without our
-        features takes one frame at a time; `timeout` counts from the moment when this one leaves. `grounds`
-        go with the commands of the same place, to a device that understands them.
+        Nothing is ever sent twice. If the caller is cancelled, the device continues its work. A device
+        without our features takes one frame at a time; `timeout` starts when this frame is sent.
+        `grounds` are the proofs of the commands, in the same order; only a device with `terms` receives them.
 
         Raises:
-            BadInput: the frame is larger than a device takes; nothing was sent (code `too_large`).
-            Refused: its turn did not come; nothing was sent (code `timeout`).
+            BadInput: the frame is larger than a device accepts; nothing was sent (code `too_large`).
+            Refused: the device's queue was full or too slow; nothing was sent (code `timeout`).
             LinkLost: the link was lost after sending began (code `outcome_unknown`).
             DeviceError: `device_offline`: nothing was sent; `outcome_unknown`: `timeout` seconds passed after
                 sending began; `bad_result`: the answer does not fit the commands, or the device could not
@@ -290,8 +290,8 @@ class DeviceLink:
             self._progress.expect(call_ids)
         try:
             async with asyncio.timeout(timeout):
-                # Frames of one turn leave side by side in the next, which costs a run a tenth less CPU time.
-                # Whatever this device is sent afterwards waits as long, and stays behind.
+                # Frames of one iteration of the event loop are sent together in the next, which costs a run a
+                # tenth less CPU time. Later frames to this device yield too, so the order is unchanged.
                 await asyncio.sleep(0)
                 self._check_open()
                 await self._connection.send(frame, text=True)
@@ -301,7 +301,7 @@ class DeviceLink:
                 f"{self.name} did not answer within {timeout:g} s", ErrorCode.OUTCOME_UNKNOWN
             ) from None
         except ConnectionClosed:
-            # Part of the frame may have left, so nobody can say that the device has not seen it.
+            # Part of the frame may have been sent, so the device may have seen the command.
             raise LinkLost(f"The link to {self.name} was lost while sending") from None
         finally:
             self._answers.leave(response_id, pending)
@@ -313,14 +313,15 @@ class DeviceLink:
             raise DeviceError(f"{self.name} is offline: {why}")
 
     async def cancel(self, call_id: str) -> bool:
-        """Ask the device to stop the command with this call id; its own answer then says `cancelled`.
+        """Ask the device to stop the command with this call id; the command's result is then `cancelled`.
 
-        False when the device cannot be asked, does not answer, or could not stop it.
+        Returns False if the call is not pending here, the device lacks `cancel`, does not answer, or could
+        not stop the command.
         """
         return self._answers.has_call(call_id) and await self.ask_to_cancel(call_id)
 
     async def ask_to_cancel(self, call_id: str) -> bool:
-        """Like `cancel`, for a call that may have come over an earlier link."""
+        """Like `cancel`, for a call that may have been sent over an earlier link."""
         if FEATURE_CANCEL not in self.features:
             return False
         ask = Command(tool_name=CANCEL_COMMAND, tool_type="data_collection", parameters={"call_id": call_id})
@@ -332,11 +333,11 @@ class DeviceLink:
         return isinstance(answer.result, dict) and answer.result.get("cancelled") is True
 
     async def recall(self, call_ids: Sequence[str], timeout: float) -> dict[str, RecalledResult]:
-        """Ask what became of earlier calls; the device refuses from then on to run those it never saw.
+        """Ask for the state of earlier calls; from then on the device refuses to run those it never saw.
 
         Raises:
             DeviceError: as `send_commands`; `protocol_error`: the device has no `recall`; `bad_result`: it
-                does not answer for each of them.
+                does not answer for each call.
         """
         if FEATURE_RECALL not in self.features:
             raise DeviceError(f"{self.name} keeps no results", ErrorCode.PROTOCOL_ERROR)
@@ -359,23 +360,23 @@ class DeviceLink:
             raise DeviceError(f"{self.name} says nothing of its calls", ErrorCode.BAD_RESULT) from None
 
     async def close(self, reason: str) -> None:
-        """Close the link; what is pending fails with an unknown outcome. `reason` reaches `on_lost`."""
+        """Close the link; pending commands fail with an unknown outcome. `on_lost` receives `reason`."""
         self._close_reason = self._close_reason or reason
         await self._connection.close(1000)
         self.end(reason)
 
     def end(self, reason: str) -> None:
-        """Fail whatever still waits; called when the connection is gone."""
+        """Fail the pending requests; called when the connection has closed."""
         self._ended = self._ended or reason
         self._answers.end(reason)
         self._blobs.clear()
 
     def follow(self, before: DeviceLink) -> None:
-        """Know the calls given up on an earlier link of the device: they may be answered over this one."""
+        """Take over the abandoned calls of the device's earlier link: it may answer them over this link."""
         self._answers.inherit(before._answers)
 
     async def listen(self) -> str:
-        """Serve incoming frames until the link ends; returns why it did."""
+        """Serve incoming frames until the link ends; returns the reason."""
         try:
             while True:
                 data = await self._connection.recv(decode=False)
@@ -384,7 +385,7 @@ class DeviceLink:
         except ConnectionClosed as closed:
             if closed.sent is not None and closed.sent.code == CloseCode.MESSAGE_TOO_BIG:
                 self._report("it sent a frame larger than a device may")
-            # A device's own words: shown to people, and kept in the journal.
+            # The device wrote this text: the operator sees it, and the journal stores it.
             return self._close_reason or escape_hidden(why_closed(closed), keep_lines=False)
 
     async def _receive(self, data: bytes) -> None:
@@ -411,16 +412,16 @@ class DeviceLink:
                 await self._complain(DeviceError(wrong, ErrorCode.PROTOCOL_ERROR))
 
     async def _take_extra(self, data: bytes) -> bool:
-        """Serve a frame of ours; false when it is none."""
+        """Serve a frame of Quarterdeck's extensions; returns False for any other frame."""
         frame = read_extra_frame(data)
         if isinstance(frame, Progress) and FEATURE_PROGRESS in self.features:
-            # Too many of them are dropped and counted: output is no reason to lose the device.
+            # Excess progress is dropped and counted, not a reason to close: output must not cost the link.
             if self._progress.admit(frame, len(data)):
                 self._events.on_progress(self, frame)
             return True
         if frame is not None and FEATURE_TOOLS_CHANGED in self.features:
             if await self._within_allowance(len(data)):
-                # It is kept as long as the link, like the registration, and bounded like that.
+                # `unavailable` is stored as long as the link lives, so the registration's limit applies.
                 if len(data) <= self._limits.register_bytes:
                     self._note_unavailable(frame)
                 self._events.on_tools_changed(self)
@@ -428,7 +429,7 @@ class DeviceLink:
         return False
 
     def _note_unavailable(self, frame: object) -> None:
-        """Take what the device cannot offer now for what it registered with."""
+        """Replace `unavailable` of the registration by the device's new list."""
         if isinstance(frame, ToolsChanged) and frame.unavailable is not None:
             ours = self.metadata.get("quarterdeck")
             known = ours if isinstance(ours, dict) else {}
@@ -438,12 +439,12 @@ class DeviceLink:
             }
 
     async def _take_blob(self, data: bytes) -> None:
-        """Hold a binary frame for the result that will name it, which may be a late one."""
+        """Store a binary frame for the result that will name it; the result may be late."""
         awaited = len(self._answers) > 0
         if not awaited and not await self._within_allowance(len(data)):
             return
         if not (awaited or self._answers.given_up) or not self._blobs.has_room(len(data)):
-            if awaited:  # Its result will say that they are missing.
+            if awaited:  # The frame still counts; its result will fail because the bytes are missing.
                 await self._within_allowance(len(data))
             log.warning("binary frame dropped", device=self.name, size=len(data))
             return
@@ -460,7 +461,7 @@ class DeviceLink:
             self._blobs.keep(head, blob)
 
     async def _take_unasked(self, message: ClientMessage) -> str | None:
-        """Serve a frame that answers no command; returns what is wrong with it."""
+        """Serve a frame that answers no command; returns what is wrong with the frame, or None."""
         wrong = name_mismatch(message, self.name)
         if wrong is not None:
             self._report(wrong)

@@ -1,15 +1,14 @@
-"""The journal's SQLite file: its schema, the one writing connection, and the transaction of a group commit.
+"""The journal's SQLite file: header checks, schema, the single writing connection, and group commits.
 
-A row of `entries` stores the number, the canonical bytes and the leaf hash. What queries filter by are
-virtual generated columns: computed from the bytes, stored only in indexes, so no stored value can disagree
-with the entry. `head` holds the signed checkpoint over all entries and the tree's right edge, and is replaced
-in every transaction; `checkpoints` keeps one for good every 1,000 entries and at each orderly close;
-`subtrees` holds the roots of complete runs of 1,024 leaves, which make proofs cheap. After each transaction
-the head is written to the head file too (`head_file.py`).
+A row of `entries` stores the number, the canonical bytes and the leaf hash. The columns that queries filter
+by are virtual generated columns: computed from the bytes and stored only in indexes, so no stored value can
+disagree with the entry. `head` holds the signed checkpoint over all entries and the tree's right edge; every
+transaction replaces it. `checkpoints` permanently stores a checkpoint every 1,000 entries and at each orderly
+close. `subtrees` holds the roots of complete runs of 1,024 leaves, which make proofs cheap. After each
+transaction the head is also written to the head file (`head_file.py`).
 
-The first bytes of `journal.db`: what makes a file a journal, known before SQLite opens it.
-
-Source: SQLite's file format, section 1.3, https://www.sqlite.org/fileformat2.html#the_database_header.
+The header of `journal.db` is checked before SQLite opens the file. Source: SQLite's file format, section 1.3,
+https://www.sqlite.org/fileformat2.html#the_database_header.
 """
 
 from __future__ import annotations
@@ -32,12 +31,13 @@ from core.errors import JournalCorrupt, JournalError, JournalUnavailable
 from core.files import sync_folder
 
 APPLICATION_ID = 0x514A4E4C  # "QJNL"
-# Format 2 has the head file beside it and says in its head which checkpoints are kept; format 1 had neither.
+# Format 2 has a head file, and its head records the stored checkpoints (`kept`); format 1 has neither.
 FORMAT, OLD_FORMAT = 2, 1
 _HEADER_BYTES = 100
 _MAGIC = b"SQLite format 3\0"
-# Offset, and what stands there in a database as journals are: WAL mode, no reserved bytes, SQLite's fixed
-# payload fractions, schema format 4, its own page cache, no vacuum, UTF-8, and zeros for later use.
+# Offset, expected bytes and name of the header fields that are the same in every journal: WAL mode, no
+# reserved bytes, SQLite's fixed payload fractions, schema format 4, default page cache, no vacuum, UTF-8, and
+# zeros in the space reserved for expansion.
 _FIXED: tuple[tuple[int, bytes, str], ...] = (
     (18, b"\2\2\0\x40\x20\x20", "file format"),
     (44, b"\0\0\0\4" + bytes(8), "schema format"),
@@ -48,15 +48,15 @@ _FIXED: tuple[tuple[int, bytes, str], ...] = (
 
 
 def check_header(path: Path) -> int:
-    """Refuse a file that cannot be this journal before SQLite sees it; gives the size of its pages in bytes.
+    """Reject a file that cannot be a journal before SQLite opens it. Returns the page size in bytes.
 
-    Beside an empty or foreign file SQLite would delete the log, or write it into that file; all of a journal
-    since its last checkpoint is in there. With another text encoding or journal mode it would read the same
-    bytes otherwise.
+    If the file is empty or foreign, SQLite deletes the write-ahead log next to it, or writes the log into
+    that file; the log holds everything since the last WAL checkpoint. With another text encoding or journal
+    mode, SQLite would interpret the same bytes differently.
 
     Raises:
-        JournalCorrupt: says what is there instead.
-        OSError: it cannot be read.
+        JournalCorrupt: the file is not a journal; the message says what it is instead.
+        OSError: the file cannot be read.
     """
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
@@ -69,10 +69,10 @@ def check_header(path: Path) -> int:
 
 
 def check_first_page(page: bytes, pages: int, schema_changes: int, path: Path) -> None:
-    """Refuse a first page that is not that of a journal of `pages` pages whose tables were made once.
+    """Reject a first page that does not belong to a journal of `pages` pages with an unchanged schema.
 
     Raises:
-        JournalCorrupt: says what differs.
+        JournalCorrupt: the message says what differs.
     """
     _page_size(page, path)
     if _number(page, 28) != pages:
@@ -84,7 +84,7 @@ def check_first_page(page: bytes, pages: int, schema_changes: int, path: Path) -
 
 
 def not_a_journal(path: Path, application: int, version: int) -> str:
-    """The words for a database that is something else, or of another format."""
+    """The error message for a database that is not a journal, or has an unknown format."""
     return (
         f"{path} is not a Quarterdeck journal of format {OLD_FORMAT} or {FORMAT}"
         f" (it says {application:#x}, {version})."
@@ -114,13 +114,13 @@ def _damaged(path: Path, what: str) -> JournalCorrupt:
 DATABASE = "journal.db"
 CHECKPOINT_EVERY = 1000
 BUSY_SECONDS = 2.0
-# 16 MiB of log between checkpoints: fewer, longer pauses, and still quick to recover.
+# 16 MiB of log between WAL checkpoints: fewer but longer pauses, and recovery is still quick.
 _WAL_PAGES = 4096
 
-# Few sizes, so that SQLite's compiled statements are found again.
+# Few sizes, so that SQLite's cached compiled statements are reused.
 _ROWS_AT_ONCE = (256, 64, 16, 4, 1)
 
-# The members that queries filter by, each indexed, and whether every entry has one.
+# The members that queries filter by, each indexed, and whether every entry has the member.
 COLUMNS: dict[str, bool] = {
     "kind": True,
     "actor": True,
@@ -135,7 +135,7 @@ COLUMNS: dict[str, bool] = {
 
 
 class _Object(NamedTuple):
-    """A table or an index, as `sqlite_schema` has it."""
+    """A table or an index, as a row of `sqlite_schema`."""
 
     type: str
     name: str
@@ -166,12 +166,12 @@ def _schema() -> tuple[_Object, ...]:
     )
 
 
-# In the order in which they are made.
+# In the order of creation.
 SCHEMA = _schema()
 
 
 class Head:
-    """The newest state of a journal: its signed checkpoint and the tree behind it."""
+    """The newest state of a journal: its signed checkpoint and the Merkle tree's frontier."""
 
     def __init__(self, note: str, checkpoint: Checkpoint, frontier: Frontier) -> None:
         self.note = note
@@ -187,7 +187,7 @@ class Head:
 def connect(path: Path, mode: str, immutable: bool = False) -> sqlite3.Connection:
     """Open a connection in SQLite's `mode` (`ro`, `rw`, `rwc`) that starts no transaction by itself.
 
-    `immutable` promises that nobody writes: SQLite then makes no files of its own beside the database.
+    `immutable` promises that no program writes: SQLite then creates no files next to the database.
     """
     uri = f"file:{quote(str(path.absolute()))}?mode={mode}{'&immutable=1' if immutable else ''}"
     connection = sqlite3.connect(
@@ -202,7 +202,7 @@ def connect(path: Path, mode: str, immutable: bool = False) -> sqlite3.Connectio
 
 
 def journal_error(error: sqlite3.Error | OSError, path: Path) -> JournalError:
-    """What an error of SQLite or the system means for the journal at `path`, and what to do about it."""
+    """Translate an error of SQLite or the operating system into a journal error with advice."""
     if isinstance(error, OSError):
         return JournalUnavailable(
             f"The journal {path} cannot be used: {error.strerror or error}. Check disk space and permissions."
@@ -226,10 +226,10 @@ def journal_error(error: sqlite3.Error | OSError, path: Path) -> JournalError:
 
 
 def check_format(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a database that is not a journal of this format, table for table and index for index.
+    """Reject a database whose format or schema, every table and index, is not exactly that of a journal.
 
     Raises:
-        JournalCorrupt: says what differs.
+        JournalCorrupt: the message says what differs.
     """
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = _version(connection)
@@ -249,10 +249,10 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def read_head(connection: sqlite3.Connection, key: Ed25519PublicKey, path: Path) -> Head:
-    """Read the head and check it: signature, format, and right edge against root.
+    """Read the head and check its signature, its format, and the right edge against the signed root.
 
     Raises:
-        JournalCorrupt: says which of these is wrong.
+        JournalCorrupt: the message says which check failed.
     """
     rows = connection.execute(
         "SELECT id, typeof(note), CAST(note AS BLOB), typeof(edge), edge FROM head"
@@ -281,10 +281,10 @@ def read_head(connection: sqlite3.Connection, key: Ed25519PublicKey, path: Path)
 
 
 def check_last(connection: sqlite3.Connection, head: Head, path: Path) -> None:
-    """Refuse a journal that ends before or behind its head, or has other checkpoints than it says.
+    """Reject a journal whose last entry or number of checkpoints differs from its head.
 
     Raises:
-        JournalCorrupt: it was cut, or rows were added to it or taken away.
+        JournalCorrupt: the journal was truncated, or rows were added, changed or removed.
     """
     row = connection.execute("SELECT seq, entry, leaf FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
     last = row[0] if row is not None else 0
@@ -292,7 +292,7 @@ def check_last(connection: sqlite3.Connection, head: Head, path: Path) -> None:
         raise JournalCorrupt(
             f"The journal {path} was signed at {head.checkpoint.size} entries, but its last entry is {last}."
         )
-    # Its time is what the next one's cannot be before.
+    # The last entry's time is the lower bound for the time of the next entry, so it must be genuine.
     if row is not None and leaf_hash(row[1]) != row[2]:
         raise JournalCorrupt(f"Entry {last} of the journal {path} was changed.")
     kept = head.checkpoint.kept
@@ -304,7 +304,7 @@ def check_last(connection: sqlite3.Connection, head: Head, path: Path) -> None:
 
 
 def no_head_file(path: Path) -> JournalCorrupt:
-    """The error for a journal whose head says that it has a head file, and there is none."""
+    """The error for a journal of format 2 whose head file is missing."""
     return JournalCorrupt(
         f"{path.with_name(HEAD_FILE)} is missing: without it nothing tells whether {path.name} has lost its"
         " newest entries. Put it back with the journal it belongs to."
@@ -312,18 +312,19 @@ def no_head_file(path: Path) -> JournalCorrupt:
 
 
 def bytes_as_text(value: str | bytes) -> str:
-    """A short text from SQLite, whether or not the connection hands text out as bytes."""
+    """Return SQLite text as `str`, also from a connection whose `text_factory` returns bytes."""
     return value if isinstance(value, str) else value.decode()
 
 
 class Store:
-    """The writing side of one `journal.db` and its head file. Used by the writer thread only."""
+    """The writer of one `journal.db` and its head file. Used by the writer thread only."""
 
     def __init__(self, path: Path, key: Ed25519PrivateKey, name: str) -> None:
-        """Open the journal, making it when it is new; one that is there passed `check_recoverable` before.
+        """Open the journal; create it if it does not exist. An existing journal must have passed
+        `check_recoverable`.
 
         Raises:
-            JournalCorrupt, JournalUnavailable: with what is wrong and what to do.
+            JournalCorrupt, JournalUnavailable: the message says what is wrong and what to do.
         """
         self.path = path
         self._key = key
@@ -341,14 +342,14 @@ class Store:
 
     @property
     def size(self) -> int:
-        """How many entries are durable."""
+        """The number of durable entries."""
         return self.head.frontier.size
 
     def reopen(self) -> None:
-        """Open the connection again and read where the journal stands.
+        """Reopen the connection, check the journal and read its head.
 
         Raises:
-            JournalCorrupt, JournalUnavailable: with what is wrong and what to do.
+            JournalCorrupt, JournalUnavailable: the message says what is wrong and what to do.
         """
         self._disconnect()
         try:
@@ -358,7 +359,7 @@ class Store:
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute(f"PRAGMA wal_autocheckpoint={_WAL_PAGES}")
             check_format(connection, self.path)
-            # Finds out now, not at the first entry, that the file is read-only or somebody else's.
+            # Detects now, not at the first entry, that the file is read-only or another program writes to it.
             connection.execute("BEGIN IMMEDIATE")
             self.head = read_head(connection, self._key.public_key(), self.path)
             check_last(connection, self.head, self.path)
@@ -370,15 +371,15 @@ class Store:
             if isinstance(error, JournalError):
                 raise
             raise journal_error(error, self.path) from error
-        # The origin is the tree's for all its life, whatever the computer is called today.
+        # The origin never changes during a tree's life, even if the computer is renamed.
         self._signer = Signer(self._key, self.head.checkpoint.origin)
 
     def resume(self) -> None:
-        """Open again after a failed commit, which may have reached the disk or not.
+        """Reopen the journal after a failed commit, which may or may not have reached the disk.
 
         Raises:
-            JournalCorrupt: another program has written meanwhile.
-            JournalUnavailable: it still cannot be opened for writing.
+            JournalCorrupt: another program has written to the journal meanwhile.
+            JournalUnavailable: the journal still cannot be opened for writing.
         """
         known = {self.head.note, self._attempted}
         self.reopen()
@@ -386,7 +387,9 @@ class Store:
             raise self._not_ours()
 
     def commit(self, entries: Sequence[Parts], spool_done: int) -> int:
-        """Add entries in one durable transaction; gives the number of the first. None is a probe that writes.
+        """Add entries in one durable transaction; returns the number of the first.
+
+        With no entries, the commit only rewrites the head and so tests whether the journal can be written.
 
         Raises:
             JournalCorrupt: another program has written to this journal.
@@ -414,10 +417,10 @@ class Store:
         return first
 
     def seal(self) -> None:
-        """Keep a checkpoint of the present size for good, and bring the log into the database file.
+        """Store a permanent checkpoint at the present size, and move the log into the database file.
 
         Raises:
-            JournalUnavailable: it could not be written.
+            JournalUnavailable: the journal could not be written.
         """
         frontier, kept = self.head.frontier, self.head.checkpoint.kept
         if self.size > self._last_kept:
@@ -428,11 +431,11 @@ class Store:
         self._empty_log()
 
     def upgrade(self) -> None:
-        """Bring a journal of format 1 up to the present one: the head file, and what its head says of it.
+        """Upgrade a journal from format 1 to 2: create the head file and record the checkpoints in the head.
 
         Raises:
-            JournalCorrupt: a checkpoint in it is damaged.
-            JournalUnavailable: it could not be written.
+            JournalCorrupt: a stored checkpoint is damaged.
+            JournalUnavailable: the journal could not be written.
         """
         if self.head.checkpoint.kept is not None:
             return
@@ -441,7 +444,7 @@ class Store:
             for (note,) in self._open().execute("SELECT note FROM checkpoints ORDER BY size").fetchall():
                 read_checkpoint(note, self._signer.public_key, self._signer.origin)
                 kept = kept.add(note)
-            # First the file: once the head says that it is there, a journal without it does not open.
+            # The file comes first: a journal with a head of format 2 does not open without its head file.
             if self._head_file is None:
                 make_head_file(self._head_path, self.head.note)
                 self._open_head_file()
@@ -449,7 +452,7 @@ class Store:
             raise journal_error(error, self.path) from error
         head = self._head_of(self.head.frontier, self.head.spool_done, kept)
         self._transact([], [], [], head, FORMAT)
-        # Else the database file itself would pass for one of format 1 until the next checkpoint of SQLite.
+        # Otherwise the database file alone would be taken for format 1 until SQLite's next WAL checkpoint.
         self._empty_log()
 
     def close(self) -> None:
@@ -468,7 +471,7 @@ class Store:
         if known is not None:
             check_known(known, self.head.note, self.head.checkpoint, self.path)
             self._head_file = HeadFile(self._head_path, known.record)
-            # A crash came between a commit and this write.
+            # The process crashed between the commit and the write of the head file.
             if known.note != self.head.note:
                 self._head_file.write(self.head.note)
         elif self.head.checkpoint.kept is not None:
@@ -477,12 +480,13 @@ class Store:
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            # SQLite checkpoints on close, which fails on a full disk; the log stays and is read next time.
+            # SQLite's WAL checkpoint on close fails on a full disk; the log then stays and is read at the
+            # next open.
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
 
     def _empty_log(self) -> None:
-        """Bring SQLite's log into the database file."""
+        """Move SQLite's write-ahead log into the database file."""
         try:
             self._open().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except sqlite3.Error as error:
@@ -505,7 +509,7 @@ class Store:
         head: Head,
         version: int | None = None,
     ) -> None:
-        """Write one transaction, then the head file: only what is durable in both is the new head."""
+        """Write one transaction, then the head file. `self.head` changes only when both are durable."""
         connection = self._open()
         self._attempted = head.note
         try:
@@ -554,7 +558,8 @@ class Store:
 
 
 def _insert(connection: sqlite3.Connection, rows: list[tuple[int, bytes, bytes]]) -> None:
-    # Python's lock changes hands at each statement, and the loop's thread pays for it: so many rows with one.
+    # Each statement releases and takes the GIL again, which slows the event loop's thread: so one statement
+    # inserts many rows.
     at = 0
     for size in _ROWS_AT_ONCE:
         statement = f"INSERT INTO entries (seq, entry, leaf) VALUES {', '.join(['(?, ?, ?)'] * size)}"
@@ -564,7 +569,7 @@ def _insert(connection: sqlite3.Connection, rows: list[tuple[int, bytes, bytes]]
 
 
 def _create(path: Path, signer: Signer) -> None:
-    """Make an empty journal so that it is there whole or not at all."""
+    """Create an empty journal atomically: a crash leaves either a complete journal or none."""
     fresh = path.with_name(f"{path.name}.new")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -585,7 +590,7 @@ def _create(path: Path, signer: Signer) -> None:
             connection.execute("COMMIT")
         finally:
             connection.close()
-        # Before the database has its name: a journal without its head file does not open.
+        # Before the database is renamed into place: a journal without its head file does not open.
         make_head_file(path.with_name(HEAD_FILE), note)
         fresh.replace(path)
         sync_folder(path.parent)

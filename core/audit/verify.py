@@ -1,10 +1,13 @@
-"""Verification: everything is computed again, from the bytes on disk to the signed root. Nothing is written.
+"""Verification of a journal: recomputes everything from the bytes on disk to the signed root; writes nothing.
 
-Checked are the format and schema of the database, the head, then every entry in one pass (number without gap,
-time that never goes back, leaf hash of the stored bytes, stored subtree roots, the root and the signature at
-each checkpoint, every blob it names); that the head is the newest one that the head file knows of, and that a
-crash would bring it back from the write-ahead log; the spool; then the blobs that no entry names. Meanwhile
-SQLite's own integrity check, on another thread, compares every index with what the entries say.
+The checks, in order:
+- the format and schema of the database, and the head;
+- every entry in one pass: numbers without gaps, times that never decrease, the leaf hash of the stored bytes,
+  the stored subtree roots, root and signature at each checkpoint, and every blob that an entry names;
+- the head is the newest that the head file knows of, and would survive a crash through the write-ahead log;
+- the spool;
+- the blobs that no entry names.
+Meanwhile SQLite's integrity check, on another thread, compares every index with the entries.
 """
 
 from __future__ import annotations
@@ -59,7 +62,7 @@ _BLOB_NAMES = re.compile(rb'"([0-9a-f]{64})"')
 
 
 class _Bad(Exception):
-    """The first thing that is wrong; `seq` where it can be pinned to an entry."""
+    """The first problem found; `seq` is the entry where the problem can be traced to an entry."""
 
     def __init__(self, problem: str, seq: int | None = None) -> None:
         super().__init__(problem)
@@ -68,15 +71,15 @@ class _Bad(Exception):
 
 
 class _Text(bytes):
-    """A TEXT value's bytes: they may not pass for a BLOB, nor fail to decode."""
+    """The bytes of a TEXT value: distinguishable from a BLOB, and read without decoding, which could fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """What the files of a journal hold at one moment.
+    """The contents of a journal's files at one moment.
 
-    `length` is that of the database file, `first_page` and `head_page` are its page 1 and the page with the
-    head, as they stand in that file.
+    `length` is the size of the database file in bytes. `first_page` and `head_page` are its page 1 and the
+    page with the head (number and bytes), as stored in that file and not in the log.
     """
 
     page_size: int
@@ -95,10 +98,11 @@ def verify_folder(
     indexes: bool = True,
     against: Checkpoint | None = None,
 ) -> VerifyReport:
-    """Verify the journal of a home that no program has open; changes nothing there. Blocks.
+    """Verify the journal of a home folder that no program has open. Changes nothing there. Blocks.
 
-    Without `indexes`, that queries find every entry is not checked, which takes the larger part of the time.
-    `against` is a checkpoint of this journal that was kept elsewhere: its entries must still be there.
+    Without `indexes`, the database indexes are not checked against the entries, which is the larger part of
+    the time. `against` is a checkpoint of this journal that the operator stored elsewhere: its entries must
+    still exist.
     """
     return verify_home(folder, public_key, None, progress, stop, indexes, against)
 
@@ -112,9 +116,9 @@ def verify_home(
     indexes: bool = True,
     against: Checkpoint | None = None,
 ) -> VerifyReport:
-    """Verify a journal; `writer` is that of this process, None where no program has the journal open.
+    """Verify a journal. `writer` is this process's writer, or None if no program has the journal open.
 
-    Blocks; never raises for what it finds.
+    Blocks. Problems of the journal are reported in the result, never raised.
     """
     started = time.monotonic()
     check = _Check(folder, public_key, progress, stop, against)
@@ -129,7 +133,7 @@ def verify_home(
     except (sqlite3.Error, OSError) as error:
         problem = journal_error(error, folder / DATABASE).message
     if problem is not None and check.damage and check.damage not in problem:
-        # What SQLite makes of a part of its log need not fit together.
+        # SQLite reads only a part of a damaged log, so the problem may be a consequence of the damage.
         problem = f"{problem} ({check.damage})"
     return VerifyReport(
         ok=problem is None,
@@ -146,7 +150,7 @@ def verify_home(
 
 
 class _Check:
-    """One verification and how far it came."""
+    """One verification and its progress."""
 
     def __init__(
         self,
@@ -168,16 +172,16 @@ class _Check:
         self.checkpoints = 0
         self.head: Head | None = None
         self._log = WriteAheadLog()
-        # Everything up to this entry is covered by a signature that was checked.
+        # The entries up to this number are covered by a checked signature.
         self._signed = 0
         self._subtrees: list[bytes] = []
 
     def run(self, writer: Writer | None, with_indexes: bool) -> None:
-        """Check everything; raises `_Bad`, or what reading raises, for the first thing that is wrong."""
+        """Check everything; raises `_Bad`, or the error of reading, for the first problem."""
         with contextlib.ExitStack() as stack:
             if not self._path.is_file():
                 raise _Bad(f"There is no journal at {self._path}.")
-            # Of a journal that is written meanwhile, the files and both connections see one moment.
+            # The pause makes the files and both connections show the same moment of a journal in use.
             with writer.paused() if writer is not None else contextlib.nullcontext():
                 page_size = check_header(self._path)
                 log_data = read_if_there(log_path(self._path))
@@ -191,7 +195,7 @@ class _Check:
             check_format(connection, self._path)
             connection.text_factory = _Text
             threads = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="journal-check"))
-            # Leaving early must not wait for the whole integrity check.
+            # An early exit must not wait for the whole integrity check.
             stack.callback(second.interrupt)
             indexes = threads.submit(_integrity, second) if with_indexes else None
             head = self._entries(connection, known if isinstance(known, KnownHead) else None)
@@ -215,17 +219,17 @@ class _Check:
 
     @property
     def damage(self) -> str:
-        """What may be wrong with the write-ahead log, for the words of what comes of it."""
+        """Possible damage of the write-ahead log, as text to add to a resulting problem; may be empty."""
         return self._log.damage(log_path(self._path).name)
 
     def _connections(self, stack: contextlib.ExitStack, live: bool) -> list[sqlite3.Connection]:
-        """Two that see the journal as it is now, whatever is written to it later."""
+        """Two connections with a snapshot of the journal as it is now, unaffected by later writes."""
         path, immutable = (self._path, False) if live else stack.enter_context(_readable(self._path))
         connections = []
         for _ in range(2):
             connection = stack.enter_context(contextlib.closing(connect(path, "ro", immutable)))
             connection.execute("BEGIN")
-            # A transaction sees the moment of its first read.
+            # SQLite fixes a transaction's snapshot at its first read.
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             connections.append(connection)
         return connections
@@ -234,7 +238,7 @@ class _Check:
         self, connection: sqlite3.Connection, writer: Writer | None, page_size: int, log: bytes
     ) -> _Files:
         row = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'head'").fetchone()
-        # A schema that was tampered with is reported in its turn.
+        # `check_format` reports a manipulated schema later.
         number = row[0] if row is not None and type(row[0]) is int and row[0] > 0 else 1
         with self._path.open("rb") as file:
             first_page = file.read(page_size)
@@ -249,19 +253,19 @@ class _Check:
         return _Files(page_size, length, first_page, (number, head_page), log, spool)
 
     def _newest_page(self, files: _Files, number: int, in_file: bytes) -> bytes:
-        """A page as recovery would bring it back; `in_file` is what the database file has."""
+        """The page as recovery would restore it; `in_file` is the page in the database file."""
         at = self._log.pages.get(number)
         return files.log[at : at + files.page_size] if at is not None else in_file
 
     def _known(self) -> KnownHead | JournalCorrupt | None:
-        """The head file; a bad one is told only when no entry is found to be bad."""
+        """Read the head file. Its error is returned, not raised: it counts only if no entry is bad."""
         try:
             return read_head_file(self._folder / HEAD_FILE, self._key)
         except JournalCorrupt as error:
             return error
 
     def _newest(self, head: Head, known: KnownHead | JournalCorrupt | None) -> None:
-        """The head is the newest one that was signed."""
+        """Check that the head is the newest that was signed."""
         if isinstance(known, JournalCorrupt):
             raise _Bad(known.message)
         try:
@@ -271,7 +275,7 @@ class _Check:
             raise _Bad(error.message, head.checkpoint.size + 1 if older else None) from None
 
     def _kept_elsewhere(self, head: Head) -> None:
-        """The journal has at least the entries that a checkpoint kept elsewhere was signed over."""
+        """Check that no entry is missing that the checkpoint stored elsewhere was signed over."""
         against, size = self._against, head.checkpoint.size
         if against is None:
             return
@@ -283,7 +287,7 @@ class _Check:
             raise _Bad(f"{missing}: {_AGAINST} was signed at {against.size:,}.", size + 1)
 
     def _in_log(self, head: Head, files: _Files) -> None:
-        """A crash now would bring this head back: it stands in its page up to where recovery stops."""
+        """Check that this head would survive a crash now: recovery of the log must restore its page."""
         if head.note.encode() not in self._newest_page(files, *files.head_page):
             raise _Bad(f"After a crash now, commits would be missing: {self.damage or 'the log ends early'}.")
 
@@ -294,7 +298,7 @@ class _Check:
         check_spool(read_records(files.spool or b"", old), head.spool_done, self._folder / SPOOL)
 
     def _first_page(self, files: _Files) -> None:
-        """What SQLite does not look at: the header, and bytes behind the last page."""
+        """Check what SQLite does not check: the header, and bytes after the last page."""
         pages = self._log.size or files.length // files.page_size
         first_page = self._newest_page(files, 1, files.first_page)
         check_first_page(first_page, pages, len(SCHEMA), self._path)
@@ -303,7 +307,7 @@ class _Check:
             raise _Bad(f"{self._path} has {files.length:,} bytes, and its pages take {expected:,}.")
 
     def _entries(self, connection: sqlite3.Connection, known: KnownHead | None) -> Head:
-        """One pass over all rows; a bad head is told only when no entry is found to be bad."""
+        """Check all rows in one pass. A bad head is raised only if no entry is bad."""
         bad_head: JournalCorrupt | None = None
         try:
             self.head = read_head(connection, self._key, self._path)
@@ -335,7 +339,7 @@ class _Check:
         return self.head
 
     def _other_roots(self, known: KnownHead | None) -> dict[int, list[tuple[bytes, bool]]]:
-        """By size, the signed roots that are not in the database, and whether they were kept elsewhere."""
+        """The signed roots from outside the database, by size, and whether each was stored elsewhere."""
         roots: dict[int, list[tuple[bytes, bool]]] = {}
         heads = (known.older, known.checkpoint) if known is not None else ()
         for checkpoint in (*heads, self._against):
@@ -361,7 +365,7 @@ class _Check:
             raise _Bad(f"Entry {seq} cannot be read from the database: {error}.", seq) from error
 
     def _first_unread(self, connection: sqlite3.Connection) -> int:
-        """The first entry after those checked that cannot be read by its number alone."""
+        """The first unchecked entry that cannot be read by its number, or has a wrong leaf hash."""
         for seq in range(self.frontier.size + 1, self.frontier.size + _PROGRESS_EVERY + 1):
             try:
                 row = connection.execute("SELECT entry, leaf FROM entries WHERE seq = ?", (seq,)).fetchone()
@@ -372,13 +376,13 @@ class _Check:
         return self.frontier.size + 1
 
     def _entry(self, seq: Any, entry: Any, leaf: Any, latest: bytes) -> bytes:
-        """Check one row and add it to the tree; gives its time."""
+        """Check one row and add it to the tree; returns the entry's time."""
         expected = self.frontier.size + 1
         if seq != expected:
             raise _Bad(f"Entry {expected} is missing; the next one there is {seq}.", expected)
         if type(entry) is not bytes or sha256(b"\x00" + entry).digest() != leaf or type(leaf) is not bytes:
             raise _Bad(f"Entry {seq} was changed: its bytes do not have its leaf hash.", seq)
-        # In canonical form the quotes of a text are escaped, so these can only be the members themselves.
+        # Canonical form escapes quotes within a text, so these patterns match only the members themselves.
         number = entry.rfind(b',"seq":')
         if not entry.startswith(b"%d," % seq, number + 7):
             raise _Bad(f"Entry {seq} carries another number in its bytes.", seq)
@@ -403,7 +407,7 @@ class _Check:
                 self.blobs.add(sha)
 
     def _checkpoint(self, connection: sqlite3.Connection, seq: int, note: bytes) -> None:
-        """Compare with what was signed when the journal had `seq` entries."""
+        """Check the stored checkpoint at `seq` entries: its signature, its size and its root."""
         origin = self.head.checkpoint.origin if self.head is not None else None
         try:
             signed = read_checkpoint(note.decode(), self._key, origin)
@@ -416,7 +420,7 @@ class _Check:
         self._signed = seq
 
     def _end(self, connection: sqlite3.Connection, head: Head, left: dict[int, bytes], kept: Kept) -> None:
-        """After the last row: the head, and what no entry accounts for."""
+        """After the last row, check the head, leftover checkpoints, and the stored subtree roots."""
         size = head.checkpoint.size
         if self.frontier.size < size:
             missing = self.frontier.size + 1
@@ -460,7 +464,7 @@ class _Check:
             )
 
     def _exchanged(self, connection: sqlite3.Connection, seq: int) -> tuple[int, int]:
-        """The shortest run of entries up to `seq` that is known to hold the first one exchanged."""
+        """The shortest range of entries up to `seq` that must contain the first exchanged entry."""
         first, last = self._signed + 1, seq
         for start, end, root in self._signed_nodes(connection):
             if end >= first and _root_over(connection, start, end) != root:
@@ -468,9 +472,10 @@ class _Check:
         return first, last
 
     def _signed_nodes(self, connection: sqlite3.Connection) -> Iterator[tuple[int, int, bytes]]:
-        """The nodes of the tree that lead to the head's root: the leaves from and up to, and the hash.
+        """The tree nodes that the head's root depends on: first leaf, end (exclusive) and hash of each.
 
-        They are the head's right edge, and the stored subtrees below it where these lead to it.
+        They are the nodes of the head's right edge. A node is replaced by the stored subtrees below it if
+        these hash to it.
         """
         if self.head is None:
             return
@@ -493,7 +498,7 @@ class _Check:
 
 
 def _root_over(connection: sqlite3.Connection, start: int, end: int) -> bytes:
-    """The root over the stored leaves from `start` up to `end`."""
+    """The root over the stored leaves `start` (inclusive, counted from 0) to `end` (exclusive)."""
     frontier = Frontier()
     rows = connection.execute(
         "SELECT leaf FROM entries WHERE seq > ? AND seq <= ? ORDER BY seq", (start, end)
@@ -504,7 +509,7 @@ def _root_over(connection: sqlite3.Connection, start: int, end: int) -> bytes:
 
 
 def _numbered(connection: sqlite3.Connection, sql: str, kind: type[bytes]) -> dict[int, bytes]:
-    """Rows of a number and bytes of exactly the type that they are written as."""
+    """Read rows of a number and a value, and check that the value has exactly the type it is written with."""
     rows = connection.execute(sql).fetchall()
     for number, value in rows:
         if type(number) is not int or type(value) is not kind:
@@ -513,7 +518,7 @@ def _numbered(connection: sqlite3.Connection, sql: str, kind: type[bytes]) -> di
 
 
 def _integrity(connection: sqlite3.Connection) -> _Bad | None:
-    """SQLite's own check, which also computes every index entry again."""
+    """Run SQLite's integrity check, which also recomputes every index entry."""
     try:
         rows = connection.execute("PRAGMA integrity_check(1)").fetchall()
     except sqlite3.Error as error:
@@ -527,10 +532,10 @@ def _integrity(connection: sqlite3.Connection) -> _Bad | None:
 
 @contextlib.contextmanager
 def _readable(path: Path) -> Iterator[tuple[Path, bool]]:
-    """A path under which a closed journal can be read without making or changing a file beside it.
+    """A path to read a closed journal from without creating or changing a file next to it; True: immutable.
 
-    A log that a crash left behind must be read too, which SQLite does only with an index file next to it: so
-    database and log are copied to a temporary folder.
+    SQLite reads a log left by a crash only with an index file next to it, so database and log are then copied
+    to a temporary folder.
     """
     log = Path(f"{path}-wal")
     if not log.exists() or log.stat().st_size == 0:
