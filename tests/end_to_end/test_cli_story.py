@@ -61,7 +61,7 @@ class TestHosting:
         with once_within(20):
             done = run(home, *CALL, "--wait", "3600")
         assert done.code == 4
-        assert "nobody can give it" in done.err
+        assert "none can be given" in done.err
         assert "service start" in done.err
         assert "command_sent" not in run(home, "audit", "find", "tool:shell_execute").out
         assert list_operator_keys(home) == []

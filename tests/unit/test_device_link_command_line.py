@@ -163,7 +163,7 @@ def test_the_state_folder_is_private_whatever_the_umask(tmp_path: Path) -> None:
     for made in (tmp_path / "a", tmp_path / "a" / "state"):
         assert made.stat().st_mode & 0o777 == 0o700
     made.chmod(0o777)
-    with pytest.raises(BadInput, match="anybody"):
+    with pytest.raises(BadInput, match="every user"):
         make_private(made)
 
 

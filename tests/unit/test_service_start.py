@@ -132,7 +132,7 @@ async def test_without_anybody_it_ends_by_itself(home):
     service = psutil.Process(console.welcome.pid)
     await console.close()
     await all_ended([service], 20)
-    assert "nobody is attached" in home.log.read_text()
+    assert "no client is attached" in home.log.read_text()
 
 
 async def test_told_to_stop_it_stops_and_nothing_is_left_to_stop(home):
