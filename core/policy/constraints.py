@@ -26,7 +26,7 @@ LONGEST_PATH = 4_096
 """In characters. Longer paths are undecided: listing the folders above a path takes quadratic time."""
 
 _DRIVE = re.compile(r"^[A-Za-z]:[\\/]|^\\\\")
-# Folders with two names on Linux and macOS: merged /usr, /run, and /private and /System/Volumes/Data on macOS.
+# Folders with two names: merged /usr and /run on Linux, /private and /System/Volumes/Data on macOS.
 _ALIASES = (
     (re.compile(r"^/System/Volumes/Data(?=/|$)"), ""),
     (re.compile(r"^/private(?=/(?:etc|tmp|var)(?:/|$))"), ""),
@@ -89,7 +89,7 @@ class Constraint(Plain):
 
     @model_serializer(mode="wrap")
     def _only_given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Serialise the given fields only, because `equals` null is a condition and an absent `equals` is not.
+        """Serialise only the given fields: `equals` null is a condition, an absent `equals` is not.
 
         So a condition keeps its meaning over a socket and after a restart, and a signature over one of the
         two is not valid for the other.
@@ -103,7 +103,7 @@ class Constraint(Plain):
 
     @property
     def literal(self) -> str:
-        """A text that occurs in every value that the pattern matches, or "" if none is known."""
+        """A text that every value matched by the pattern contains, or "" if none is known."""
         return self._pattern.literal if self._pattern is not None else ""
 
     @property
@@ -131,7 +131,7 @@ class Constraint(Plain):
             return True
 
     def permits(self, value: Any, real: Callable[[str], str] | None = None) -> bool:
-        """Whether an allow rule or a grant applies to this value. False if undecided. `real`: see `forbids`."""
+        """Whether an allow rule or a grant applies to this value; False if undecided."""
         if self._by_element and isinstance(value, list):
             return 0 < len(value) <= _MOST_ELEMENTS and all(self.permits(one, real) for one in value)
         try:
@@ -213,7 +213,7 @@ def _as_number(value: Any) -> Any:
 
 
 def _figure(number: float) -> str:
-    """A number with all significant digits, so that the text shown for a grant is exact to what was signed."""
+    """A number with all significant digits, so that the text shown for a grant equals the signed value."""
     return f"{number:.0f}" if number.is_integer() and abs(number) < 1e15 else repr(number)
 
 
@@ -241,7 +241,7 @@ def normal_path(path: str) -> str:
     """A path without `.`, `..` and doubled separators. Windows paths become lower case with `/`."""
     if _DRIVE.match(path):
         return ntpath.normpath(path).lower().replace("\\", "/").rstrip("/")
-    # POSIX leaves the meaning of two leading slashes to the system; all supported systems treat them as one.
+    # POSIX leaves the meaning of two leading slashes to the system; supported systems treat them as one.
     return posixpath.normpath(re.sub(r"^/+", "/", path))
 
 
@@ -265,7 +265,7 @@ def is_odd(path: str) -> bool:
 
 
 def main_name(path: str) -> str:
-    """A normal path with alternative folder names replaced by the main name: `/lib/x` becomes `/usr/lib/x`."""
+    """A normal path with a folder's second name replaced by its main name: `/lib/x` becomes `/usr/lib/x`."""
     for second, first in _ALIASES:
         path = second.sub(first, path) or "/"
     return path
