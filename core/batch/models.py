@@ -35,7 +35,7 @@ class Parallel(BaseModel):
 
 
 class Rollout(BaseModel):
-    """The order of a run over its devices: `parallel` is how many devices run at the same time."""
+    """How a run proceeds over its devices: `parallel` is the number of devices that run at the same time."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

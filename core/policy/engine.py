@@ -33,9 +33,9 @@ class Asked(NamedTuple):
     `shown`, the redacted arguments. `shares_disk`: the device uses this computer's disk; `real` then resolves
     the paths in the arguments (`core.policy.real_paths`), if there are any.
 
-    `same` is a key that equal calls share (`core.dispatch.command_request.InOrder`); its last element is the
+    `same` is a key that equal calls share (`core.dispatch.arguments.CallKey`); its last element is the
     canonical bytes of the arguments. It is set only for calls without secrets in their arguments, so that
-    `parameters` and `shown` are equal.
+    `parameters` and `shown` are equal, and without resolved paths, which may change between calls.
     """
 
     device: Device

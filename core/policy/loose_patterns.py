@@ -1,8 +1,8 @@
 """Finds allow rules whose pattern matches shell lines that do more than the rule intends.
 
 A pattern is searched for anywhere in a text, but a shell runs the whole text: `git status` also matches
-`git status; rm -rf ~`. Each warning has an example line that the rule was verified to allow, at the risk of
-that line's own findings.
+`git status; rm -rf ~`. The warning for a pattern has an example line that the rule was verified to allow, at
+the risk of that line's own findings.
 """
 
 from __future__ import annotations

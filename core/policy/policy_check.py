@@ -21,8 +21,8 @@ _LINE = re.compile(r"\bline (\d+)")
 
 
 class PolicyText(Plain):
-    """The present policy.toml. `digest` is the SHA-256 of the text; a save request names the digest that the
-    edit began from.
+    """The present policy.toml. `digest` is the SHA-256 of the text; a save request names the digest of the
+    text that was edited.
 
     `accepted` is the last accepted text; `text` is compared with it before an operator signs.
     """
