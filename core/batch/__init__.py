@@ -1,1 +1,1 @@
-"""Batches, plans and runs."""
+"""Batches: files, dry runs (plans) and runs."""

@@ -1,6 +1,6 @@
-"""A batch as text: read with every mistake named by line and column, and written for people to read.
+"""Reads batch files (YAML or JSON), reporting mistakes by line and column, and writes them as readable YAML.
 
-The format is that of `core.batch.models`, in YAML or JSON; a step's arguments stand under `with`.
+The format is that of `core.batch.models`; the key `with` holds a step's arguments.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from core.errors import BadInput, ErrorCode
 from core.fleet.filter import parse_filter
 
 LARGEST = 1024 * 1024
-"""Bytes of UTF-8 that a batch may have."""
+"""Maximum size of a batch file, in bytes of UTF-8."""
 
 MOST_FAULTS = 50
 
@@ -26,7 +26,7 @@ _GROUP_KEYS = ("parallel",)
 _BATCH_KEYS = tuple(Batch.model_fields)
 _ROLLOUT_KEYS = tuple(Rollout.model_fields)
 
-# What pydantic's error types mean to somebody who writes a file.
+# pydantic's error types, in words for the author of a batch file.
 _SAYINGS = {
     "missing": "is missing",
     "string_type": "is not a text; put it in quotes",
@@ -43,10 +43,11 @@ _SAYINGS = {
 
 
 def read_batch(text: str, origin: str) -> Batch:
-    """Read a batch from YAML or JSON. `origin` is a file's name, for the errors.
+    """Read a batch from YAML or JSON. `origin` is the file name that error messages show.
 
     Raises:
-        BadInput: one line for each mistake, `origin:line:column: what; allowed …`, in the file's order.
+        BadInput: the text is too large (TOO_LARGE) or has mistakes. The message has one line for each of the
+            first `MOST_FAULTS` mistakes, in the order of the file: `origin:line:column: what; allowed …`.
     """
     try:
         size = len(text.encode())
@@ -65,10 +66,10 @@ def read_batch(text: str, origin: str) -> Batch:
 
 
 def batch_to_yaml(batch: Batch) -> str:
-    """Write a batch as YAML that `read_batch` reads back to an equal one. What has its default is left out.
+    """Write a batch as YAML that `read_batch` reads back to an equal batch. Default values are left out.
 
     Raises:
-        BadInput: an argument is no JSON value (not a number, half a character), or is nested too deeply.
+        BadInput: an argument is not a JSON value (NaN, infinity, a lone surrogate), or is nested too deeply.
     """
     return write_document(_for_file(batch), DEEPEST)
 
@@ -101,7 +102,7 @@ def _faults_of(root: Node) -> Iterator[Fault]:
         yield Fault(root.place, f"a batch is a set of key: value lines; allowed {', '.join(_BATCH_KEYS)}")
         return
     yield from _unknown_keys(root, _BATCH_KEYS, "a batch")
-    # The steps are judged one by one below, so a step that is right stands in for them here.
+    # Each step is checked separately, so a valid placeholder replaces the steps in this check.
     stand_in = {"id": "x", "tool": "x"}
     head = {key: node.plain() for key, node in root.value.items() if key in _BATCH_KEYS}
     rollout = root.value.get("rollout")
@@ -187,7 +188,7 @@ def _say(kind: str, message: str, context: Mapping[str, Any]) -> str:
 
 
 def _find(node: Node, path: tuple[int | str, ...]) -> tuple[Place, str]:
-    """Where the value at a path stands, or the innermost one around it, and its name."""
+    """The place of the value at a path, or of the innermost value around it; and the last name looked up."""
     name = ""
     for part in path:
         name = str(part)

@@ -1,4 +1,4 @@
-"""The file that a saved batch has: a name that people write, as one that every file system takes."""
+"""Converts the names of saved batches to file names that every file system accepts, and back."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from core.errors import BadInput
 from core.text import escape_hidden, hidden_characters
 
 MOST_CHARACTERS = 100
-# File systems take 255 bytes in a name; `.yaml` and a temporary suffix are added to these.
+# File systems accept names of up to 255 bytes; this leaves space for `.yaml` or a temporary suffix.
 MOST_BYTES = 240
 _PLAIN_ASCII = " -_."
-# Windows gives these names to devices, with any extension and in any case.
+# Windows reserves these names for devices, with any extension and in upper or lower case.
 _DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\.|$| )", re.IGNORECASE)
 
 
 def file_stem(name: str) -> str:
-    """The name of a batch's file, without its suffix; `batch_name` is the way back.
+    """The file name of a batch, without its suffix. `batch_name` is the inverse.
 
-    Letters, digits and their marks of every script stay. Every other sign is percent-encoded (RFC 3986,
-    2.1), so that no name leaves the folder or means something to a file system.
+    Letters, digits and combining marks of every script stay, as do space, `-`, `_` and most dots. Every other
+    character is percent-encoded (RFC 3986, 2.1), so that no name leads out of the folder or is special to a
+    file system.
 
     Raises:
-        BadInput: the name is empty, too long, begins or ends with a space, or holds what cannot be seen.
+        BadInput: the name is empty, too long, begins or ends with a space, or has invisible characters.
     """
     name = unicodedata.normalize("NFC", name)
     if not name.strip() or name != name.strip():
@@ -36,7 +37,7 @@ def file_stem(name: str) -> str:
         what = names[0] if names else "a tab or a line end"
         raise BadInput(f"A batch's name holds nothing that cannot be seen; this one has {what}.")
     stem = "".join(sign if _stays(sign) else quote(sign, safe="") for sign in name)
-    # A leading dot hides a file, and Windows drops a dot at the end.
+    # Unix hides files whose name begins with a dot, and Windows drops a dot at the end.
     if stem.startswith(".") or _DEVICES.match(stem):
         stem = f"%{ord(stem[0]):02X}{stem[1:]}"
     if stem.endswith("."):
@@ -47,7 +48,7 @@ def file_stem(name: str) -> str:
 
 
 def batch_name(stem: str) -> str | None:
-    """The name of the batch that a file of this name holds; None where no batch would be saved so."""
+    """The batch name for a file name without suffix; None if `file_stem` never produces this file name."""
     name = unquote(stem)
     try:
         return name if file_stem(name) == stem else None

@@ -1,4 +1,4 @@
-"""Runs as the journal remembers them: the same `Run`, rebuilt from entries alone."""
+"""Rebuilds runs from their journal entries alone, as the same `Run` that the service had in memory."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from core.policy.models import Decision
 
 
 def rebuild_run(entries: list[Entry]) -> Run:
-    """The run that these entries (of one run, oldest first) tell of.
+    """Rebuild a run from its entries, oldest first.
 
     Raises:
-        JournalCorrupt: they do not begin with the run's start, or it cannot be read.
+        JournalCorrupt: the first entry is not the start of a run (NOT_FOUND), or cannot be read.
     """
     live = _begin(entries)
     decisions: dict[str, Decision] = {}
@@ -71,7 +71,7 @@ def _apply(live: Live, entry: Entry, decisions: dict[str, Decision]) -> None:
             changes = {"call_id": entry.call_id, "started_at": entry.time, "state": CellState.RUNNING}
         case Kind.COMMAND_DECIDED if entry.call_id:
             decision = decisions[entry.call_id] = Decision.model_validate(entry.body["decision"])
-            # A picture that a rule wants with a step is decided on under the step's name too.
+            # A screenshot that a rule requires as evidence has a decision of its own under the same step.
             if cell is not None and entry.tool == cell.tool:
                 live.decided(cell.device, cell.step, decision.summary)
         case Kind.APPROVAL_REQUESTED:

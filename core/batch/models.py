@@ -1,4 +1,4 @@
-"""A batch as a file, a plan of it, and a run of it."""
+"""Data models of batch files, saved batches, plans (dry runs) and runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STEP_ID = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
 
 
 class Step(BaseModel):
-    """One call in a batch. `with` in the file; `timeout` in seconds."""
+    """One call in a batch. `parameters` is written `with` in the file; `timeout` is in seconds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -27,7 +27,7 @@ class Step(BaseModel):
 
 
 class Parallel(BaseModel):
-    """Steps that may run at the same time on one device."""
+    """A group of steps that may run at the same time on one device."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -35,7 +35,7 @@ class Parallel(BaseModel):
 
 
 class Rollout(BaseModel):
-    """How a run spreads over its devices."""
+    """How a run proceeds over its devices: `parallel` is the number of devices that run at the same time."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -43,7 +43,7 @@ class Rollout(BaseModel):
 
 
 class Batch(BaseModel):
-    """A file of steps, format `quarterdeck.batch/1`."""
+    """A batch file: steps and the devices they are meant for, in the format `quarterdeck.batch/1`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -67,12 +67,12 @@ class Batch(BaseModel):
 
 
 def flatten(steps: list[Step | Parallel]) -> list[Step]:
-    """All steps in the order they are written, groups opened."""
+    """All steps in the order of the file, with the steps of parallel groups in place of the groups."""
     return [one for step in steps for one in (step.parallel if isinstance(step, Parallel) else [step])]
 
 
 class PlannedCell(Plain):
-    """What would happen to one step on one device."""
+    """The predicted outcome of one step on one device."""
 
     device: str
     step: str
@@ -84,7 +84,7 @@ class PlannedCell(Plain):
 
 
 class Plan(Plain):
-    """A dry run: nothing was sent. `took_ms` is how long planning took."""
+    """The result of a dry run: nothing was sent. `took_ms` is the planning time in milliseconds."""
 
     devices: list[str]
     steps: list[str]
@@ -94,7 +94,7 @@ class Plan(Plain):
 
 
 class CellState(StrEnum):
-    """Where one step on one device stands."""
+    """The state of one step on one device."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -111,8 +111,8 @@ class CellState(StrEnum):
 
 
 class SavedBatch(Plain):
-    """A batch saved in a home. `changed_at` is UTC, ISO 8601; `steps` is None for a file that is not a valid
-    batch, or too large to be counted for a list."""
+    """A batch saved in a home folder. `changed_at` is UTC, ISO 8601. `steps` is the number of steps; None if
+    the file is not a valid batch, or larger than `core.batch.saved.COUNTED_BYTES`."""
 
     name: str
     changed_at: str
@@ -121,10 +121,10 @@ class SavedBatch(Plain):
 
 
 class Cell(Plain):
-    """One step on one device in one run. Times are UTC, ISO 8601; `result` is set when it has ended.
+    """One step on one device in one run. Times are UTC, ISO 8601. `result` is set when the command has ended.
 
-    `progress` says in words how far it has come, `output_tail` is the last of what it printed; both are only
-    of devices that tell, and stay as they were last heard.
+    `progress` describes the progress in words; `output_tail` is the end of the output so far. Only some
+    devices report these two; they keep the last reported value.
     """
 
     run: str
@@ -143,7 +143,7 @@ class Cell(Plain):
 
 
 class RunState(StrEnum):
-    """Where a run stands. `interrupted`: the service ended under it."""
+    """The state of a run. `interrupted`: the service stopped before the run ended."""
 
     RUNNING = "running"
     WAITING = "waiting"
@@ -156,14 +156,15 @@ class RunState(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen in this run."""
+        """Whether the run has ended."""
         return self not in (RunState.RUNNING, RunState.WAITING)
 
 
 class RunSummary(Plain):
-    """A run in one line. `counts` maps cell states to how many cells are in them.
+    """A run without its cells. `counts` maps each cell state to the number of cells in it.
 
-    `effect` says what the first step that was decided on does, in the decision's words; empty before that.
+    `effect` is the decision's summary for the first step, in the batch's order, that has been decided; empty
+    before any decision.
     """
 
     id: str
@@ -183,7 +184,7 @@ class RunSummary(Plain):
 
 
 class Run(Plain):
-    """A run with all its cells and the batch that it executes."""
+    """A run with its cells and the batch that it executes, redacted."""
 
     summary: RunSummary
     batch: Batch

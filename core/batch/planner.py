@@ -1,4 +1,4 @@
-"""A dry run: what each step would do on each device now. Nothing is recorded and nothing is sent."""
+"""Plans dry runs: predicts the outcome of each step on each device now. Records and sends nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
 
 
 class Explains(Protocol):
-    """The dispatcher, as far as a plan needs it."""
+    """The part of the dispatcher that planning uses."""
 
     def explain(
         self, device: str, tool: str, parameters: dict[str, Any], actor: str = "", leads: Leads = NOT_FOLLOWED
@@ -26,9 +26,9 @@ class Explains(Protocol):
 def make_plan(
     batch: Batch, devices: list[Device], dispatcher: Explains, actor: str, leads: Mapping[str, Leads]
 ) -> Plan:
-    """Ask the policy about every step on every device, were `actor` to run it.
+    """Ask the policy for its decision on every step on every device, as if `actor` ran the batch.
 
-    `leads`: by step, where the paths in its arguments lead on this computer.
+    `leads`: by step id, the resolved paths of its arguments on this computer.
     """
     started = time.perf_counter()
     steps = flatten(batch.steps)

@@ -1,6 +1,6 @@
-"""One run as it stands: its cells, and what they come to.
+"""Holds the state of a run in memory: its cells, their counts and the state of the whole run.
 
-From a command's result to the state of its cell, and from a cell to what programs read of it.
+Maps a command's result to the state of its cell, and a cell to the result that clients read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SWITCHED_OFF = "switched off"
 
 @dataclass(slots=True)
 class Live:
-    """A run while it is in memory. Its cells change by `put`, which counts them by their states."""
+    """A run in memory. Cells must be changed with `put`, which keeps `counts` by cell state correct."""
 
     id: str
     batch: Batch
@@ -30,12 +30,13 @@ class Live:
     devices: list[str]
     said: str
     started_at: str
-    # Who asked, as their key has proved; empty where no key has.
+    # The operator who requested the run, proved by the operator's key; empty without proof.
     operator: str = ""
-    # The batch as it may be written and shown: secrets are commitments. None where it was read like that.
+    # The redacted batch for the journal and display: secrets are replaced by commitments. None for a run
+    # that was rebuilt from the journal, whose `batch` is redacted already.
     shown: Batch | None = None
     cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
-    # What each step does, in the words of the decision on it, and the place of the device it is decided for.
+    # By step: the index of the device that the step was decided for, and the summary of that decision.
     effects: dict[str, tuple[int, str]] = field(default_factory=dict)
     counts: Counter[CellState] = field(default_factory=Counter)
     devices_hash: str = field(init=False)
@@ -51,7 +52,7 @@ class Live:
         self.places = {device: place for place, device in enumerate(self.devices)}
 
     def summary(self) -> RunSummary:
-        """The run in one line, as it stands."""
+        """A snapshot of the run without its cells."""
         steps = flatten(self.batch.steps)
         state = RunState.WAITING if self.counts[CellState.WAITING] else RunState.RUNNING
         return RunSummary(
@@ -72,16 +73,16 @@ class Live:
         )
 
     def decided(self, device: str, step: str, effect: str) -> None:
-        """Keep what a step does on the first device it is decided for, in the order of the run's devices.
+        """Record what a step does. Of several devices, the first in the order of the run counts.
 
-        After an edit it is decided again, and the later words count.
+        A step that is decided again after an edit replaces its earlier text.
         """
         place = self.places[device]
         if step not in self.effects or place <= self.effects[step][0]:
             self.effects[step] = (place, effect)
 
     def put(self, cell: Cell) -> None:
-        """Keep a cell in place of the one that stood there."""
+        """Store a cell, replacing the cell of the same device and step, and update the counts."""
         key = (cell.device, cell.step)
         before = self.cells.get(key)
         if before is None or before.state is not cell.state:
@@ -96,12 +97,15 @@ class Live:
 
 
 def devices_hash(devices: list[str]) -> str:
-    """SHA-256 over the sorted names: what 'the same devices' means."""
+    """SHA-256 over the sorted device names. Two lists name the same devices if their hashes are equal."""
     return digest_of(sorted(devices))
 
 
 def ended_state(run: Live) -> RunState:
-    """What a run as a whole came to; what is not known outweighs all else."""
+    """The final state of a run, from its cells.
+
+    `interrupted` outweighs the others, then `unknown`, `cancelled`, `failed`, `refused`, `done`.
+    """
     states = {cell.state for cell in run.cells.values()}
     if states & {CellState.RUNNING, CellState.WAITING, CellState.QUEUED, CellState.CANCEL_ASKED}:
         return RunState.INTERRUPTED
@@ -116,7 +120,7 @@ def ended_state(run: Live) -> RunState:
     return RunState.DONE
 
 
-# Nothing was sent, but because of a fault, not because somebody said no.
+# Nothing was sent because of a fault, not because the policy or an operator refused.
 _FAULTS = frozenset(
     {
         ErrorCode.DEVICE_OFFLINE,
@@ -131,7 +135,7 @@ _FAULTS = frozenset(
 
 
 def cell_state_of(result: CommandResult) -> CellState:
-    """Where a step stands when its command has ended."""
+    """The state of a cell whose command has ended with this result."""
     if result.verdict is Verdict.CANCELLED:
         return CellState.CANCELLED
     if result.verdict is Verdict.UNKNOWN:
@@ -147,9 +151,10 @@ def cell_state_of(result: CommandResult) -> CellState:
 
 
 def result_of(cell: Cell) -> CommandResult | None:
-    """The result of a step on a device; None while it has not ended.
+    """The result of a cell; None while the cell has not ended.
 
-    A step that was not begun has AIP's status `skipped`, no call id, and the reason in its error.
+    A step that was not started gets a result with the AIP status `skipped`, no call id, and the reason as
+    its error.
     """
     if cell.result is not None or cell.state not in (CellState.NOT_STARTED, CellState.SKIPPED):
         return cell.result

@@ -1,6 +1,6 @@
-"""Runs: one execution of a batch on a frozen list of devices, each cell through the dispatcher.
+"""Executes runs: one batch on a fixed list of devices, each cell sent through the dispatcher.
 
-A run belongs to the service, not to whoever started it: windows come and go, and what has begun goes on.
+The service owns a run, so the run continues after the client that started it disconnects.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ AT_A_TIME = 10
 
 
 class Dispatches(Protocol):
-    """The dispatcher, as far as runs need it."""
+    """The part of the dispatcher that runs use."""
 
     async def dispatch(self, order: Order, on_stage: Callable[[Stage, str], None]) -> CommandResult: ...
     async def cancel(self, call_id: str) -> bool: ...
 
 
 class Recorder(Protocol):
-    """The journal, as far as runs need it."""
+    """The part of the journal that runs use."""
 
     async def append(self, entry: NewEntry) -> Entry: ...
     async def append_many(self, entries: list[NewEntry]) -> list[Entry]: ...
@@ -45,7 +45,7 @@ Mask = Callable[[list[str], str, dict[str, Any], str], Awaitable[tuple[dict[str,
 
 
 class Runner:
-    """Starts runs, carries them through, and keeps the latest in memory."""
+    """Starts and executes runs. Keeps active runs in memory, and ended ones up to `KEPT_IN_MEMORY` in all."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Runner:
         on_cell: Callable[[Cell], None],
         mask: Mask,
     ) -> None:
-        """`mask` gives a tool's arguments on some devices, and words about them, as they may be shown."""
+        """`mask` redacts a tool's arguments for the given devices, and the reason text given with them."""
         self._mask = mask
         self._dispatcher = dispatcher
         self._journal = journal
@@ -73,7 +73,7 @@ class Runner:
         return [run for run in self._runs.values() if run.end is None]
 
     def find(self, run: str) -> Live | None:
-        """A run that is still in memory."""
+        """The run with this id, if it is still in memory."""
         return self._runs.get(run)
 
     def latest(self) -> list[Live]:
@@ -89,12 +89,12 @@ class Runner:
         said: str = "",
         operator: str = "",
     ) -> Live:
-        """Record that a run begins, then carry it through in the background.
+        """Record the start of a run in the journal, then execute it in the background.
 
-        `operator` is who asks for it, where their key has proved that.
+        `operator` is the operator who requested the run; empty unless proved by the operator's key.
 
         Raises:
-            JournalUnavailable: it could not be recorded, so it was not started.
+            JournalUnavailable: the start could not be recorded, so the run was not started.
         """
         shown, said = await self._shown(batch, devices, said)
         run = Live(
@@ -121,14 +121,14 @@ class Runner:
         return run
 
     async def _shown(self, batch: Batch, devices: list[str], said: str) -> tuple[Batch, str]:
-        """The batch, and what is said about it, as they may be written and shown."""
+        """The batch and the reason given for it, both redacted for the journal and for display."""
         shown: dict[str, dict[str, Any]] = {}
         for step in flatten(batch.steps):
             shown[step.id], said = await self._mask(devices, step.tool, step.parameters, said)
         return _with_parameters(batch, shown), said
 
     async def cancel(self, run: Live, actor: str) -> None:
-        """Start no further step of a run and ask devices to cancel what they have."""
+        """Start no further step of a run and ask its devices to cancel the commands that are running."""
         if run.end is not None or run.cancelled:
             return
         run.cancelled = True
@@ -139,18 +139,18 @@ class Runner:
                 self._tasks.spawn(f"cancel {cell.call_id}", self._ask_cancel(cell.call_id))
 
     async def record_late(self) -> bool:
-        """Record now what could not be recorded when it happened; whether nothing is left of it."""
+        """Record the entries that the journal could not take earlier. Returns whether all are recorded."""
         return await self._late.flush()
 
     def close(self) -> None:
-        """Tell nobody anything any more."""
+        """Stop reporting changes of runs."""
         self._changes.close()
 
     async def _ask_cancel(self, call_id: str) -> None:
         try:
             await self._dispatcher.cancel(call_id)
         except QuarterdeckError:
-            # The link is gone: the command's own end says what is known of it.
+            # The link is gone. The result of the command will state what is known.
             return
 
     async def _carry(self, run: Live) -> None:
@@ -165,7 +165,7 @@ class Runner:
                 for number, device in enumerate(run.devices):
                     group.create_task(one(device), name=f"run {run.id} on {device}")
                     if number % AT_A_TIME == 0:
-                        # A thousand devices begun in one turn of the loop would stop it for half a second.
+                        # Starting 1000 devices in one event loop iteration blocks the loop for half a second.
                         await asyncio.sleep(0)
         finally:
             self._end(run)
@@ -257,7 +257,7 @@ class Runner:
         try:
             self._journal.note(entry)
         except JournalUnavailable:
-            # Nothing of the run can leave while the journal is away; how it ended is told later.
+            # No command of the run is sent while the journal is unavailable, so this entry may come later.
             self._late.add([entry])
 
     def _forget_old(self) -> None:
@@ -269,11 +269,11 @@ class Runner:
 
 
 def _first_cell(run: str, step: Step) -> Cell:
-    """A step's cell before anything happened, of no device yet."""
+    """The initial cell of a step. `device` is empty; the caller sets it."""
     state = CellState.QUEUED if step.enabled else CellState.SKIPPED
     note = "" if step.enabled else SWITCHED_OFF
     cell = Cell(run=run, device="", step=step.id, tool=step.tool, state=state, note=note)
-    # All of its fields count as given: a cell is copied again and again, and each copy is asked which are.
+    # Marks every field as set: cells are copied often, and pydantic looks at the set fields on each copy.
     return made(Cell, cell.__dict__)
 
 
@@ -294,7 +294,7 @@ def _started(run: Live) -> NewEntry:
 
 
 def _with_parameters(batch: Batch, parameters: dict[str, dict[str, Any]]) -> Batch:
-    """The same batch with other arguments, by step."""
+    """A copy of the batch with other arguments in each step. `parameters` maps step ids to arguments."""
 
     def changed_step(step: Step) -> Step:
         return step.model_copy(update={"parameters": parameters[step.id]})

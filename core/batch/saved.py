@@ -1,4 +1,4 @@
-"""The batches saved in a home: one YAML file each, named by `core.batch.file_names`."""
+"""Stores saved batches in a home folder: one YAML file per batch, named by `core.batch.file_names`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from core.batch.models import Batch, SavedBatch, flatten
 from core.errors import BadInput, ErrorCode
 
 SUFFIX = ".yaml"
-# Reading takes 0.4 ms a KiB (measured); steps of larger files are not counted for a list.
+# Reading takes 0.4 ms per KiB (measured), so `listing` does not count the steps of larger files.
 COUNTED_BYTES = 32 * 1024
 _NAME_LINE = re.compile(r"^name:.*$", re.MULTILINE)
 
 
 class SavedBatches:
-    """A folder of saved batches. Every method reads or writes the disk."""
+    """A folder of saved batches. Every method blocks on the disk."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -28,12 +28,12 @@ class SavedBatches:
         return self._folder / f"{file_stem(name)}{SUFFIX}"
 
     def names(self) -> list[str]:
-        """Names of all saved batches, sorted."""
+        """The names of all saved batches, sorted."""
         names = (batch_name(path.stem) for path in self._folder.glob(f"*{SUFFIX}"))
         return sorted(name for name in names if name is not None)
 
     def listing(self) -> list[SavedBatch]:
-        """All saved batches with time, size and number of steps, sorted by name."""
+        """All saved batches with time of change, size and number of steps, sorted by name."""
         batches = (self._about(name) for name in self.names())
         return [batch for batch in batches if batch is not None]
 
@@ -53,10 +53,11 @@ class SavedBatches:
         return SavedBatch(name=name, changed_at=changed, size_bytes=stat.st_size, steps=steps)
 
     def load(self, name: str) -> Batch:
-        """A saved batch.
+        """Read a saved batch.
 
         Raises:
-            BadInput: NOT_FOUND, or INVALID_ARGUMENTS with one line for each mistake.
+            BadInput: the name is refused, nothing is saved under it (NOT_FOUND), or the file cannot be read
+                or has mistakes (see `read_batch`).
         """
         return read_batch(self._text(name), self._path(name).name)
 
@@ -70,10 +71,11 @@ class SavedBatches:
             raise BadInput(f"{path} cannot be read: {error}") from error
 
     def save(self, name: str, batch: Batch) -> None:
-        """Write a batch; a batch saved under this name is replaced.
+        """Write a batch, replacing a batch saved under the same name.
 
         Raises:
-            BadInput: the name is refused, or the file cannot be written.
+            BadInput: the name is refused, an argument cannot be written as YAML, or the file cannot be
+                written.
         """
         self._write(self._path(name), batch_to_yaml(batch))
 
@@ -87,19 +89,20 @@ class SavedBatches:
             raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
 
     def rename(self, name: str, to: str) -> None:
-        """Give a saved batch another name; a batch saved under that name already is never replaced.
+        """Rename a saved batch. Never replaces another saved batch.
 
-        The name written in the file changes too where it was the old one. Comments stay.
+        The `name` inside the file changes too if it was the old name. Comments stay, unless the new name
+        cannot be put into its line and the file is written anew.
 
         Raises:
-            BadInput: a name is refused or taken, nothing is saved under `name` (NOT_FOUND), or the file
-                cannot be written.
+            BadInput: a name is refused, `to` is taken, nothing is saved under `name` (NOT_FOUND), or the
+                file cannot be read or written.
         """
         old, new = self._path(name), self._path(to)
         if old == new:
             return
         text = self._text(name)
-        # On a file system that ignores case, another spelling of a name is the same file.
+        # On a file system that ignores case, a name that differs only in case is the same file.
         if new.exists() and not new.samefile(old):
             raise BadInput(f"There is a saved batch “{to}” already.")
         renamed = _renamed(text, name, to)
@@ -130,11 +133,11 @@ def _not_saved(name: str) -> BadInput:
 
 
 def _renamed(text: str, name: str, to: str) -> str:
-    """The text of a batch's file with another name of the batch, where the name in it was `name`."""
+    """The text of a batch file with the batch renamed to `to`; unchanged if the name in it is not `name`."""
     try:
         batch = read_batch(text, "")
     except BadInput:
-        return text  # cannot be read; its file is renamed as it is
+        return text  # an invalid batch keeps its text; only the file is renamed
     if batch.name != name:
         return text
     wanted = batch.model_copy(update={"name": to})
@@ -144,5 +147,5 @@ def _renamed(text: str, name: str, to: str) -> str:
         if read_batch(edited, "") == wanted:
             return edited
     except BadInput:
-        pass  # the name stands on several lines, or the file is JSON
+        pass  # the name spans several lines, or the file is JSON
     return batch_to_yaml(wanted)

@@ -1,9 +1,9 @@
-"""YAML or JSON text as a tree in which every value and key knows its line and column.
+"""Reads YAML or JSON text into a tree in which every value and key has its line and column.
 
-YAML is read by the 1.2 core schema, so `on`, `no` and `1:30` are the texts that they look like, and by
-events, so that nothing is built for an alias or a tag: both are errors, as are keys that stand twice, numbers
-that two readers would read differently (`012`), and nesting deeper than `DEEPEST`. Faults are collected, not
-raised.
+Plain scalars follow the YAML 1.2 core schema, so `on`, `no` and `1:30` are strings. The parser's events are
+used directly, so nothing is built for an alias or a tag. Errors are: aliases, anchors, tags, duplicate keys,
+numbers that YAML versions read differently (`012`), and nesting deeper than `DEEPEST` levels. Faults are
+collected, not raised.
 """
 
 from __future__ import annotations
@@ -35,14 +35,17 @@ Place = tuple[int, int]
 
 @dataclass(slots=True)
 class Node:
-    """A value and where it stands. `value` is a dict or list of nodes, or a scalar."""
+    """A value with its place in the text. `value` is a dict or list of nodes, or a scalar.
+
+    `keys` has the place of each key of a dict.
+    """
 
     value: Any
     place: Place
     keys: dict[str, Place] = field(default_factory=dict)
 
     def plain(self) -> Any:
-        """The value without places."""
+        """The value as plain dicts, lists and scalars, without places."""
         if isinstance(self.value, dict):
             return {key: node.plain() for key, node in self.value.items()}
         if isinstance(self.value, list):
@@ -52,18 +55,21 @@ class Node:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fault:
-    """What is wrong, and where."""
+    """A mistake in the text: its place and a description."""
 
     place: Place
     what: str
 
 
 class CannotGoOn(Exception):
-    """The text cannot be read any further; the faults say why."""
+    """Reading stopped at an error. The collected faults describe it."""
 
 
 def read_document(text: str) -> tuple[Node | None, list[Fault]]:
-    """Read a text as JSON when it is JSON, else as YAML. No tree comes back when it cannot be read at all."""
+    """Read a text as JSON if it is valid JSON, otherwise as YAML.
+
+    Returns the tree and the faults. The tree is None if reading stopped at an error or the text is empty.
+    """
     builder = _Builder()
     try:
         if _is_json(text):
@@ -78,10 +84,10 @@ def read_document(text: str) -> tuple[Node | None, list[Fault]]:
 
 
 def resolve(text: str) -> Any:
-    """What a plain YAML 1.2 scalar means.
+    """The value of a plain (unquoted) YAML 1.2 scalar.
 
     Raises:
-        ValueError: it is a number that should not be trusted; says why.
+        ValueError: the text is an ambiguous, infinite, too large or too long number; the message says which.
     """
     if text in _WORDS:
         return _WORDS[text]
@@ -103,7 +109,7 @@ def resolve(text: str) -> Any:
 
 
 class _Builder:
-    """Puts events together; a stack instead of recursion, so that depth is ours to limit."""
+    """Builds the tree from parser events, with a stack instead of recursion in order to limit the depth."""
 
     def __init__(self) -> None:
         self.root: Node | None = None
@@ -168,7 +174,7 @@ def _is_json(text: str) -> bool:
     try:
         json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
-        return False  # YAML's reader says what is wrong, and where
+        return False  # the YAML reader then reports the mistake and its place
     return True
 
 
@@ -177,7 +183,7 @@ def _refuse(name: str) -> None:
 
 
 def _read_json(text: str, builder: _Builder) -> None:
-    """Walk through text that is known to be JSON."""
+    """Pass the tokens of valid JSON text to the builder."""
     strings = json.JSONDecoder()
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
     token = re.compile(r'[\s,:]*(?:([{\[])|([}\]])|(")|([^\s,:{}\[\]"]+))')
@@ -210,7 +216,7 @@ def _json_number(bare: str, place: Place, builder: _Builder) -> Any:
 def _read_yaml(text: str, builder: _Builder) -> None:
     documents = 0
     try:
-        # libyaml reads a megabyte in a fraction of a second; without it the same events come slower.
+        # libyaml parses a megabyte in a fraction of a second; the Python loader gives the same events slower.
         for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
             place = _place_of(event)
             if isinstance(event, yaml.DocumentStartEvent):

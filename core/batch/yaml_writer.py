@@ -1,4 +1,4 @@
-"""JSON data as YAML whose texts are texts by the 1.1 and the 1.2 rules, and which reads well."""
+"""Writes JSON data as readable YAML in which every string is a string by the rules of YAML 1.1 and 1.2."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from core.errors import BadInput
 
 _PLAIN = re.compile(r"[A-Za-z_/][\w./@%+=-]*(?: [\w(/][\w./@%+=(),;-]*)*", re.ASCII)
-# What one YAML version or another takes for something else than a text.
+# Plain words that YAML 1.1 or 1.2 reads as a boolean or null.
 _RESERVED = frozenset("y n yes no on off true false null".split(" "))
 _NOT_IN_BLOCKS = re.compile(
     r"[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
@@ -18,10 +18,10 @@ _NOT_IN_BLOCKS = re.compile(
 
 
 def write_document(data: dict[str, Any], deepest: int) -> str:
-    """Write an object as a YAML document; texts of several lines become blocks.
+    """Write an object as a YAML document. Strings of several lines become block scalars.
 
     Raises:
-        BadInput: a value is not JSON, or is nested deeper than `deepest`.
+        BadInput: a value or key is not JSON, has a lone surrogate, or is nested deeper than `deepest` levels.
     """
     lines: list[str] = []
     _write_map(data, 0, lines, deepest)
@@ -36,7 +36,7 @@ def _write_map(data: dict[str, Any], indent: int, lines: list[str], deepest: int
 def _write_list(data: list[Any], indent: int, lines: list[str], deepest: int) -> None:
     for value in data:
         if isinstance(value, dict) and value:
-            # The first key stands on the line of the dash.
+            # The first key goes on the line of the dash.
             inner: list[str] = []
             _write_map(value, indent + 2, inner, _one_less(deepest))
             inner[0] = f"{' ' * indent}- {inner[0][indent + 2 :]}"
@@ -71,7 +71,7 @@ def _fits_block(text: str) -> bool:
 def _write_block(head: str, text: str, indent: int, lines: list[str]) -> None:
     body = text.rstrip("\n")
     ends = len(text) - len(body)
-    # Without the number, a first line that begins with spaces would say how far the block is indented.
+    # Without this number a reader takes the leading spaces of the first line for the block's indentation.
     depth = "2" if body.startswith(" ") else ""
     lines.append(f"{head} |{depth}{'-' if ends == 0 else '' if ends == 1 else '+'}")
     lines.extend(" " * indent + line if line else "" for line in body.split("\n"))

@@ -1,1 +1,1 @@
-"""Judging commands: risk, profiles, decisions, operators and approvals."""
+"""Policy: decides on commands by rules, profiles, contracts and grants."""

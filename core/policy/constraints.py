@@ -1,8 +1,8 @@
-"""Typed conditions on one argument of a call, as rules and grants state them.
+"""Defines typed conditions on one argument of a call, used by rules and grants.
 
-A condition answers for whole calls it has never seen, so what it cannot decide has to count against the call:
-`forbids` asks whether a deny or ask rule applies (in doubt yes), `permits` whether an allow rule or a grant
-does (in doubt no). Of a list every element counts: one is enough to forbid, all are needed to permit.
+A value that a condition cannot decide counts against the call: `forbids` returns whether a deny or ask rule
+applies (in doubt yes), `permits` whether an allow rule or a grant applies (in doubt no). In a list, one
+element is enough to forbid; all elements are needed to permit.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, Saf
 Scalar = str | int | float | bool | None
 
 LONGEST_PATH = 4_096
-"""In characters. What is longer no rule decides: the folders above a path take the square of its length."""
+"""In characters. Longer paths are undecided: listing the folders above a path takes quadratic time."""
 
 _DRIVE = re.compile(r"^[A-Za-z]:[\\/]|^\\\\")
-# What Linux and macOS have under a second name: merged /usr, /run, and what lies below /private on macOS.
+# Folders with two names: merged /usr and /run on Linux, /private and /System/Volumes/Data on macOS.
 _ALIASES = (
     (re.compile(r"^/System/Volumes/Data(?=/|$)"), ""),
     (re.compile(r"^/private(?=/(?:etc|tmp|var)(?:/|$))"), ""),
@@ -34,7 +34,7 @@ _ALIASES = (
     (re.compile(r"^/var/(?=run(?:/|$))"), "/"),
     (re.compile(r"^/var/(?=lock(?:/|$))"), "/run/"),
 )
-# Ways into any folder by way of a process, of an open file or (on macOS) of a file's number.
+# Paths that can lead to any folder: through a process, an open file or (on macOS) a file's number.
 _ANYWHERE = re.compile(r"^/proc/.*?/(?:root|cwd|exe|fd|map_files)(?:/|$)|^/dev/fd(?:/|$)|^/\.vol/")
 _OUT_OF_PROC = re.compile(r"/proc/.*/(?:root|cwd|fd)/+\.\.(?:/|$)")
 _SHORT_NAME = re.compile(r"~\d")
@@ -43,17 +43,18 @@ _LONGEST_NUMBER = 400
 
 
 class Unsure(Exception):
-    """This value cannot be decided by this condition."""
+    """The condition cannot decide this value."""
 
 
 class Constraint(Plain):
-    """What must hold of one argument. All that are given must hold; none given is a fault.
+    """A condition on one argument. All given fields must hold; at least one must be given.
 
-    `min`, `max`: numbers. `min_length`, `max_length`: characters, or elements of a list. `pattern`: searched
-    for in the text, in linear time (`core.schema_forms.patterns`). `below`: an absolute folder; `..` is
-    resolved before comparing, second names that systems have for a folder count as the same place and, on
-    the disk of this computer, symbolic links are followed. Hard links, bind mounts and file systems that
-    ignore case cannot be seen in a path, here or on another device.
+    `min`, `max`: bounds of a number. `min_length`, `max_length`: in characters, or elements of a list.
+    `pattern`: searched for in the text, in linear time (`core.schema_forms.patterns`). `below`: an absolute
+    folder, or a folder below `~`. Paths are compared after resolving `..`; the alternative names of system
+    folders count as the same folder, and symbolic links are followed on the disk of this computer. Hard
+    links, bind mounts and file systems that ignore case are not recognised on any device, as paths do not
+    show them.
     """
 
     equals: Scalar | list[Any] | dict[str, Any] = None
@@ -88,26 +89,26 @@ class Constraint(Plain):
 
     @model_serializer(mode="wrap")
     def _only_given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """What was given and nothing else: `equals` null is a condition, and no `equals` is none.
+        """Serialise only the given fields: `equals` null is a condition, an absent `equals` is not.
 
-        So a condition is the same on the other side of a socket, and after a restart; and no signature over
-        one of them is good for the other.
+        So a condition keeps its meaning over a socket and after a restart, and a signature over one of the
+        two is not valid for the other.
         """
         return {name: value for name, value in dump(self).items() if name in self.model_fields_set}
 
     @property
     def wants_equal(self) -> bool:
-        """Whether `equals` was given; null is a value like any other."""
+        """Whether `equals` was given; null counts as given."""
         return "equals" in self.model_fields_set
 
     @property
     def literal(self) -> str:
-        """A text that occurs in every value that the pattern matches, or ""."""
+        """A text that every value matched by the pattern contains, or "" if none is known."""
         return self._pattern.literal if self._pattern is not None else ""
 
     @property
     def _by_element(self) -> bool:
-        """Whether of a list each element is looked at, rather than the list as a whole."""
+        """Whether the condition applies to each element of a list instead of the list as a whole."""
         return not self.wants_equal and self.min_length is None and self.max_length is None
 
     @property
@@ -115,9 +116,9 @@ class Constraint(Plain):
         return self.wants_equal and not isinstance(self.equals, (list, dict))
 
     def forbids(self, value: Any, real: Callable[[str], str] | None = None) -> bool:
-        """Whether a rule against calls applies to this value; what cannot be decided applies.
+        """Whether a deny or ask rule applies to this value. True if undecided.
 
-        `real` says where a path leads on this computer's disk, as a normal path, or raises `Unsure`.
+        `real` resolves a path on this computer's disk to its normal path, or raises `Unsure`.
         """
         inside = isinstance(value, (list, dict)) and (self._by_element or self._equals_one)
         if inside and len(value) > _MOST_ELEMENTS:
@@ -130,7 +131,7 @@ class Constraint(Plain):
             return True
 
     def permits(self, value: Any, real: Callable[[str], str] | None = None) -> bool:
-        """Whether a rule for calls applies to this value; what cannot be decided does not."""
+        """Whether an allow rule or a grant applies to this value; False if undecided."""
         if self._by_element and isinstance(value, list):
             return 0 < len(value) <= _MOST_ELEMENTS and all(self.permits(one, real) for one in value)
         try:
@@ -139,7 +140,7 @@ class Constraint(Plain):
             return False
 
     def words(self) -> str:
-        """The condition as people read it."""
+        """The condition in words."""
         parts = []
         if self.wants_equal:
             parts.append(f"is {self.equals!r}")
@@ -164,7 +165,7 @@ class Constraint(Plain):
             return False
         if self.one_of is not None and not any(same(value, one) for one in self.one_of):
             return False
-        # Many tools take a number that is written as a text, so against a call it counts as one.
+        # Many tools accept a number written as a text, so for deny and ask rules such a text is a number.
         number = value if all_ways else _as_number(value)
         if not self._fits_number(number) or not self._fits_length(value):
             return False
@@ -197,7 +198,7 @@ class Constraint(Plain):
 
 
 def elements(value: Any) -> Iterator[Any]:
-    """What is directly inside a list or object; nothing is inside anything else."""
+    """The direct elements of a list or values of an object; nothing for other values."""
     if isinstance(value, (list, dict)):
         yield from value.values() if isinstance(value, dict) else value
 
@@ -212,12 +213,12 @@ def _as_number(value: Any) -> Any:
 
 
 def _figure(number: float) -> str:
-    """A number with every digit that counts: what is shown of a grant is what was signed."""
+    """A number with all significant digits, so that the text shown for a grant equals the signed value."""
     return f"{number:.0f}" if number.is_integer() and abs(number) < 1e15 else repr(number)
 
 
 def same(value: Any, wanted: Any) -> bool:
-    """Equality as JSON has it: `1` is `1.0`, and neither is `true`."""
+    """Equality of JSON values: `1` equals `1.0`, and neither equals `true`."""
     if isinstance(value, bool) or isinstance(wanted, bool):
         return value is wanted
     if isinstance(value, list) and isinstance(wanted, list):
@@ -232,30 +233,30 @@ def _same_number(value: Any, wanted: Any) -> bool:
 
 
 def is_absolute(path: str) -> bool:
-    """Whether a path, Unix's or Windows', begins at a root."""
+    """Whether a path (Unix or Windows) begins at a root."""
     return path.startswith("/") or bool(_DRIVE.match(path))
 
 
 def normal_path(path: str) -> str:
-    """A path without `.`, `..` and doubled separators; Windows' in lower case with `/`."""
+    """A path without `.`, `..` and doubled separators. Windows paths become lower case with `/`."""
     if _DRIVE.match(path):
         return ntpath.normpath(path).lower().replace("\\", "/").rstrip("/")
-    # Two leading slashes are one on every system we serve; POSIX leaves them to the system.
+    # POSIX leaves the meaning of two leading slashes to the system; supported systems treat them as one.
     return posixpath.normpath(re.sub(r"^/+", "/", path))
 
 
 def is_odd(path: str) -> bool:
-    """Whether a system may read an absolute path as another one than it says.
+    """Whether the system may resolve an absolute path to another place than its text says.
 
-    Windows has other names for one file (shares of a drive, short names, dots and spaces at the end), and
-    for others `C:` is a folder like any other, out of which `..` leads. Below `/proc` there are ways to
-    anywhere else.
+    Windows has several names for one file (shares of a drive, short names, trailing dots and spaces). On
+    other systems `C:` is an ordinary folder name, so `..` leads out of it. Links below `/proc` can lead
+    anywhere.
     """
     parts = path.replace("\\", "/").split("/")
     if parts[:2] == ["", ""] and len(parts) > 2 and (parts[2] in ("?", ".") or "$" in path):
         return True
     if not _DRIVE.match(path):
-        # From the root of a process `..` leads elsewhere than the text says.
+        # `..` after a link of /proc leads out of the link's target, not out of the folder in the text.
         return bool(_ANYWHERE.match(normal_path(path)) or _OUT_OF_PROC.search(path))
     return any(
         part == ".." or (part != "." and part.endswith((".", " "))) or _SHORT_NAME.search(part)
@@ -264,14 +265,14 @@ def is_odd(path: str) -> bool:
 
 
 def main_name(path: str) -> str:
-    """A normal path by the first name that systems have for its folder: `/lib/x` is `/usr/lib/x`."""
+    """A normal path with a folder's second name replaced by its main name: `/lib/x` becomes `/usr/lib/x`."""
     for second, first in _ALIASES:
         path = second.sub(first, path) or "/"
     return path
 
 
 def folders_of(path: str) -> list[str]:
-    """The path itself and every folder above it, the root included; of a normal path."""
+    """A normal path and every folder above it, including the root."""
     found = [path]
     while "/" in path and path != "/":
         path = path.rpartition("/")[0] or "/"
@@ -286,14 +287,14 @@ def _is_below(value: Any, folder: str, real: Callable[[str], str] | None, *, all
         raise Unsure
     homes = value.startswith("~") and folder.startswith("~")
     if homes and _first_part(value) != _first_part(folder):
-        # Another user's home, or out of it: where these are, the device knows.
+        # Another user's home, or a path out of a home: only the device knows where these are.
         raise Unsure
     if not homes and (not is_absolute(value) or is_odd(value)):
-        # Where a relative path leads is the device's to know.
+        # Only the device knows where a relative path leads.
         raise Unsure
     ways = _ways(normal_path(value), normal_path(folder), loose=not all_ways)
     if real is not None:
-        # Lazily: what is below by its name alone need not be followed to be denied.
+        # Lazily, because a path that is below by name alone can be denied without following links.
         ways = itertools.chain(ways, _followed(real, value, folder))
     return all(ways) if all_ways else any(ways)
 
@@ -303,11 +304,15 @@ def _first_part(path: str) -> str:
 
 
 def _ways(here: str, top: str, *, loose: bool) -> Iterator[bool]:
-    """Whether one normal path is below another, in each way that they can be read; `loose`: in more ways."""
+    """Whether the normal path `here` is below `top`, by each reading of the paths.
+
+    `loose` adds the readings that only deny and ask rules use.
+    """
     yield top in folders_of(here)
     yield main_name(top) in folders_of(main_name(here))
     if loose and here.startswith("/"):
-        # Windows takes a path without a drive on the current one; whose home `~` is, its device knows.
+        # Windows resolves a path without a drive on the current drive. Only the device knows where `~` is, so
+        # the folder's part below the home matches anywhere in the path.
         if top[1:2] == ":" and top[2:]:
             yield top[2:] in folders_of(here.lower())
         elif top.startswith("~/"):
@@ -315,5 +320,5 @@ def _ways(here: str, top: str, *, loose: bool) -> Iterator[bool]:
 
 
 def _followed(real: Callable[[str], str], path: str, folder: str) -> Iterator[bool]:
-    """Whether a path is below a folder once the links of both are followed."""
+    """Whether a path is below a folder after following the links of both."""
     yield real(folder) in folders_of(real(path))

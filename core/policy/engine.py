@@ -1,9 +1,9 @@
-"""Judging one call: from its contract, its arguments, rules, grants and the profile to allow, ask or deny.
+"""Decides one call (allow, ask or deny) from its contract, arguments, rules, grants and profile.
 
     deny > ask > grant > allow > profile
 
-A rule that denies ends it, as does a profile that denies (`observe`). A rule that asks beats every grant. A
-grant, or a rule that allows, beats a profile that would ask; but `lockdown` asks for everything.
+A deny rule is final, and so is a profile that denies (`observe`). An ask rule beats every grant. A grant or
+an allow rule beats a profile that asks, except `lockdown`, which asks for everything.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ _MOST_SETTLED = 512
 
 
 class Asked(NamedTuple):
-    """One call to be judged.
+    """One call to be decided.
 
-    Rules and grants look at `parameters`, as they would be sent; `shown` has its secrets masked, and words
-    for people are made of it. `shares_disk`: the device's paths are this computer's; `real` then says where
-    one leads (`core.policy.real_paths`), where there are any in the arguments.
+    Rules and grants read `parameters`, the arguments as they would be sent. Texts for display are made from
+    `shown`, the redacted arguments. `shares_disk`: the device uses this computer's disk; `real` then resolves
+    the paths in the arguments (`core.policy.real_paths`), if there are any.
 
-    `same` is what equal calls share (`core.dispatch.command_request.InOrder`), their arguments' canonical
-    bytes last; only of calls whose arguments hold nothing secret, so that `parameters` and `shown` are one.
+    `same` is a key that equal calls share (`core.dispatch.arguments.CallKey`); its last element is the
+    canonical bytes of the arguments. It is set only for calls without secrets in their arguments, so that
+    `parameters` and `shown` are equal, and without resolved paths, which may change between calls.
     """
 
     device: Device
@@ -50,18 +51,18 @@ class Asked(NamedTuple):
 
 
 class Judge:
-    """Judges calls by one policy file. It reads no file, and no clock unless a rule asks for the time."""
+    """Decides calls by one policy file. Reads no file, and the clock only if a rule has a time condition."""
 
     def __init__(self, file: PolicyFile) -> None:
         self.file = file
         self.book = RuleBook(file.rules, file.line_numbers)
-        # What a run asks a thousand devices is decided once, as far as it is decided by the same things.
+        # A run sends equal calls to up to thousands of devices; calls with equal inputs are decided once.
         self._settled: dict[tuple[Any, ...], Decision] = {}
 
     def decide(self, asked: Asked, grants: GrantBook, problem: str = "") -> Decision:
-        """The decision itself. `problem` says why the policy is broken, so that everything asks.
+        """Decide a call. `problem` says why the policy is broken; every call that is not denied then asks.
 
-        Equal decisions may be one object: nobody writes to one.
+        Equal decisions may be the same object, so callers must not change them.
         """
         tool, same = asked.tool, asked.same
         home = os.path.expanduser("~") if asked.shares_disk else ""
@@ -72,7 +73,8 @@ class Judge:
         speaking = self.book.speaking(question)
         if same is None or asked.device.requires_approval:
             return self._decide(asked, words, question, profile, speaking, grants, problem)[0]
-        # All that is decided by but grants: whom a rule means, and when, shows in which rules speak.
+        # The cache key has every input except grants. Device, actor and time are in it through the rules that
+        # match.
         case = (
             same,
             profile,
@@ -99,7 +101,7 @@ class Judge:
         grants: GrantBook,
         problem: str,
     ) -> tuple[Decision, bool]:
-        """The decision, and whether a grant may have had a say in it."""
+        """The decision, and whether it depends on grants, in which case it must not be cached."""
         verdict = _weigh(question, profile, speaking, self.book, problem)
         grant = grants.covering(question, asked.run, asked.shown) if verdict.yields else None
         if grant is not None:
@@ -132,7 +134,7 @@ class Judge:
 
 
 def question_of(asked: Asked, risk: Risk) -> Question:
-    """A call as rules and grants look at it, once its risk is known."""
+    """The call as rules and grants read it, with its risk."""
     return Question(
         device=asked.device,
         tool=asked.tool,
@@ -145,9 +147,10 @@ def question_of(asked: Asked, risk: Risk) -> Question:
 
 
 class Verdict(NamedTuple):
-    """What rules and profile say of a call.
+    """The answer of rules and profile to a call.
 
-    `yields`: a grant may turn it into allow. `signed`: the device itself wants operators' signatures.
+    `yields`: a grant may change the answer to allow. `signed`: the device itself requires signatures of
+    operators.
     """
 
     answer: Answer
@@ -159,7 +162,7 @@ class Verdict(NamedTuple):
 
 
 def weigh(question: Question, file: PolicyFile, book: RuleBook, problem: str = "") -> Verdict:
-    """Let rules and profile answer, grants apart; `problem` says that the policy is broken."""
+    """The answer of rules and profile without grants. `problem` says why the policy is broken."""
     return _weigh(question, file.profile_for(question.device), book.speaking(question), book, problem)
 
 
@@ -172,7 +175,7 @@ def _weigh(
 
     def say(answer: Answer, *reasons: Reason, yields: bool = False) -> Verdict:
         if signed is not None and answer is not Answer.DENY:
-            # The device would refuse it unsigned, so nothing lets it go without being asked.
+            # The device refuses the command without signatures, so no rule, grant or profile may allow it.
             return Verdict(Answer.ASK, profile, [signed, *reasons], speaking, signed=True)
         return Verdict(answer, profile, list(reasons), speaking, yields, signed is not None)
 
@@ -200,7 +203,7 @@ def _by_contract(why: str, source: Source) -> Reason:
 
 @lru_cache(maxsize=1024)
 def _by_profile(profile: Profile, effect: Effect, risk: Risk, origin: str) -> tuple[Answer, Reason]:
-    """What a profile answers, and why. There are few of these, and every decision has one."""
+    """The answer of a profile, and why. Cached: every decision has one, and there are few different ones."""
     answer = _answer(profile, effect, risk)
     return answer, Reason(text=_why(profile, effect, risk, answer), origin=origin)
 
@@ -208,7 +211,7 @@ def _by_profile(profile: Profile, effect: Effect, risk: Risk, origin: str) -> tu
 def _wanted_by_device(question: Question) -> Reason | None:
     device = question.device
     tool = question.tool
-    # Of a hosted server's tool only its own word says that it changes nothing.
+    # For a hosted server's tool, only the server itself claims that it changes nothing; that is not trusted.
     looks_only = tool.tool_type != "action" and tool.namespace == BUILT_IN_NAMESPACE
     if not device.requires_approval or looks_only:
         return None
@@ -231,7 +234,7 @@ def _by_grant(grant: Grant) -> Reason:
 
 def _highest(contract: Contract, findings: Sequence[Finding]) -> Risk:
     risk, grave = contract.risk, contract.effect.value in (Effect.UNKNOWN, Effect.DESTROY)
-    # An operator who rates a tool means it, whatever its effect is.
+    # A risk set by an operator is not raised because of the tool's effect.
     floor = Risk.HIGH if grave and risk.source is not Source.OPERATOR else Risk.LOW
     if not findings and floor is Risk.LOW:
         return risk.value

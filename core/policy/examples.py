@@ -1,4 +1,4 @@
-"""Runs the examples inside a policy's rules: each `match` must match, each `not_match` must not."""
+"""Runs the examples in a policy's rules: each `match` must match its rule, each `not_match` must not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from core.policy.rules import Example, Question, Rule, is_glob
 
 
 class ExampleResult(Plain):
-    """What came of one example. `line` is where its rule begins; `fault` says what is wrong."""
+    """The result of one example. `line` is the line at which its rule begins, 0 if unknown.
+
+    `wanted` is True for `match` and False for `not_match`; `number` counts from 1 among these of the rule.
+    `fault` is the mistake in words, empty if `ok`.
+    """
 
     rule: str
     line: int
@@ -19,7 +23,7 @@ class ExampleResult(Plain):
 
 
 def run_examples(policy: PolicyFile) -> list[ExampleResult]:
-    """Every example of every rule, in the order of the file."""
+    """Run every example of every rule, in the order of the file."""
     found: list[ExampleResult] = []
     for place, rule in enumerate(policy.rules):
         line = policy.line_numbers[place] if place < len(policy.line_numbers) else 0
@@ -35,7 +39,7 @@ def run_examples(policy: PolicyFile) -> list[ExampleResult]:
 
 
 def faults_of(rule: Rule, example: Example) -> list[str]:
-    """The conditions of a rule that an example does not fulfil; what it leaves out is taken to fit."""
+    """The conditions of a rule that an example does not fulfil. Fields absent from the example fit."""
     device = Device(
         name=example.device or _fitting(rule.device, "example"),
         health=Health.ONLINE,
@@ -58,7 +62,7 @@ def faults_of(rule: Rule, example: Example) -> list[str]:
 
 
 def _left_out(rule: Rule, example: Example) -> dict[str, object]:
-    """The rule without the conditions of which the example says nothing."""
+    """The changes to a rule that drop its namespace and its conditions on fields absent from the example."""
     gone: dict[str, object] = {"namespace": None}
     if example.device is None:
         gone["device"] = ["*"]
@@ -82,7 +86,7 @@ def _fitting(patterns: list[str], otherwise: str) -> str:
 
 
 def example_tool(name: str, rule: Rule, effect: Effect | None = None) -> Tool:
-    """A tool of that name as a rule is tried on it, with the effect that the rule speaks of."""
+    """A tool of this name to try a rule on. Without `effect`, it has the first effect that the rule names."""
 
     def fact(value: object) -> Fact[object]:
         return Fact(value=value, source=Source.DEFAULT, why="example")

@@ -1,8 +1,8 @@
-"""Allow rules whose pattern lets a shell line through that does more than the rule means.
+"""Finds allow rules whose pattern matches shell lines that do more than the rule intends.
 
-A pattern is searched for anywhere in a text, and a shell runs the whole of it: `git status` also matches
-`git status; rm -rf ~`. For each such rule a line is made that really slips through: the rule itself says so,
-with the risk that the line's own findings have.
+A pattern is searched for anywhere in a text, but a shell runs the whole text: `git status` also matches
+`git status; rm -rf ~`. The warning for a pattern has an example line that the rule was verified to allow, at
+the risk of that line's own findings.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from core.schema_forms.samples import Sampler
 
 MOST_RULES_TRIED = 100
 _MOST_ALLOWED = 6
-# What may be added to a line, or stand where a pattern has a gap, by the risk that it has; gravest first.
+# Texts to append to a line or to put where a pattern has a gap, by their risk, highest risk first.
 ADDED: dict[Risk, tuple[str, ...]] = {
     Risk.CRITICAL: (
         "\nrm -rf ~", "; rm -rf ~", " && rm -rf ~", " $(rm -rf ~)", " `rm -rf ~`", ";reboot", "$(reboot)",
@@ -46,10 +46,10 @@ BEFORE: dict[Risk, tuple[str, ...]] = {
 
 
 class PolicyWarning(Plain):
-    """A rule that allows more than it looks like, or a rule or contract that means no tool.
+    """A warning about a rule that allows more than it seems to, or a rule or contract that fits no tool.
 
-    `line` is where it begins, 0 when that is not known. `rule` is its id; of a contract, `[[contract]]` and
-    its number in the file. `slips` is a line that the rule really allows.
+    `line` is the line at which the entry begins, 0 if unknown. `rule` is the rule's id, or `[[contract]]` and
+    the contract's number in the file. `slips` is a shell line that the rule allows beyond its intention.
     """
 
     line: int
@@ -59,12 +59,16 @@ class PolicyWarning(Plain):
 
     @property
     def about(self) -> str:
-        """What the warning is about, as a sentence begins."""
+        """The name of the entry, to begin a sentence with."""
         return self.rule if self.rule.startswith("[[") else f"rule {self.rule}"
 
 
 def loose_patterns(policy: PolicyFile) -> list[PolicyWarning]:
-    """Every allow rule whose pattern on a shell line lets another one through, in the order of the file."""
+    """Warnings for allow rules whose shell line pattern allows further commands, in the order of the file.
+
+    Tries the patterns of `MOST_RULES_TRIED` rules; a last warning then names the first rule that was not
+    tried.
+    """
     warnings: list[PolicyWarning] = []
     tried = 0
     for place, rule in enumerate(policy.rules):
@@ -100,7 +104,7 @@ def _warning(line: int, rule: Rule, name: str, condition: Constraint, slips: str
 
 
 def _shell_patterns(rule: Rule) -> Iterator[tuple[str, str, Constraint]]:
-    """The patterns of an allow rule for arguments that are shell lines, each with a tool that has it."""
+    """The patterns of an allow rule for shell lines, each as (tool, argument's name, condition)."""
     if rule.decision is not Answer.ALLOW:
         return
     for name, condition in rule.parameters.items():
@@ -116,7 +120,7 @@ def _shell_patterns(rule: Rule) -> Iterator[tuple[str, str, Constraint]]:
 
 
 def _slips_through(rule: Rule, tool: str, name: str, condition: Constraint) -> str:
-    """A line that the rule allows and that does more than what its pattern is for; "" if none was made."""
+    """A shell line that the rule allows and that does more than intended; "" if none was found."""
     sampler = Sampler(condition.pattern or "")
     allowed = _allowed_by_itself(rule, name, condition, sampler)
     meant = {finding.text for line in allowed for finding in judge_line(line, None)}
@@ -135,7 +139,7 @@ def _slips_through(rule: Rule, tool: str, name: str, condition: Constraint) -> s
 
 
 def _allowed_by_itself(rule: Rule, name: str, condition: Constraint, sampler: Sampler) -> list[str]:
-    """Lines that the rule is for: those of its own examples, then texts made for its pattern."""
+    """Lines that the rule intends to allow: from its own examples, then texts generated from its pattern."""
     examples = [example.parameters.get(name) for example in rule.match if example.parameters]
     lines = [line for line in examples if isinstance(line, str)]
     lines += [line for text in sampler.texts() if (line := text.strip())]
@@ -143,7 +147,10 @@ def _allowed_by_itself(rule: Rule, name: str, condition: Constraint, sampler: Sa
 
 
 def _attempts(sampler: Sampler, allowed: list[str], risk: Risk) -> Iterator[Iterator[str]]:
-    """For each thing that may be added to a line, texts that have it; the first of them that fits counts."""
+    """For each text of `ADDED` and `BEFORE` with this risk, candidate lines that contain it.
+
+    The caller uses the first candidate of each that the pattern permits.
+    """
     for added in ADDED[risk]:
         behind = (line + added for line in allowed)
         filled = (
@@ -155,7 +162,7 @@ def _attempts(sampler: Sampler, allowed: list[str], risk: Risk) -> Iterator[Iter
 
 
 def _matches(rule: Rule, tool: str, name: str, line: str, risk: Risk) -> bool:
-    """Whether the rule speaks of this very line, with this risk, all else being as the rule wants it."""
+    """Whether the rule applies to this line at this risk, if all its other conditions hold."""
     lowest = min(rule.risks, key=lambda known: known.rank)
     question = Question(
         device=Device(name="example", health=Health.ONLINE, since=""),

@@ -1,8 +1,9 @@
-"""Whether one policy lets anything run that another one does not: by what the two files say, not by trying.
+"""Compares two policies: finds the changes by which the second may allow calls that the first does not.
 
-Deny beats ask beats grant beats allow beats profile, so a policy that keeps every deny and ask rule, adds no
-allow rule, has no laxer profile and holds the same of every tool lets nothing more run. Whatever is not of
-this form counts as looser: in doubt an operator signs.
+The comparison uses the two files, not trial calls. Deny beats ask beats grant beats allow beats profile. So a
+policy that keeps every deny and ask rule, adds no allow rule, has no laxer profile and has the same
+`[[contract]]` entries allows nothing more. Every other change counts as looser, so in doubt an operator must
+sign.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from core.policy.models import Answer, Profile
 from core.policy.policy_file import PolicyFile
 from core.policy.rules import Rule
 
-# Each profile with those that let no more run than it does, and deny whatever it denies.
+# For each profile, the profiles that allow no more than it does and deny everything that it denies.
 _AS_STRICT: dict[Profile, frozenset[Profile]] = {
     Profile.TRUSTED: frozenset(Profile),
     Profile.GUARDED: frozenset({Profile.GUARDED, Profile.OBSERVE, Profile.LOCKDOWN}),
@@ -23,17 +24,17 @@ _CAREFUL = {Profile.LOCKDOWN: 0, Profile.OBSERVE: 1, Profile.GUARDED: 2, Profile
 
 
 def is_as_strict(profile: Profile, before: Profile) -> bool:
-    """Whether nothing runs, or may be asked for, under `profile` that did not under `before`."""
+    """Whether `profile` allows nothing that `before` did not allow, and asks for nothing that it denied."""
     return profile in _AS_STRICT[before]
 
 
 def more_careful(profiles: list[Profile]) -> Profile:
-    """The profile of these under which the least runs unasked."""
+    """The profile that allows the least without asking."""
     return min(profiles, key=_CAREFUL.__getitem__)
 
 
 def loosenings(before: PolicyFile, after: PolicyFile) -> list[str]:
-    """What of `after` may let more run than `before`, a sentence each; empty where it provably does not."""
+    """The changes by which `after` may allow more than `before`, a sentence each; empty if provably none."""
     return [*_profiles(before, after), *_rules(before.rules, after.rules), *_contracts(before, after)]
 
 
@@ -46,7 +47,7 @@ def _profiles(before: PolicyFile, after: PolicyFile) -> list[str]:
     same_scopes = [(line.device, line.tag) for line in before.profiles] == [
         (line.device, line.tag) for line in after.profiles
     ]
-    # A line more or less changes which line holds for a device: only lines that stay in place are compared.
+    # The first fitting entry applies to a device, so entries can be compared only if none moved.
     if not same_scopes:
         return [*found, "Other devices have profiles of their own."]
     return found + [
@@ -58,7 +59,7 @@ def _profiles(before: PolicyFile, after: PolicyFile) -> list[str]:
 
 
 def _rules(before: list[Rule], after: list[Rule]) -> list[str]:
-    # What a rule gives as its reason and its examples decide nothing.
+    # A rule's reason and examples do not affect decisions.
     earlier = {rule.id: _meaning(rule) for rule in before}
     now = {rule.id: _meaning(rule) for rule in after}
     found = [
@@ -90,7 +91,7 @@ def _contracts(before: PolicyFile, after: PolicyFile) -> list[str]:
     now = [entry.model_dump(exclude={"why"}) for entry in after.contracts]
     if earlier == now:
         return []
-    # An entry decides effect and risk for every rule and profile, also by hiding a later entry.
+    # An entry sets effect and risk for all rules and profiles, and takes precedence over later entries.
     named = sorted(
         {
             name

@@ -1,4 +1,4 @@
-"""Decisions, requests for approval, and the statements that answer them."""
+"""Data models of policy decisions: profiles, answers, reasons, findings and decisions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from core.fleet.models import Effect, Plain, Risk
 
 
 class Profile(StrEnum):
-    """How much runs without asking: `observe` reads only, `guarded` low, `trusted` low and medium."""
+    """What runs without asking: `guarded` low risk, `trusted` low and medium risk, `lockdown` nothing.
+
+    `observe` allows reading at low risk and denies everything else.
+    """
 
     OBSERVE = "observe"
     GUARDED = "guarded"
@@ -19,7 +22,7 @@ class Profile(StrEnum):
 
 
 class Answer(StrEnum):
-    """What the policy says of one command."""
+    """The policy's answer to one command."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -27,16 +30,16 @@ class Answer(StrEnum):
 
 
 class Moment(StrEnum):
-    """When evidence is taken."""
+    """When evidence is taken, relative to the command."""
 
     BEFORE = "before"
     AFTER = "after"
 
 
 class RuleHit(Plain):
-    """A rule that spoke of this call. `line` is where it begins in policy.toml; 0 when that is not known.
+    """A rule that applied to the call. `line` is the line at which it begins in policy.toml, 0 if unknown.
 
-    `evidence` is what it wants taken.
+    `evidence` is when the rule requires evidence.
     """
 
     id: str
@@ -47,14 +50,14 @@ class RuleHit(Plain):
 
 
 class Reason(Plain):
-    """One reason behind a decision: in words, and where it comes from (profile, contract, file line)."""
+    """One reason for a decision in words, and its origin (profile, contract or line of the file)."""
 
     text: str
     origin: str
 
 
 class Finding(Plain):
-    """One thing that the arguments would do, in words, with the risk it raises to.
+    """One effect of the arguments in words, and the least risk that it gives the call.
 
     `argument` names the parameter; `start` and `end` are character offsets into its text, or None.
     """
@@ -68,12 +71,13 @@ class Finding(Plain):
 
 
 class Decision(Plain):
-    """The policy's answer. What a screen shows is this very object, as it was enforced and journalled.
+    """The policy's decision on a call. The same object is enforced, journalled and shown.
 
-    `rules` are those that matched, the deciding one first; `grant` is the id of the grant that allowed it.
-    `approvers` distinct operators must approve; `evidence` is taken before or after; `expires_s` is how long
-    the request waits, None for the usual time. `device_requires_signature`: the device itself wants each such
-    command signed by operators, so that no grant lets it go unasked.
+    `rules` are the rules that applied, the deciding rule first. `grant` is the id of the grant that allowed
+    the call. `approvers` is the number of distinct operators who must approve. `evidence` lists when evidence
+    is taken. `expires_s` is how long the approval request waits, None for the default.
+    `device_requires_signature`: the device itself requires operators' signatures on each such command, so no
+    grant can allow it without asking.
     """
 
     answer: Answer

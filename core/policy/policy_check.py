@@ -1,4 +1,4 @@
-"""What an operator is told of a policy that is being edited, before it is saved."""
+"""Checks the text of a policy that an operator is editing, before it is saved."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _LINE = re.compile(r"\bline (\d+)")
 
 
 class PolicyText(Plain):
-    """policy.toml as it stands. `digest` is the SHA-256 of the text; saving names the one it began from.
+    """The present policy.toml. `digest` is the SHA-256 of the text; a save request names the digest of the
+    text that was edited.
 
-    `accepted` is the text that was accepted last, with which `text` is compared before it is signed.
+    `accepted` is the last accepted text; `text` is compared with it before an operator signs.
     """
 
     text: str
@@ -34,17 +35,17 @@ class PolicyText(Plain):
 
 
 class PolicyProblem(Plain):
-    """One thing that is wrong with a text; `line` counts from 1, 0 when that is not known."""
+    """One mistake in a text. `line` counts from 1; 0 if unknown."""
 
     line: int
     message: str
 
 
 class PolicyCheck(Plain):
-    """What was found in a text: it may be saved when there is no problem and every example holds.
+    """The result of checking a text. The text may be saved if it has no problem and every example holds.
 
-    `warnings` are rules that let more through than they seem to, and rules that mean no tool of any known
-    device; the text may be saved all the same.
+    `warnings` name rules that allow more than they seem to, and rules and contracts that fit no tool of any
+    known device. They do not prevent saving.
     """
 
     ok: bool
@@ -55,7 +56,7 @@ class PolicyCheck(Plain):
 
 
 class TrialRow(Plain):
-    """One command of the journal under the edited policy. `human` is what a person answered then, or ""."""
+    """One command of the journal under the edited policy. `human` is the operator's answer then, or ""."""
 
     seq: int
     time: str
@@ -71,16 +72,16 @@ class TrialRow(Plain):
 
 
 class Trial(Plain):
-    """What a policy would have said of the journal's commands.
+    """The decisions that a policy would have made on the commands in the journal.
 
-    `changed` counts the commands that would be answered otherwise; `rows` are those, newest first, at most
-    as many as were asked for. `allowed_but_denied_by_human` would run, although a person said no then.
-    `looked_at` commands were judged, of `commands` in the journal; those whose judgement needs more than the
-    journal has are `skipped`.
+    `changed` counts the commands with a different answer; `rows` are these commands, newest first, up to the
+    requested number. `allowed_but_denied_by_human` counts the commands that would run although an operator
+    denied them then. `looked_at` of the `commands` in the journal were decided; `skipped` counts those that
+    cannot be decided from the journal alone.
 
-    Pictures of a live wall are told apart: nobody gave these as commands. `glimpses` is how many the journal
-    has, none of them among the `commands`. `glimpses_refused` of those would be refused: denied, or to be
-    asked about, as nobody is asked about such a picture.
+    Screenshots for a live wall are counted separately, because no actor requested them as commands:
+    `glimpses` is their number in the journal, not included in `commands`. `glimpses_refused` of them would be
+    refused, by deny or by ask: no operator is asked about such a screenshot.
     """
 
     looked_at: int
@@ -98,10 +99,9 @@ class Trial(Plain):
 
 
 def check_text(text: str, known: Mapping[str, Collection[str]] | None = None) -> PolicyCheck:
-    """What is wrong with a policy's text, what came of its examples, and which rules mean more or less than
-    they seem to.
+    """Check a policy's text: its mistakes, its examples, and rules that allow more or less than they seem to.
 
-    `known` has the names of the tools that each device ever had (`core.fleet.tool_pins.known_tools`).
+    `known` maps each device to the names of all tools it ever had (`core.fleet.tool_pins.known_tools`).
     """
     try:
         if len(text.encode("utf-8", "surrogatepass")) > LARGEST_FILE:

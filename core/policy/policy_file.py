@@ -1,8 +1,7 @@
-"""policy.toml: which profile holds where, and the operator's rules.
+"""Reads policy.toml: profiles, rules, and the operator's statements about tools (`[[contract]]`).
 
-Missing: the built-in default. Broken: everything asks; it is never open.
-
-What operators hold to be true of tools, found quickly: the first entry of policy.toml that fits.
+Without the file the built-in default applies. If the file is broken, everything asks; a broken file never
+allows anything. `Overrides` finds the first `[[contract]]` entry that fits a tool.
 """
 
 from __future__ import annotations
@@ -37,17 +36,17 @@ class ProfileFor(Plain):
     tag: str | None = None
 
     def covers(self, device: Device) -> bool:
-        """Whether this line speaks of the device; a line that names nothing covers nothing."""
+        """Whether this entry applies to the device. An entry without device and tag applies to none."""
         by_name = self.device is not None and fnmatch.fnmatchcase(device.name, self.device)
         by_tag = self.tag is not None and any(fnmatch.fnmatchcase(tag, self.tag) for tag in device.tags)
         return by_name or by_tag
 
 
 class Override(Plain):
-    """What an operator holds to be true of a tool, whatever anybody else says; the strongest source.
+    """An operator's statement of facts about a tool. It overrides every other source of the contract.
 
-    The first entry that names a tool holds, and no later one adds to it. `why` is shown wherever the contract
-    is. Nothing else can lower a contract.
+    The first entry that names a tool applies; later entries add nothing to it. `why` is shown with the
+    contract. Nothing else can lower a contract.
     """
 
     tool: Patterns
@@ -69,15 +68,15 @@ class Override(Plain):
 
     @property
     def said(self) -> dict[str, Effect | Risk | bool | str]:
-        """The facts that it states, by their name in a contract."""
+        """The stated facts, by their names in a contract."""
         return {name: value for name in FACTS if (value := getattr(self, name)) is not None}
 
     def covers(self, device: str, tool_name: str, namespace: str | None) -> bool:
-        """Whether it speaks of this tool of this device.
+        """Whether the entry applies to this tool of this device.
 
-        A hosted MCP server's tool is meant by the name under which the device lists it. By the name that the
-        server itself gave it, it is meant only if the server is named too (`namespace`), as any server may
-        have a tool of that name, or if the entry lowers nothing.
+        `tool` names a hosted MCP server's tool by the name that the device lists. The server's own name for
+        the tool works only together with `namespace`, because any server may have a tool of that name, or if
+        the entry lowers nothing.
         """
         return (
             (fits(tool_name, self.tool) or self._names_own(tool_name, namespace))
@@ -87,7 +86,7 @@ class Override(Plain):
 
     @property
     def only_raises(self) -> bool:
-        """Whether it lowers nothing, whatever would be held of the tool without it."""
+        """Whether the entry lowers nothing, whatever the tool's contract is without it."""
         grave = self.effect in (None, Effect.UNKNOWN, Effect.DESTROY)
         return self.risk is Risk.CRITICAL and grave and not self.reversible and not self.idempotent
 
@@ -99,7 +98,7 @@ class Override(Plain):
 
 
 class PolicyFile(Plain):
-    """The file as a whole; unknown keys are errors. `line_numbers` are where each rule begins."""
+    """The whole file; unknown keys are errors. `line_numbers` has the line at which each rule begins."""
 
     profile: Profile = Profile.GUARDED
     profiles: list[ProfileFor] = Field(default_factory=list)
@@ -117,7 +116,7 @@ class PolicyFile(Plain):
         return self
 
     def profile_for(self, device: Device) -> tuple[Profile, str]:
-        """The profile that holds for a device, and where it comes from."""
+        """The profile that applies to a device, and its origin in words."""
         for number, line in enumerate(self.profiles, 1):
             if line.covers(device):
                 return line.profile, f"policy.toml, profiles entry {number}"
@@ -126,28 +125,28 @@ class PolicyFile(Plain):
 
 
 def read_policy_text(path: Path) -> str | None:
-    """The text of policy.toml; None where there is no such file.
+    """The text of policy.toml; None if there is no such file.
 
     Raises:
-        BadInput: it cannot be read, or another user could have written it; says why.
+        BadInput: the file cannot be read, or another user could have written it; the message says why.
     """
     return read_own_text(path, LARGEST_FILE)
 
 
 def read_policy(path: Path) -> PolicyFile:
-    """Read policy.toml; without the file, the built-in default.
+    """Read policy.toml. Returns the built-in default if there is no file.
 
     Raises:
-        BadInput: the file is there but cannot be read or understood; says where.
+        BadInput: the file cannot be read or is invalid; the message says where.
     """
     return parse_policy(read_policy_text(path) or "")
 
 
 def parse_policy(text: str) -> PolicyFile:
-    """Understand the text of a policy.toml. Its examples are not run here: see `core.policy.examples`.
+    """Parse the text of policy.toml. Does not run its examples: see `core.policy.examples`.
 
     Raises:
-        BadInput: not TOML, an unknown key, a wrong value; says where.
+        BadInput: the text is not TOML, or has an unknown key or a wrong value; the message says where.
     """
     try:
         data = tomllib.loads(text)
@@ -163,12 +162,12 @@ def parse_policy(text: str) -> PolicyFile:
 
 
 def rule_lines(text: str) -> list[int]:
-    """The line (from 1) at which each `[[rule]]` begins."""
+    """The lines (from 1) at which the `[[rule]]` entries begin."""
     return table_lines(text).get("rule", [])
 
 
 def table_lines(text: str) -> dict[str, list[int]]:
-    """The lines (from 1) at which the entries of each `[[…]]` begin, whatever texts and comments contain."""
+    """The lines (from 1) at which the entries of each `[[…]]` begin. Strings and comments are skipped."""
     found: dict[str, list[int]] = {}
     bare = _TOML_TEXT.sub(lambda match: "\n" * match.group().count("\n"), text)
     for number, line in enumerate(bare.split("\n"), 1):
@@ -195,7 +194,7 @@ def _where(error: ValidationError, data: dict[str, Any], lines: dict[str, list[i
 
 
 _TABLE_LINE = re.compile(r"^\s*\[\[\s*([A-Za-z]+)\s*\]\]")
-# Texts of TOML, of one line and of many, and comments: what is in them is no table.
+# Strings of TOML (single-line and multi-line) and comments; a table header inside them is no header.
 _TOML_TEXT = re.compile(
     r'''"""(?:\\.|[^\\])*?"{3,5}|\'{3}.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*''', re.DOTALL
 )
@@ -203,14 +202,14 @@ _PROFILE_LINE = re.compile(r"^profile\s*=.*$", re.MULTILINE)
 
 
 def with_profile(text: str, profile: Profile) -> str:
-    """The text of a policy with another profile for everything without its own, else as its author wrote it.
+    """The text of a policy with another default profile, otherwise unchanged.
 
     Raises:
-        BadInput: the text is broken, or written in a way that cannot be changed here.
+        BadInput: the text is invalid, or its layout does not allow this edit.
     """
     parse_policy(text)
     line = f'profile = "{profile.value}"'
-    # The first table ends what stands at the top of the file.
+    # Top-level keys of TOML end at the first table.
     start = re.search(r"^\s*\[", text, re.MULTILINE)
     head, tables = (text[: start.start()], text[start.start() :]) if start else (text, "")
     head = _PROFILE_LINE.sub(line, head, count=1) if _PROFILE_LINE.search(head) else f"{line}\n{head}"
@@ -234,7 +233,7 @@ class Overrides:
                     self._by_tool[name].append(number)
 
     def of(self, device: str, tool_name: str, namespace: str | None) -> Override | None:
-        """What holds of one tool of one device, if anybody has said something."""
+        """The entry that applies to a tool of a device, or None."""
         numbers = {*self._by_tool.get(tool_name, ()), *self._any_tool}
         if (own := own_name(tool_name, namespace)) is not None:
             numbers.update(self._by_tool.get(own, ()))

@@ -1,11 +1,11 @@
-"""The policy in force: what an operator signed, made stricter by what policy.toml says now.
+"""Holds the policy in force: the text that an operator accepted, and the present policy.toml where stricter.
 
-policy.toml is a file that any program of its user can write. So it may deny and ask at once, and lets nothing
-more run until an operator has signed it: of the accepted text and the text in the file, each call gets the
-stricter answer. A file that is gone, broken, or not this user's own alone makes everything ask; what the
-accepted text denies stays denied.
+Any program of the user can write policy.toml. So its deny and ask rules apply at once, but nothing more is
+allowed until an operator has signed the text: each call gets the stricter answer of the accepted text and
+the file. If the file is missing, broken, or may be written by other users, everything asks; calls that the
+accepted text denies stay denied.
 
-What the two say of a call is judged by `core.policy.engine`.
+`core.policy.engine` decides a call by each of the two texts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOT_ACCEPTED = "policy.toml, not accepted"
 
 
 class Explanation(Plain):
-    """A decision, and what nearly made it another one."""
+    """A decision, and the rules and grants that nearly applied."""
 
     decision: Decision
     near: list[NearMiss]
@@ -38,34 +38,34 @@ class Explanation(Plain):
 
 
 class Policy:
-    """Judges commands. It reads one file and knows nothing of devices' links, queues or the journal."""
+    """Decides commands. Reads one file; does not use links to devices, queues or the journal."""
 
     def __init__(
         self, path: Path, changed: Callable[[], None] = lambda: None, grants: GrantBook | None = None
     ) -> None:
-        """`changed` is called when the file was found to be another one than before."""
+        """`changed` is called when the file is found to have changed."""
         self._path = path
         self._changed = changed
         self._seen: tuple[int, ...] = ()
         self.grants = grants or GrantBook()
         self.problem = ""
         self._text = ""
-        # The file as it is now, judged by beside the accepted text; None where both say the same.
+        # Decides by the present file, next to the accepted text; None if both parse to equal policies.
         self._edited: Judge | None = None
         self._take_accepted("")
 
     def restore(self, accepted: str) -> Policy:
-        """Begin with the text that the journal says is accepted; the empty one before any was.
+        """Start with the accepted text from the journal, which is empty before the first was accepted.
 
         Raises:
-            BadInput: the text is none that could have been accepted.
+            BadInput: the text is invalid, so it cannot have been accepted.
         """
         self._take_accepted(accepted)
         return self.load()
 
     def load(self) -> Policy:
-        """Read the file again. A broken one is not an error here: everything asks until it is mended."""
-        # Looked at first: a change between the two is seen the next time.
+        """Read the file again. A broken file raises nothing: everything asks until it is repaired."""
+        # The state is taken before reading, so that a change in between is noticed by the next `refresh`.
         self._seen = _look(self._path)
         try:
             text = read_policy_text(self._path)
@@ -75,25 +75,26 @@ class Policy:
                 )
             self._text = text or ""
             file = checked_policy(self._text)
-            # Texts that say the same, but for comments and reasons, need no second judge.
+            # An equal policy needs no second `Judge`.
             self._edited = None if file == self._accepted.file else Judge(file)
             self.problem = ""
         except BadInput as error:
-            # What the last good text denied stays denied.
+            # `_edited` stays, so that calls denied by the last valid text stay denied.
             self.problem = error.message
         return self
 
     def refresh(self) -> None:
-        """Read the file again if it was edited: that counts from the next decision on."""
+        """Read the file again if it has changed. The change applies from the next decision."""
         if _look(self._path) != self._seen:
             self.load()
             self._changed()
 
     def accept(self, text: str) -> None:
-        """Let this text be the accepted one: an operator signed it, or it lets nothing more run; journalled.
+        """Make this text the accepted one. The caller has journalled that an operator signed it, or that it
+        lets nothing more run.
 
         Raises:
-            BadInput: it has a fault.
+            BadInput: the text is invalid, or one of its examples fails.
         """
         self._take_accepted(text)
         self.load()
@@ -109,37 +110,37 @@ class Policy:
 
     @property
     def text(self) -> str:
-        """The text of the file when it could be read last; empty where there is none."""
+        """The text of the file when it was last readable; empty if there was no file."""
         return self._text
 
     @property
     def pending(self) -> list[str]:
-        """What the file would loosen, a sentence each, and does not until an operator accepts it."""
+        """What the file would loosen once an operator accepts it, one sentence per change."""
         return loosenings(self._accepted.file, self._edited.file) if self._edited else []
 
     @property
     def stricter(self) -> bool:
-        """Whether the file differs from the accepted text and provably lets nothing more run."""
+        """Whether the file's policy differs from the accepted one and provably lets nothing more run."""
         return self._edited is not None and not self.pending
 
     @property
     def files(self) -> list[PolicyFile]:
-        """What holds: the accepted file, and the edited one where it differs. Of both the stricter counts."""
+        """The policies in force: the accepted one, and the edited file's if it differs."""
         return [self._accepted.file, *([self._edited.file] if self._edited else [])]
 
     @property
     def profile(self) -> Profile:
-        """The profile for every device that has none of its own."""
+        """The profile of devices that have none of their own."""
         return more_careful([file.profile for file in self.files])
 
     def profile_of(self, device: Device) -> Profile:
-        """The profile that holds for one device."""
+        """The profile that applies to one device."""
         return more_careful([file.profile_for(device)[0] for file in self.files])
 
     def decide(self, asked: Asked, refreshed: bool = False) -> Decision:
-        """Judge one call. The answer is the object that is enforced, shown and journalled.
+        """Decide one call. The returned object is the one that is enforced, shown and journalled.
 
-        `refreshed`: the file was looked at for this very call already, as `Fleet.target` does.
+        `refreshed`: the caller has already called `refresh` for this call, as `Fleet.target` does.
         """
         if not refreshed:
             self.refresh()
@@ -150,7 +151,7 @@ class Policy:
         return _stricter(decision, edited, self._contract_differs(asked))
 
     def explain(self, asked: Asked) -> Explanation:
-        """Judge one call, and say which rules and grants nearly spoke of it."""
+        """Decide one call, and list the rules and grants that nearly applied."""
         decision = self.decide(asked)
         question = question_of(asked, decision.risk)
         near = (self._edited or self._accepted).book.near(question)
@@ -164,7 +165,7 @@ class Policy:
         return {*self._accepted.book.folders, *edited, *self.grants.folders}
 
     def _contract_differs(self, asked: Asked) -> bool:
-        """Whether the file holds something else of this tool than the accepted text, which is in force."""
+        """Whether the file's `[[contract]]` entry for this tool differs from the accepted text's."""
         if self._edited is None or self._edited.file.contracts == self._accepted.file.contracts:
             return False
         names = (asked.device.name, asked.tool.tool_name, asked.tool.namespace)
@@ -174,28 +175,28 @@ class Policy:
         file = checked_policy(text)
         self._accepted_text = text
         self._accepted = Judge(file)
-        # The same object as long as the same holds: who has judged by it need not judge again.
+        # The object stays the same while the entries are equal, so that its users need not decide again.
         known: Overrides | None = getattr(self, "overrides", None)
         if known is None or file.contracts != known.entries:
             self.overrides = Overrides(file.contracts)
 
 
 def _stricter(accepted: Decision, edited: Decision, contract_differs: bool) -> Decision:
-    """The answer that holds of what the accepted text says and what the file says."""
+    """The decision in force, from those by the accepted text and by the file: the stricter answer."""
     stricter = edited if _STRICTNESS[edited.answer] >= _STRICTNESS[accepted.answer] else accepted
     if stricter.answer is Answer.DENY:
         return stricter
     evidence = sorted({moment for one in (accepted, edited) for moment in one.evidence}, reverse=True)
     if stricter.answer is Answer.ALLOW and not contract_differs:
         return stricter if stricter.evidence == evidence else changed(stricter, evidence=evidence)
-    # Each may ask, for reasons and with conditions of its own: all of them hold.
+    # Both may ask, each with its own approvers, evidence and time limit: the strictest of each applies.
     asking = [one for one in (accepted, edited) if one.answer is Answer.ASK]
     waits = [one.expires_s for one in asking if one.expires_s is not None]
     reasons, rules = list(stricter.reasons), list(stricter.rules)
     if contract_differs:
         words = "policy.toml says something else of this tool, which is not accepted"
         reasons.insert(0, Reason(text=words, origin=NOT_ACCEPTED))
-        # As a rule that asks: no grant covers it.
+        # Like an ask rule, which no grant overrides.
         rules.insert(0, RuleHit(id="not-accepted", decision=Answer.ASK, reason=words))
     elif edited.answer is Answer.ALLOW:
         reasons.insert(0, Reason(text="What policy.toml allows is not accepted yet", origin=NOT_ACCEPTED))
@@ -215,10 +216,10 @@ _STRICTNESS = {Answer.ALLOW: 0, Answer.ASK: 1, Answer.DENY: 2}
 
 
 def checked_policy(text: str) -> PolicyFile:
-    """Understand a policy and run its examples.
+    """Parse a policy and run its examples.
 
     Raises:
-        BadInput: it cannot be understood, or an example says otherwise than its rule; says where.
+        BadInput: the text is invalid, or an example contradicts its rule; the message says where.
     """
     file = parse_policy(text)
     for result in run_examples(file):
@@ -230,16 +231,16 @@ def checked_policy(text: str) -> PolicyFile:
 
 
 def text_digest(text: str) -> str:
-    """What a policy's text is named by in changes and in the journal: SHA-256, hexadecimal."""
+    """The hexadecimal SHA-256 that identifies a policy's text in changes and in the journal."""
     return sha256_hex(text.encode())
 
 
 def _look(path: Path) -> tuple[int, ...]:
-    """What changes with the file: nothing where there is none, and which error where it cannot be seen."""
+    """A value that changes with the file: empty if there is no file, the error number if it is unreadable."""
     try:
         seen = os.stat(path)
     except FileNotFoundError:
-        # A link that leads nowhere is no missing file.
+        # A broken symbolic link does not count as a missing file.
         return (1,) if path.is_symlink() else ()
     except OSError as error:
         return (error.errno or -1,)

@@ -1,11 +1,11 @@
-"""Where paths of this computer lead once their symbolic links are followed.
+"""Resolves the symbolic links in paths of this computer.
 
-Rules, grants and findings are decided without waiting for anything. So what they may ask is read before, in a
-thread: a folder of a network share that does not answer must not keep the service from its other work. What
-was not read is undecided, which counts against the call (`core.policy.constraints.Unsure`).
+Rules, grants and findings are decided without blocking. So the paths they need are resolved beforehand in a
+thread, because a network share that does not answer must not block the service. A path that was not resolved
+is undecided, which counts against the call (`core.policy.constraints.Unsure`).
 
-Not told apart: hard links and bind mounts, which are other names of a file without a link between them, and
-names that differ in letters only, which some file systems (those of macOS above all) take for one.
+Not recognised as the same file: hard links and bind mounts, which are further names without a symbolic link,
+and names that differ only in case, which some file systems (mainly on macOS) treat as equal.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from core.errors import ErrorCode, Refused
 from core.policy.constraints import LONGEST_PATH, Unsure, normal_path
 
 WITHIN_S = 5.0
-# Of one call; what else is in it counts against it.
+# Per call; further paths are undecided and so count against the call.
 MOST_PATHS = 1_000
-# Threads that wait for a disk at once; each that hangs stays until its disk answers.
+# Threads that may wait for a disk at once. A thread that hangs keeps its slot until its disk answers.
 MOST_THREADS = 8
 _PATH = re.compile(r"/|~|[A-Za-z]:[\\/]|\\\\")
 
 
 @dataclass(frozen=True, slots=True)
 class Leads:
-    """Paths as they are written, each with the path that it leads to."""
+    """A map from paths as written in the arguments to the resolved paths."""
 
     known: Mapping[str, str] = field(default_factory=dict)
 
     def real(self, path: str) -> str:
-        """Where a path leads.
+        """The resolved path.
 
         Raises:
-            Unsure: it was not followed.
+            Unsure: the path was not resolved.
         """
         try:
             return self.known[path]
@@ -53,9 +53,9 @@ NOT_FOLLOWED = Leads()
 
 
 def paths_in(value: Any) -> Iterator[str]:
-    """Every text in a JSON value that may be a path of a disk: absolute ones, and those below a home.
+    """The texts in a JSON value that may be paths: absolute paths, and paths below a home (`~`).
 
-    At most `MOST_PATHS` of them.
+    At most `MOST_PATHS`, each of at most `LONGEST_PATH` characters.
     """
     return itertools.islice(_paths_in(value), MOST_PATHS)
 
@@ -74,32 +74,32 @@ def _paths_in(value: Any) -> Iterator[str]:
 
 
 def real_path(path: str) -> str | None:
-    """A path of this computer with its links followed as far as it exists, in normal form; None for none.
+    """The normal form of a path of this computer, with links followed as far as the path exists.
 
-    Blocks on the disk.
+    None if the path is not absolute after expanding `~`, or cannot be resolved. Blocks on the disk.
     """
     try:
         whole = os.path.expanduser(path)
-        # A user who is not known here has no home; a relative path starts from nowhere that is known.
+        # The `~` of an unknown user stays unexpanded, and a relative path has no known start.
         return normal_path(os.path.realpath(whole)) if os.path.isabs(whole) else None
     except (OSError, ValueError):
         return None
 
 
 class Links:
-    """Follows the links of this computer's disk."""
+    """Resolves symbolic links on this computer's disk, in at most `MOST_THREADS` threads."""
 
     def __init__(self, resolve: Callable[[str], str | None] = real_path, within_s: float = WITHIN_S) -> None:
-        """`resolve` may block; what takes longer than `within_s` seconds is an error."""
+        """`resolve` may block. A call of `follow` that takes longer than `within_s` seconds fails."""
         self._resolve = resolve
         self._within_s = within_s
         self._slots = asyncio.Semaphore(MOST_THREADS)
 
     async def follow(self, paths: Iterable[str]) -> Leads:
-        """Follow paths as they are written.
+        """Resolve paths as written in the arguments. Paths that cannot be resolved are left out.
 
         Raises:
-            Refused: the disk did not answer in time.
+            Refused: the disk did not answer in time (PATH_NOT_ALLOWED).
         """
         wanted = list(dict.fromkeys(paths))
         if not wanted:
@@ -116,7 +116,7 @@ class Links:
             ) from None
 
     def _start(self, wanted: list[str]) -> asyncio.Future[Leads]:
-        """Follow in a thread of its own, which nothing waits for when the program ends."""
+        """Resolve in a new daemon thread, so that a hanging disk does not delay the end of the program."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Leads] = loop.create_future()
 
@@ -132,7 +132,7 @@ class Links:
                     if (place := self._resolve(path)) is not None:
                         known[path] = place
             finally:
-                # The service may have ended while a disk did not answer.
+                # The event loop may have been closed while the disk did not answer.
                 with contextlib.suppress(RuntimeError):
                     loop.call_soon_threadsafe(done, Leads(known))
 

@@ -1,8 +1,9 @@
-"""Many rules, asked quickly: which of them speak of one call.
+"""Indexes the rules of a policy, to find quickly the rules that apply to one call.
 
-Rules that name their tool, or speak of any, are shelved when the file is loaded; what device, pattern or
-effect decide is decided once for each device and tool, and remembered. On a shelf, a rule whose argument must
-equal something, or lie below some folder, is looked up by that value; only the others are tried one by one.
+Rules for every device that name their tool, or apply to any tool, are indexed when the file is loaded.
+Conditions on device, tool pattern, namespace or effect are evaluated once per device and tool, and cached.
+Within an index, rules are looked up by the value that an argument must equal, the folder that it must be
+below or a text that it must contain. Only the remaining rules are tried in turn.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Kept = TypeVar("Kept")
 
 
 class NearMiss(Plain):
-    """A rule that would have spoken of a call but for one condition."""
+    """A rule that nearly applied to a call. `fault` is the condition that did not hold, in words."""
 
     id: str
     decision: Answer
@@ -46,7 +47,7 @@ class NearMiss(Plain):
 
 @dataclass(slots=True)
 class _Shelf:
-    """The rules of one decision that fit one device and tool, found by what they want of an argument."""
+    """An index of rules with the same decision that fit one device and tool, by an argument's condition."""
 
     equal: dict[str, dict[Key, list[int]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
@@ -54,14 +55,14 @@ class _Shelf:
     below: dict[str, dict[str, list[int]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
-    # Folders whose links are followed: as they are written, and all names that they are known by.
+    # By argument: folders whose links are followed, as written in the rule; their names; the rule's number.
     followed: dict[str, list[tuple[str, set[str], int]]] = field(default_factory=lambda: defaultdict(list))
     literal: dict[str, list[tuple[str, int]]] = field(default_factory=lambda: defaultdict(list))
     needs: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     rest: list[int] = field(default_factory=list)
 
     def put(self, number: int, rule: Rule, *, follows: bool) -> None:
-        """Shelve a rule where the fewest calls come by; `follows`: for calls whose links are followed."""
+        """Index a rule by its most selective condition. `follows`: for calls whose links are followed."""
         for name, condition in rule.parameters.items():
             wanted = [condition.equals] if condition.wants_equal else condition.one_of
             if wanted is not None and all(_key(one) is not None for one in wanted):
@@ -72,7 +73,7 @@ class _Shelf:
             if condition.below is not None and is_absolute(condition.below):
                 names = _names_of(condition.below)
                 if follows and rule.against:
-                    # The folder itself may lead elsewhere tomorrow, so that it is not looked up by its names.
+                    # The folder may be a link whose target changes later, so its names are no index key.
                     self.followed[name].append((condition.below, names, number))
                 else:
                     for folder in names:
@@ -83,13 +84,13 @@ class _Shelf:
                 self.literal[name].append((condition.literal, number))
                 return
         for name in rule.parameters:
-            # A missing argument is never as a rule wants it.
+            # A missing argument never fulfils a condition, so the rule needs this argument to be present.
             self.needs[name].append(number)
             return
         self.rest.append(number)
 
     def candidates(self, question: Question) -> list[int]:
-        """Numbers of the rules that may speak of a call, in the order of the file."""
+        """The numbers of the rules that may apply to a call, in the order of the file."""
         found = set(self.rest)
         for name, by_key in self.equal.items():
             for value in _values(question, name):
@@ -115,16 +116,16 @@ Shelves = dict[Answer, _Shelf]
 
 
 class RuleBook:
-    """The rules of one policy file; `lines` are where each begins."""
+    """The indexed rules of one policy file. `lines` are the lines at which they begin."""
 
     def __init__(self, rules: Sequence[Rule] = (), lines: Sequence[int] = ()) -> None:
         self.rules = list(rules)
         self._number = {rule.id: number for number, rule in enumerate(self.rules)}
         self._lines = list(lines) if len(lines) == len(rules) else [0] * len(rules)
-        # By the tool's name or `*`: rules of any device, and rules that some devices are meant by.
+        # By the tool's name or `*`: rules that apply to every device, and rules that apply to some devices.
         self._anywhere: dict[str, list[int]] = defaultdict(list)
         self._somewhere: dict[str, list[int]] = defaultdict(list)
-        # Rules whose tool is a pattern, or that look at namespace or effect.
+        # Rules whose tool is a pattern, or that have a condition on namespace or effect.
         self._odd: list[int] = []
         for number, rule in enumerate(self.rules):
             prepare_globs(rule)
@@ -142,7 +143,7 @@ class RuleBook:
             self._shelve_name(name, follows=False)
 
     def speaking(self, question: Question) -> list[Rule]:
-        """The rules that match: the first that denies alone, or those that ask, then those that allow."""
+        """The rules that apply: the first deny rule only, or else all ask rules and then all allow rules."""
         if not self.rules:
             return []
         shelves = self._shelves_for(question)
@@ -160,7 +161,7 @@ class RuleBook:
         return self._folders
 
     def hit(self, rule: Rule) -> RuleHit:
-        """A rule as decisions name it."""
+        """The record of a rule that decisions contain."""
         return RuleHit(
             id=rule.id,
             decision=rule.decision,
@@ -170,11 +171,15 @@ class RuleBook:
         )
 
     def line_of(self, rule: Rule) -> int:
-        """Where a rule begins in its file, 0 when that is not known."""
+        """The line at which a rule begins in its file; 0 if unknown."""
         return self._lines[self._number[rule.id]]
 
     def near(self, question: Question, most: int = 5) -> list[NearMiss]:
-        """Rules that fail by exactly one condition, in the order of the file. Slow: for explaining only."""
+        """Rules that nearly apply, in the order of the file. Slow: for explanations only.
+
+        Either exactly one condition on actor, risk, time or arguments does not hold, or all of these hold
+        (with at least one on an argument) and device or tool do not fit.
+        """
         found: list[NearMiss] = []
         for number, rule in enumerate(self.rules[:_NEAR_LOOKED_AT]):
             static = rule.static_fault(question.device, question.tool)
@@ -253,13 +258,13 @@ class RuleBook:
         return shelves
 
     def _shelve_own(self, own: str, question: Question) -> Shelves:
-        """The rules that name a hosted server's tool as the server does: those that hold calls back."""
+        """The deny and ask rules that name a hosted server's tool by the server's own name for it."""
         numbers = [*self._anywhere.get(own, ()), *self._somewhere.get(own, ())]
         return self._shelve_device([number for number in numbers if self.rules[number].against], question)
 
 
 def _tool_names(rule: Rule) -> list[str]:
-    """The names by which a rule is found, `*` for any; none for a rule that looks at more than the name."""
+    """The tool names to index a rule by, `*` for any tool; none if the rule needs more than an exact name."""
     if rule.namespace is not None or rule.effect is not None:
         return []
     if _ANY in rule.tool:
@@ -268,11 +273,11 @@ def _tool_names(rule: Rule) -> list[str]:
 
 
 def _names_of(folder: str) -> set[str]:
-    """The names by which a rule's folder is found; the rule itself says what holds of each."""
+    """The names to index a rule's folder by. The rule itself then decides about each candidate."""
     plain = normal_path(folder)
     names = {plain, main_name(plain)}
     if plain[1:2] == ":" and plain[2:]:
-        # Also for paths that name no drive.
+        # Paths without a drive match the folder too.
         names.add(plain[2:])
     return names
 
@@ -291,7 +296,7 @@ def _kept(
 
 
 def _key(value: Any) -> Key | None:
-    """A value as a dictionary finds it, equal where JSON is; None for lists and objects."""
+    """A dictionary key for a value; keys are equal if the JSON values are. None for lists and objects."""
     if isinstance(value, bool):
         return ("truth", value)
     if isinstance(value, (int, float)):
@@ -302,7 +307,7 @@ def _key(value: Any) -> Key | None:
 
 
 def _values(question: Question, name: str) -> Iterable[Any]:
-    """All that a rule may look at under a name: also what is inside lists and objects there."""
+    """All values that a rule may test under a name, including those nested in lists and objects."""
     waiting = values_meant(question.parameters, name)
     while waiting:
         one = waiting.pop()
@@ -314,7 +319,7 @@ def _below(value: Any, by_folder: dict[str, list[int]]) -> Iterator[int]:
     if not isinstance(value, str):
         return
     if _is_undecided(value):
-        # Each rule has to say for itself what that means.
+        # Every rule is a candidate; each decides whether an undecided path applies.
         for numbers in by_folder.values():
             yield from numbers
         return
@@ -348,6 +353,6 @@ def _is_undecided(path: str) -> bool:
 
 
 def _folders_by_name(path: str) -> set[str]:
-    """A path and the folders above it, by every name that a rule may know them by."""
+    """A path and the folders above it, by every name that a rule may use for them."""
     here = normal_path(path)
     return {*folders_of(here), *folders_of(here.lower()), *folders_of(main_name(here))}

@@ -1,4 +1,4 @@
-"""One rule of policy.toml: which calls it speaks of, what it decides, and the examples that prove it."""
+"""Defines the rules of policy.toml: the calls that a rule applies to, its decision, and its examples."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _listed(value: Any) -> Any:
 
 
 def _risks(value: Any) -> Any:
-    """`"high"`, `["high", "critical"]` or `">=high"`."""
+    """Expands a range such as `">=high"`; `"high"` and `["high", "critical"]` are valid too."""
     ranged = _RISK_RANGE.match(value) if isinstance(value, str) else None
     if ranged is None:
         return _listed(value)
@@ -41,7 +41,7 @@ Patterns = Annotated[list[str], BeforeValidator(_listed), Field(min_length=1)]
 
 
 class TimeWindow(Plain):
-    """Local time of the service. `from` is included, `to` is not; a window may go over midnight."""
+    """A time window in the service's local time. `from` is included, `to` is not. It may span midnight."""
 
     days: list[Day] = Field(default_factory=lambda: list(DAYS))
     from_: str = Field(default="00:00", alias="from")
@@ -57,7 +57,7 @@ class TimeWindow(Plain):
         return self
 
     def covers(self, moment: datetime) -> bool:
-        """Whether a moment lies inside; after midnight a window still belongs to the day it began on."""
+        """Whether a moment is in the window. Past midnight, a window belongs to the day on which it began."""
         clock, day = f"{moment:%H:%M}", moment.weekday()
         if self.from_ < self.to:
             return DAYS[day] in self.days and self.from_ <= clock < self.to
@@ -67,7 +67,7 @@ class TimeWindow(Plain):
 
 
 class Example(Plain):
-    """A call that a rule must (`match`) or must not (`not_match`) speak of; what is left out fits anyway."""
+    """A call that a rule must (`match`) or must not (`not_match`) apply to. Absent fields fit the rule."""
 
     device: str | None = None
     tags: list[str] | None = None
@@ -81,9 +81,9 @@ class Example(Plain):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One call, as rules look at it. `real` says where a path of this computer leads; `Unsure` if unknown.
+    """One call, as rules read it. `real` resolves a path of this computer, or raises `Unsure` if unknown.
 
-    `at`: the moment to be judged at; the present one when a rule first asks, if it is not given.
+    `at`: the time to decide at. If it is not given, the time at which the first rule reads it.
     """
 
     device: Device
@@ -96,24 +96,25 @@ class Question:
 
     @property
     def moment(self) -> datetime:
-        """When it is asked: one moment for all rules, so that none falls between two windows that meet."""
+        """The time to decide at. Equal for all rules, so that no call falls between two adjacent windows."""
         if self.at is None:
-            # Most policies have no rule that asks, and a local time costs as much as all else in a question.
+            # Lazily: most policies have no time condition, and reading the local time costs as much as all
+            # else in a question.
             object.__setattr__(self, "at", datetime.now().astimezone())
         assert self.at is not None
         return self.at
 
 
 class Rule(Plain):
-    """Conditions, all of which must hold, and what then holds of the call.
+    """A rule: conditions, all of which must hold, and the decision on the calls that fulfil them.
 
-    An allow rule that names no risk speaks of low and medium risk only: what the arguments raise above that
-    needs a rule that says so. `approvers`, `expires` (seconds) are for rules that ask; `evidence` is for any
-    that do not deny.
+    An allow rule without `risk` applies to low and medium risk only. A call whose arguments raise the risk
+    above that needs an allow rule with an explicit `risk`. `approvers` and `expires` (seconds) are for ask
+    rules only; `evidence` is for ask and allow rules.
 
-    A hosted MCP server's tool is meant by the name under which the device lists it, and by the name that the
-    server itself gave it. By the latter, an allow rule means it only if it names the server too
-    (`namespace`), as any server may have a tool of that name.
+    `tool` names a hosted MCP server's tool by the name that the device lists, or by the name that the server
+    itself gave it. An allow rule may use the server's name only together with `namespace`, because any server
+    may have a tool of that name.
     """
 
     id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
@@ -145,27 +146,27 @@ class Rule(Plain):
 
     @property
     def against(self) -> bool:
-        """Whether the rule holds calls back: what cannot be decided then counts as held back."""
+        """Whether this is a deny or ask rule, which applies in doubt."""
         return self.decision is not Answer.ALLOW
 
     @property
     def risks(self) -> list[Risk]:
-        """The risks that it speaks of."""
+        """The risks that the rule applies to."""
         if self.risk is not None:
             return self.risk
         return [Risk.LOW, Risk.MEDIUM] if self.decision is Answer.ALLOW else [*Risk]
 
     @property
     def any_device(self) -> bool:
-        """Whether it speaks of every device."""
+        """Whether the rule applies to every device."""
         return self.device[0] == "*" and self.tag is None and self.production is None
 
     def static_fault(self, device: Device, tool: Tool) -> str | None:
-        """The first condition on device or tool that does not hold, in words."""
+        """The first condition on device or tool that does not hold, in words; None if all hold."""
         return self.device_fault(device) or self.tool_fault(tool)
 
     def device_fault(self, device: Device) -> str | None:
-        """The first condition on the device that does not hold, in words."""
+        """The first condition on the device that does not hold, in words; None if all hold."""
         if not fits(device.name, self.device):
             return f"the device is {device.name}, not {' or '.join(self.device)}"
         if self.tag is not None and not any(fits(tag, self.tag) for tag in device.tags):
@@ -175,7 +176,7 @@ class Rule(Plain):
         return None
 
     def tool_fault(self, tool: Tool) -> str | None:
-        """The first condition on the tool that does not hold, in words."""
+        """The first condition on the tool that does not hold, in words; None if all hold."""
         if not self._names(tool):
             return f"the tool is {tool.tool_name}, not {' or '.join(self.tool)}"
         if self.namespace is not None and not fits(tool.namespace or "", self.namespace):
@@ -192,7 +193,7 @@ class Rule(Plain):
         )
 
     def faults(self, question: Question, most: int = 9) -> list[str]:
-        """The conditions on this very call that do not hold, in words; at most `most` are looked for."""
+        """The conditions on actor, risk, time and arguments that do not hold, in words; at most `most`."""
         found: list[str] = []
         for check in (self._actor_fault, self._risk_fault, self._time_fault):
             if (fault := check(question)) is not None:
@@ -209,12 +210,12 @@ class Rule(Plain):
         return found
 
     def parameter_holds(self, name: str, condition: Constraint, question: Question) -> bool:
-        """Whether one argument is as the rule says. A missing one never is."""
+        """Whether one argument fulfils its condition. A missing argument never does."""
         values = values_meant(question.parameters, name)
         if self.against:
             return any(condition.forbids(one, question.real) for one in values)
         if question.tool.namespace != BUILT_IN_NAMESPACE and not values_at(question.parameters, name):
-            # Whether a strange tool means the same by both names of an argument is not known.
+            # A tool that is not built in may not treat the two names of an argument as the same argument.
             return False
         return bool(values) and all(condition.permits(one, question.real) for one in values)
 
@@ -231,19 +232,19 @@ class Rule(Plain):
 
 
 def fits(text: str, patterns: list[str]) -> bool:
-    """Whether a text is one of the patterns; `*`, `?` and `[…]` as in file names, case counts."""
+    """Whether a text matches one of the patterns: `*`, `?` and `[…]` as in file names, case-sensitive."""
     return any(
         one == "*" or one == text or (is_glob(one) and _glob(one)(text) is not None) for one in patterns
     )
 
 
 def is_glob(pattern: str) -> bool:
-    """Whether a pattern can mean more than itself."""
+    """Whether a pattern has wildcards."""
     return any(sign in pattern for sign in "*?[")
 
 
 def prepare_globs(rule: Rule) -> None:
-    """Compile a rule's patterns while there is time, not when the first call comes."""
+    """Compile a rule's patterns when the policy is loaded, so that the first call is not delayed."""
     for pattern in (*rule.device, *rule.tool, *rule.actor, *(rule.tag or ()), *(rule.namespace or ())):
         if is_glob(pattern):
             _glob(pattern)
@@ -255,10 +256,10 @@ def _glob(pattern: str) -> Callable[[str], re.Match[str] | None]:
 
 
 def values_at(parameters: dict[str, Any], name: str) -> list[Any]:
-    """Every argument that a name can mean: the one called so, and those inside objects by a dotted path.
+    """Every value that a name refers to: the argument of this name, and values in objects by a dotted path.
 
-    Of a list on the path, each element counts. Whoever gives an argument of the dotted name besides does not
-    hide the other one.
+    Of a list on the path, every element counts. All values are returned, so that an attacker cannot evade a
+    rule by adding an argument whose name is the dotted path itself.
     """
     found = [parameters[name]] if name in parameters else []
     here: list[Any] = [parameters]
@@ -272,13 +273,13 @@ def values_at(parameters: dict[str, Any], name: str) -> list[Any]:
 
 
 def values_meant(parameters: dict[str, Any], name: str) -> list[Any]:
-    """`values_at`; for a name of the program that a call is for, under both of its names."""
+    """`values_at`; for one of the two names of the program argument (`PROGRAM_NAMES`), under both names."""
     names = PROGRAM_NAMES if name in PROGRAM_NAMES else (name,)
     return [value for each in names for value in values_at(parameters, each)]
 
 
 def _flat(value: Any) -> list[Any]:
-    """A value, or the elements of a list of lists."""
+    """The value, or the elements of a list and of the lists in it."""
     flat, waiting = [], [value]
     while waiting:
         one = waiting.pop()

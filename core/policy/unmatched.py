@@ -1,4 +1,4 @@
-"""Rules and contracts that mean no tool of any known device: they look as if they protected something."""
+"""Finds rules and contracts that fit no tool of any known device, and so only seem to protect something."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from core.policy.loose_patterns import PolicyWarning
 from core.policy.policy_file import Override, PolicyFile
 from core.policy.rules import Rule, fits, is_glob
 
-# Names that patterns are tried on, of all rules together: about a second.
+# Limit of names to match patterns against, for all entries together; takes about a second.
 MOST_TRIED = 500_000
 _NONE = "speaks of no tool: no known device has one of this name"
 _OWN = (
@@ -18,10 +18,11 @@ _OWN = (
 
 
 def unmatched_rules(policy: PolicyFile, known: Mapping[str, Collection[str]]) -> Iterator[PolicyWarning]:
-    """Every rule, then every contract, whose tool no device has, in the order of the file.
+    """Warnings for rules, then contracts, whose tool no device has, in the order of the file.
 
-    `known` has the names of the tools that each device ever had; where it has none, nothing can be said.
-    What a rule wants of a device beside its name, and of a tool beside its name, is not looked at.
+    `known` maps each device to the names of all tools it ever had. Without any names there are no warnings.
+    Only conditions on the names of device and tool are considered. After `MOST_TRIED` names, a last warning
+    says from which entry on nothing was compared.
     """
     listed: dict[tuple[str, ...], dict[str, str]] = {}
     left = MOST_TRIED
@@ -44,7 +45,7 @@ def unmatched_rules(policy: PolicyFile, known: Mapping[str, Collection[str]]) ->
 
 
 def _entries(policy: PolicyFile) -> Iterator[tuple[int, str, Rule | Override]]:
-    """Each rule and contract with its line, 0 where that is not known, and what it is called."""
+    """Each rule and contract as (line or 0 if unknown, name in warnings, entry)."""
     for place, rule in enumerate(policy.rules):
         yield policy.line_numbers[place] if place < len(policy.line_numbers) else 0, rule.id, rule
     for number, contract in enumerate(policy.contracts, 1):
@@ -64,9 +65,10 @@ def _fault(entry: Rule | Override, names: Mapping[str, str]) -> str | None:
 
 
 def _names(listed: set[str]) -> dict[str, str]:
-    """Every name by which a tool may be meant: an empty text for a listed one, else the listed name.
+    """Every name by which an entry may name a tool, mapped to "" if listed, else to the listed name.
 
-    Which part of a listed name is the server's cannot be told from it, so any part may be.
+    A listed name does not show where the server's own name for the tool begins, so every suffix after `_` or
+    `.` counts as such a name.
     """
     names: dict[str, str] = {}
     for name in sorted(listed):
