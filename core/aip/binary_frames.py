@@ -59,8 +59,8 @@ class PendingBinaryFrames:
         """Replace every `{"$blob": sha256}` in the results, drop the blobs that were used, and unescape the
         tools' own keys.
 
-        A text blob becomes text again. Any other blob becomes `data_bytes` with its `media_type`, in the object
-        that contains the reference directly or under `data_base64`.
+        A text blob becomes text again. Any other blob becomes `data_bytes` with its `media_type`, in the
+        object that contains the reference directly or under `data_base64`.
 
         Raises:
             DeviceError: a result refers to a blob that never came, or the references together amount to more

@@ -1,10 +1,10 @@
 """Counts the parts of a frame before it is parsed, because parsing blocks the event loop for all links.
 
-A part is a value, a list or object, or a name in an object: it is counted as a comma, opening bracket or colon
-outside of texts (JSON strings). Parsing takes up to 0.1 µs per part, so `MOST_PARTS` take less than 0.1 s; one
-object with only distinct names takes longer, because each name misses the processor's cache. A result with so
-many parts would be too large for the journal anyway (`core.aip.pending_requests`: 8 bytes for a number, 15 for
-a named number). The content of a text costs nothing: 25 MB of it are one part.
+A part is a value, a list or object, or a name in an object: it is counted as a comma, opening bracket or
+colon outside of texts (JSON strings). Parsing takes up to 0.1 µs per part, so `MOST_PARTS` take less than
+0.1 s; an object with only distinct names takes longer, because each name misses the processor's cache. A
+result with so many parts would be too large for the journal anyway (`core.aip.pending_requests`: 8 bytes for
+a number, 15 for a named number). The content of a text costs nothing: 25 MB of it are one part.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def check_frame_parts(data: bytes) -> None:
         # Escaped quotation marks do not end a text. Pairs of backslashes go first: in `\\"` the mark ends it.
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     if len(data) <= MOST_OUTSIDE:
-        # Most texts contain none of the counted marks and become `""`, so they go at once. In valid JSON, `""`
-        # can be nothing else here; invalid JSON is refused by the parser.
+        # Most texts contain none of the counted marks and become `""`, so they go at once. In valid JSON,
+        # `""` can be nothing else here; the parser refuses invalid JSON.
         data = data.translate(None, _ALL_ELSE).replace(b'""', b"")
     if data.count(b'"') > 2 * _MOST_TEXTS:
         raise DeviceError(
