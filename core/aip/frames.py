@@ -1,7 +1,7 @@
 """Writes the console's frames, and reads error texts, extension frames and heartbeats of devices.
 
 AIP's `Result.error` and `error` frames carry a plain sentence. Quarterdeck begins it with an error code of
-`core.errors` and a colon: a stock peer shows the whole as text, and Quarterdeck's console reads the code back.
+`core.errors` and a colon: a stock peer shows the whole text, and Quarterdeck's console reads the code back.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def read_extra_frame(data: bytes) -> Progress | ToolsChanged | None:
 
 
 def name_mismatch(message: ClientMessage, name: str) -> str | None:
-    """Describe how a frame's client id or type contradicts the registration of `name`; None if it does not."""
+    """Describe how a frame's client id or type contradicts the registration of `name`; None if they agree."""
     if message.client_id is not None and message.client_id != name:
         return "client_id does not match the registered connection"
     if message.client_type not in {None, "device"}:
