@@ -25,7 +25,7 @@ _HEX = frozenset("0123456789abcdef")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A certificate and its key, both PEM files. `fingerprint` is the SHA-256 of the certificate's DER form."""
+    """A certificate and its key (PEM files); `fingerprint` is the SHA-256 of the certificate's DER form."""
 
     certificate: Path
     key: Path
@@ -67,7 +67,7 @@ def fingerprint_of(der: bytes) -> str:
 
 
 def _first_in(pem: str) -> str:
-    """The first certificate of a PEM file: the server's own, if the file contains its authorities' as well."""
+    """The first certificate of a PEM file: the server's own, even if those of its authorities follow."""
     end = "-----END CERTIFICATE-----"
     return pem.partition(end)[0] + end
 

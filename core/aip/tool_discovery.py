@@ -1,9 +1,9 @@
 """Lists a device's tools (`list_tools`), and finds the agent of a stock device that has them.
 
 AIP has no call that lists a device's agents, and a stock device does not answer a request to an agent that it
-does not have. So each likely agent is asked, and no answer means no such agent. A frame without commands tells
-a missing agent from a slow one: every device answers it, and a stock device reads it only after it has finished
-the previous frame. Once it is answered, no answer to an earlier request can still come.
+does not have. So each likely agent is asked, and no answer means no such agent. A frame without commands
+distinguishes a missing agent from a slow agent: every device answers it, and a stock device reads it only
+after it has finished the previous frame. Once it is answered, no answer to an earlier request can still come.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 STOCK_AGENTS = ("LinuxAgent", "HardwareAgent", "MobileAgent", "HostAgent", "AppAgent")
-# Enough for a stock device's tool listing, with a margin; after it, an empty frame shows if the device is busy.
+# Enough for a stock device's tool listing, with a margin; then an empty frame shows if the device is busy.
 QUESTION_S = 0.5
 SEARCH_S = 8.0
 _MOST_TOOLS = 2_000
@@ -103,7 +103,7 @@ async def probe_agents(
 
 
 class _Search:
-    """The listing requests to one device; waiting without an answer takes at most `search_s` seconds in total."""
+    """The listing requests to one device; all waits without an answer take at most `search_s` seconds."""
 
     def __init__(self, link: DeviceLink, question_s: float, search_s: float) -> None:
         self._link = link
