@@ -104,7 +104,7 @@ class Journal:
 
         Raises:
             BadInput: the entry has no canonical form.
-            JournalUnavailable: the entry may not have been written; the caller must not do what depends on it.
+            JournalUnavailable: the entry may not have been written; actions that depend on it must not start.
         """
         return (await self.append_many([entry]))[0]
 
@@ -162,8 +162,8 @@ class Journal:
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` on the event loop after each commit, and when writing fails or works again.
 
-        Returns a function that ends this. The callback receives no entries, as there may be thousands a second;
-        it can query them.
+        Returns a function that ends this. The callback receives no entries, because there may be thousands a
+        second; the caller can query them.
         """
         self._watchers.append(callback)
 
@@ -356,7 +356,7 @@ def _open(folder: Path, key: Ed25519PrivateKey, name: str) -> tuple[Store, Spool
             opened.callback(store.close)
         else:
             _check_new(database, spool_path, key)
-            # The database comes first: a crash must not leave a spool alone, which counts as a removed journal.
+            # The database comes first: a spool alone, left by a crash, would count as a removed journal.
             store = Store(database, key, name)
             opened.callback(store.close)
             spool = Spool(spool_path)

@@ -1,7 +1,7 @@
 """The only thread that writes the journal; it commits queued entries in groups.
 
 An awaited entry starts a commit at once, and entries queued meanwhile share the next commit. Noted entries
-alone wait up to 20 ms for others, and up to 100 ms when very many arrive. After a failure, all waiting callers
+alone wait up to 20 ms for others, and up to 100 ms when very many arrive. After a failure, waiting callers
 get the error, noted entries stay queued (they are in the spool), and the thread retries once a second, so
 freeing disk space heals the journal without a restart. If the journal is damaged, or another program wrote to
 it, the thread does not retry.
@@ -37,7 +37,7 @@ GROUP_ENTRIES = 2000
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Entries that become durable together. `spool` is the spool number of the last, 0 for awaited entries."""
+    """Entries that become durable together. `spool` is the last entry's spool number, 0 if they are awaited."""
 
     entries: list[NewEntry]
     parts: list[Parts]
@@ -124,7 +124,7 @@ class Writer:
         return len(self._queue.groups)
 
     def submit(self, entries: list[NewEntry], done: Callable[[Group], None]) -> None:
-        """Queue entries; `done` receives their group later, with or without an error.
+        """Queue entries; the receiver of `report` calls `done` with their group, with or without an error.
 
         Raises:
             BadInput: an entry has no canonical form; none was queued.
@@ -224,7 +224,7 @@ class Writer:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Suspend commits, so that the database's files stay consistent with each other. Notes are still taken."""
+        """Suspend commits, so that the database's files match each other. Notes are still accepted."""
         with self._changing:
             yield
 
