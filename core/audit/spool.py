@@ -190,7 +190,7 @@ def _lock(handle: int) -> None:
     if sys.platform == "win32":
         import msvcrt
 
-        # On Windows, other processes cannot read locked bytes, so the lock is on a byte far after the records.
+        # Windows denies other processes to read locked bytes, so the lock is on a byte far after the records.
         os.lseek(handle, 1 << 40, os.SEEK_SET)
         try:
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
@@ -271,7 +271,7 @@ def _is_cut_short(data: bytes, start: int) -> bool:
 
 
 def _never_written(data: bytes, start: int, end: int) -> bool:
-    """Whether a block in this range is all zeros, so never reached the disk. Entries contain no zero bytes."""
+    """Whether a block in this range is all zeros (never reached the disk). Entries contain no zero bytes."""
     if not any(data[start:end]):
         return True
     blocks = range(-(-start // _BLOCK) * _BLOCK, end - _FEWEST_ZEROS + 1, _BLOCK)

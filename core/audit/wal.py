@@ -40,8 +40,8 @@ class WriteAheadLog:
 
     `broken` is the number of the frame (the first is 1, the file's header 0) that ends the log, although that
     frame or a later frame belongs to the log. `continues` says that a later commit continues the checksum
-    chain; a crash can cause that in one case only, after a failed commit (disk error) and a shorter successful
-    commit. `foreign` says that the file is not a write-ahead log.
+    chain; a crash can cause that in one case only, after a failed commit (disk error) and a shorter
+    successful commit. `foreign` says that the file is not a write-ahead log.
     """
 
     frames: int = 0
@@ -146,9 +146,9 @@ def _sums_of(data: bytes, big: bool) -> Sums:
 def _own_sums(data: bytes, page_size: int, big: bool) -> list[Sums]:
     """For each whole frame, the checksum that it would have if the previous checksum were zero.
 
-    The checksum is linear, so this value and the previous checksum give the frame's checksum. About a thousand
-    frames are computed at once, each in 64 bits of one large integer: a full log of 16 MiB takes 40 ms instead
-    of 270 ms in a plain loop.
+    The checksum is linear, so this value and the previous checksum give the frame's checksum. About 1,000
+    frames are computed at once, each in 64 bits of one large integer: a full log of 16 MiB takes 40 ms
+    instead of 270 ms in a plain loop.
     """
     stride = (_FRAME.size + page_size) // 8
     count = (len(data) - _HEADER.size) // (8 * stride)

@@ -37,7 +37,7 @@ GROUP_ENTRIES = 2000
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Entries that become durable together. `spool` is the last entry's spool number, 0 if they are awaited."""
+    """Entries that become durable together. `spool` is the last one's spool number, 0 for awaited entries."""
 
     entries: list[NewEntry]
     parts: list[Parts]
