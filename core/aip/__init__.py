@@ -1,1 +1,1 @@
-"""The wire: Microsoft UFO's Agent Interaction Protocol (AIP) over WebSocket."""
+"""Microsoft UFO's Agent Interaction Protocol (AIP) over WebSocket: links between console and devices."""

@@ -1,4 +1,4 @@
-"""Binary frames that wait for the result which names them, and their way back into it."""
+"""Stores the binary frames of a link and puts their data back into the results that refer to them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.aip.limits import LinkLimits
 from core.aip.messages import Result
 from core.errors import DeviceError, ErrorCode
 
-# Where a picture travels as text, and where its bytes stand once they are back.
+# The key of an image as base64 text, and the key of its bytes once a blob is put back.
 BASE64_KEY = "data_base64"
 BYTES_KEY = "data_bytes"
 _MOST_DEPTH = 200
@@ -24,7 +24,7 @@ class _BinaryFrame:
 
 
 class PendingBinaryFrames:
-    """The binary frames of one link that no result has named yet, bounded in number and bytes."""
+    """The binary frames of one link that no result has referred to yet, bounded in number and bytes."""
 
     def __init__(self, limits: LinkLimits) -> None:
         self._limits = limits
@@ -37,11 +37,11 @@ class PendingBinaryFrames:
         return len(self._held)
 
     def has_room(self, size: int) -> bool:
-        """Whether one more of `size` bytes would be kept."""
+        """Whether another frame of `size` bytes stays within the limits."""
         return self._arrivals < self._limits.held_blobs and self.bytes_held + size <= self._limits.held_bytes
 
     def keep(self, head: Blob, data: bytes) -> None:
-        """Hold a blob that `has_room` admitted; the same bytes may come once for each result."""
+        """Store a blob that `has_room` admitted; the device may send the same bytes once per result."""
         self._arrivals += 1
         known = self._held.get(head.sha256)
         if known is not None:
@@ -51,20 +51,20 @@ class PendingBinaryFrames:
         self.bytes_held += len(data)
 
     def clear(self) -> None:
-        """Let go of everything; nobody waits for it any more."""
+        """Drop all blobs; for when no answer is expected any more."""
         self._held.clear()
         self._arrivals = self.bytes_held = 0
 
     def put_back(self, results: list[Result]) -> None:
-        """Replace every `{"$blob": sha256}` in the results, let go of what was named, and give the tools'
-        own keys of that kind their names back.
+        """Replace every `{"$blob": sha256}` in the results, drop the blobs that were used, and unescape the
+        tools' own keys.
 
-        A text becomes text again. Anything else becomes `data_bytes` with its `media_type` in the object that
-        named it, or in the one that had the reference where its base64 text would be.
+        A text blob becomes text again. Any other blob becomes `data_bytes` with its `media_type`, in the
+        object that contains the reference directly or under `data_base64`.
 
         Raises:
-            DeviceError: a result names a blob that never came, or names some so often that they would be more
-                bytes than are held (code `bad_result`).
+            DeviceError: a result refers to a blob that never came, or the references together amount to more
+                than `held_bytes` (code `bad_result`).
         """
         used: set[str] = set()
         self._named_bytes = 0
@@ -113,7 +113,7 @@ class PendingBinaryFrames:
         if held is None:
             raise DeviceError("a result names bytes that never came", ErrorCode.BAD_RESULT)
         used.add(sha256)
-        # A reference has some eighty bytes: without a bound, one frame of them could stand for terabytes.
+        # A reference takes about 80 bytes: without a bound, a frame full of them could expand to terabytes.
         self._named_bytes += len(held.data)
         if self._named_bytes > self._limits.held_bytes:
             raise DeviceError("a result names the same bytes too often", ErrorCode.BAD_RESULT)

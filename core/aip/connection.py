@@ -1,4 +1,4 @@
-"""Who is at the far end of a connection, and why it ended."""
+"""Helpers for WebSocket connections: dialling without redirects, peer addresses, close reasons."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from websockets.exceptions import ConnectionClosed
 
 
 class DirectConnect(connect):
-    """`connect` that never goes where the far end sends it: the address was checked, another one is not."""
+    """`connect` that follows no redirect: only the original address was checked."""
 
     def process_redirect(self, exc: Exception) -> Exception:
-        """No redirect is followed; the answer itself is what went wrong."""
+        """Return the redirect response itself as the error."""
         return exc
 
 
 def peer_of(connection: Connection) -> str:
-    """A connection's far address as `host:port`."""
+    """The address of a connection's peer as `host:port`."""
     return shown_address(connection.remote_address)
 
 
@@ -26,7 +26,7 @@ def shown_address(address: object) -> str:
 
 
 def why_closed(closed: ConnectionClosed) -> str:
-    """Why a connection closed, in words."""
+    """Describe why a connection closed."""
     if closed.rcvd is not None:
         return f"the device closed it ({closed.rcvd.code} {closed.rcvd.reason})".replace(" )", ")")
     if closed.sent is not None:

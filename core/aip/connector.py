@@ -1,8 +1,8 @@
-"""The console's other direction: it dials a device that listens. The device still speaks first.
+"""Dials devices that listen and keeps a link to each. The device still sends the first frame.
 
 console ── TLS, certificate checked ──► device
 console ── upgrade (token) ───────────► device
-console ◄─ register ─────────────────── device     from here on as in `core.aip.registration`
+console ◄─ register ─────────────────── device     then as in `core.aip.registration`
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ log = structlog.get_logger(__name__)
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 60.0
-# A link that lived this long was well; its end starts the waits anew.
+# A link that lasted this many seconds was healthy: after its end the back-off starts again at `FIRST_WAIT`.
 WELL_AFTER = 30.0
 _MOST_WORDS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class DialAddress:
-    """Where a device listens, and what both sides prove: our token, its certificate's SHA-256.
+    """A listening device's URL, the console's token, and the SHA-256 of the device's certificate.
 
-    `ws://` is for this computer only; `wss://` needs the fingerprint.
+    `ws://` is allowed on loopback only; `wss://` needs the fingerprint.
     """
 
     name: str
@@ -54,10 +54,10 @@ class DialAddress:
     fingerprint: str = ""
 
     def check(self) -> None:
-        """See that it can be dialled.
+        """Check that the address can be dialled.
 
         Raises:
-            BadInput: it cannot, whatever the device does.
+            BadInput: the URL is not allowed, or a `wss://` URL has no fingerprint.
         """
         check_url(self.url)
         if urlsplit(self.url).scheme == "wss" and not self.fingerprint:
@@ -65,7 +65,7 @@ class DialAddress:
 
     @property
     def shown(self) -> str:
-        """The address without anything that could be secret."""
+        """The URL without its query and user name, which could contain secrets."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -79,13 +79,13 @@ async def dial(
 ) -> str:
     """Connect to a device once and serve the link to its end; returns why it ended.
 
-    `events.on_connected` gets the link; `on_refused` gets an attempt that we refused.
+    `events.on_connected` receives the link; `on_refused` receives a registration that the console refused.
 
     Raises:
-        BadInput: the address cannot be dialled, or something else than this device answered there.
-        Refused: the device does not accept our token (code `denied_by_device`), or shows another certificate
-            than the pinned one (code `denied_by_policy`); our token was not sent then.
-        DeviceError: nobody answers (`device_offline`, `timeout`), or not as a device would
+        BadInput: the address cannot be dialled, or its peer did not register as this device.
+        Refused: the device does not accept the token (code `denied_by_device`), or its certificate differs
+            from the pinned certificate (code `denied_by_policy`; the token was not sent).
+        DeviceError: the device does not answer (`device_offline`, `timeout`), or its answer is not AIP
             (`protocol_error`).
     """
     address.check()
@@ -126,7 +126,7 @@ async def _connected(address: DialAddress, limits: LinkLimits) -> AsyncIterator[
                     sock=sock,
                     additional_headers=headers,
                     ssl=secure,
-                    # A proxy would see the token of an unencrypted link, and a device is reached directly.
+                    # Devices are reached directly; a proxy would see the token of an unencrypted link.
                     proxy=None,
                     compression=None if loopback else "deflate",
                     max_size=limits.max_incoming_bytes,
@@ -162,7 +162,7 @@ def _in_words(address: DialAddress, error: Exception, limits: LinkLimits) -> Qua
             return DeviceError(f"{where}: another console is connected to it", ErrorCode.DEVICE_OFFLINE)
         return DeviceError(f"{where} answers with HTTP {status}", ErrorCode.PROTOCOL_ERROR)
     if isinstance(error, InvalidHandshake):
-        # Part of it may be the far end's own words.
+        # Parts of this text may come from the untrusted peer.
         why = escape_hidden(str(error)[:_MOST_WORDS], keep_lines=False)
         return DeviceError(f"{where} is no device link: {why}", ErrorCode.PROTOCOL_ERROR)
     if isinstance(error, TimeoutError):
@@ -178,7 +178,7 @@ def _in_words(address: DialAddress, error: Exception, limits: LinkLimits) -> Qua
 
 
 class ConnectorState(StrEnum):
-    """What a dialler is doing."""
+    """The state of a `Connector`."""
 
     CONNECTING = "connecting"
     CONNECTED = "connected"
@@ -188,7 +188,10 @@ class ConnectorState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatus:
-    """A dialler's news. `attempt` counts from 1 since the last good link; `wait_s` is until the next one."""
+    """A change of a `Connector`'s state.
+
+    `attempt` counts from 1 since the last healthy link; `wait_s` is the time to the next attempt in seconds.
+    """
 
     state: ConnectorState
     attempt: int
@@ -197,7 +200,7 @@ class ConnectorStatus:
 
 
 class Connector:
-    """Keeps a link to one listening device: dials, waits longer after each failure, dials again."""
+    """Keeps a link to one listening device: dials, waits longer after each failure, and dials again."""
 
     def __init__(
         self,
@@ -209,7 +212,11 @@ class Connector:
         limits: LinkLimits = LinkLimits(),
         back_off: tuple[float, float] = (FIRST_WAIT, LONGEST_WAIT),
     ) -> None:
-        """`back_off`: the first and the longest wait in seconds. `on_state` may not block."""
+        """`back_off` is the first and the longest wait in seconds. `on_state` must not block.
+
+        Raises:
+            BadInput: the address cannot be dialled.
+        """
         address.check()
         self._address = address
         self._events = replace(events, on_connected=self._connected)
@@ -227,22 +234,22 @@ class Connector:
 
     @property
     def link(self) -> DeviceLink | None:
-        """The link, while there is one."""
+        """The present link, or None."""
         return self._link
 
     def retry_now(self) -> None:
-        """Do not wait any longer: dial now. Nothing happens while a link is up."""
+        """End the present wait and dial now. While a link is up, this has no effect."""
         self._nudged.set()
 
     def stop(self) -> None:
-        """End `run`; a link that is up is closed."""
+        """End `run` and close the present link, if any."""
         self._stopped = True
         self._nudged.set()
         if self._dialling is not None:
             self._dialling.cancel()
 
     async def run(self) -> None:
-        """Keep the link until stopped. What goes wrong is told by `on_state`, never raised."""
+        """Keep the link until `stop`. Failures are reported to `on_state`, never raised."""
         loop = asyncio.get_running_loop()
         failures = 0
         try:
@@ -252,7 +259,7 @@ class Connector:
                 self._on_state(ConnectorStatus(ConnectorState.CONNECTING, self._attempt))
                 began = loop.time()
                 was_linked, reason = await self._once()
-                # A device that takes us and drops us at once is not dialled at full speed either.
+                # A link that ends early counts as a failure: it must not be dialled again without a wait.
                 failures = 0 if was_linked and loop.time() - began > WELL_AFTER else failures + 1
                 if not self._stopped:
                     await self._wait(failures, reason)
@@ -273,14 +280,14 @@ class Connector:
             self._link = None
 
     async def _attempt_once(self) -> tuple[bool, str]:
-        """Whether there was a link, and how the attempt or the link ended."""
+        """Returns whether a link was up, and why the attempt or the link ended."""
         try:
             return True, await dial(
                 self._address, self._events, agent_name=self._agent_name, limits=self._limits
             )
         except QuarterdeckError as error:
             return False, error.message
-        # The edge: a fault of ours in one attempt must not be the last attempt.
+        # A bug in one attempt must not end the dialling of this device.
         except Exception as error:
             log.exception("dialling failed", device=self._address.name)
             return False, f"{self._address.name} cannot be dialled: {type(error).__name__}"
@@ -292,7 +299,7 @@ class Connector:
 
     async def _wait(self, failures: int, reason: str) -> None:
         first, longest = self._back_off
-        # Jitter keeps a hundred devices from being dialled in the same instant after a cut.
+        # Jitter: after a network failure, a hundred devices must not be dialled at the same instant.
         seconds = min(longest, first * 2 ** min(max(failures - 1, 0), 16)) * random.uniform(0.5, 1.0)
         self._on_state(ConnectorStatus(ConnectorState.WAITING, self._attempt, reason, seconds))
         log.info("will dial again", device=self._address.name, reason=reason, seconds=round(seconds, 2))

@@ -1,8 +1,8 @@
-"""What both our ends understand beyond AIP, and nobody else is ever sent.
+"""Quarterdeck's extensions of AIP, sent only to peers that announced them.
 
-**Negotiation.** A device names its features in `register.metadata.quarterdeck.features`; the console answers
-such a device, and only such a device, with `result.quarterdeck` in its acknowledgement (`Welcome`): the
-features both have, and how often to send a heartbeat. A stock peer announces nothing, so it sees plain AIP.
+**Negotiation.** A device names its features in `register.metadata.quarterdeck.features`. The console answers
+only such a device with `result.quarterdeck` in its acknowledgement (`Welcome`): the features that both have,
+and the heartbeat interval. A stock peer announces no features, so it sees plain AIP.
 
 | feature | what it allows |
 |---|---|
@@ -14,15 +14,16 @@ features both have, and how often to send a heartbeat. A stock peer announces no
 | `metrics` | heartbeats carry `metadata.quarterdeck.metrics` (`Metrics`) |
 | `tools_changed` | a text frame `quarterdeck.tools_changed` (`ToolsChanged`): list the tools again |
 
-A `$blob` stands in the object that describes the bytes (`{"media_type": …, "$blob": …}`), or where their
-base64 text would stand (`{"data_base64": {"$blob": …}}`); `core.aip.binary_frames` puts them back there. A
-blob of media type `text/…` is a long text of the result, and its reference stands where the text would.
-Whatever a tool itself returns under `$blob` travels as `$$blob`, `$$blob` as `$$$blob` and so on: a reference
-is one only where the device's end of the link put it.
+A `$blob` reference is in the object that describes the bytes (`{"media_type": …, "$blob": …}`), or replaces
+their base64 text (`{"data_base64": {"$blob": …}}`); `core.aip.binary_frames` replaces it with the bytes. A
+blob of media type `text/…` is a long text of the result; its reference is in place of the text. A tool's own
+key `$blob` is sent as `$$blob`, `$$blob` as `$$$blob` and so on, so a tool cannot forge a reference: only the
+device's end of the link makes references.
 
-`call_id` is an idempotency key on our device: a command whose `call_id` it has seen is never run again; it
-is answered with the first one's result, or waits for it. `recall` asks what became of calls whose answer was
-lost. A call that the device has never seen is answered `never_seen`, and refused from then on.
+`call_id` is an idempotency key on a Quarterdeck device: the device never runs a command again whose `call_id`
+it has seen; it answers with the first command's result, or waits for that result. `recall` asks for the state
+of calls whose answer was lost. A device that never saw a call answers `never_seen`, and refuses the call from
+then on.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ FEATURES = frozenset(
     }
 )
 
-# Commands, so that they travel and are answered like any; no tool of ours has a dot in its name.
+# Sent and answered as ordinary commands; no Quarterdeck tool has a dot in its name, so names cannot collide.
 CANCEL_COMMAND = "quarterdeck.cancel"
 RECALL_COMMAND = "quarterdeck.recall"
 PROGRESS_FRAME = "quarterdeck.progress"
@@ -68,15 +69,15 @@ _MOST_HEAD = 4096
 
 
 class _Extension(BaseModel):
-    # NaN and the infinities are no JSON, and poison whatever is computed from them.
+    # NaN and the infinities are not JSON, and every computation with them gives NaN or infinity again.
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
 
 class CommandOptions(_Extension):
-    """What goes with one command to a device that has `terms`.
+    """The options of one command, sent to a device that has the feature `terms`.
 
-    `deadline_s` counts from the frame's arrival: the device stops by itself then. `digest` is the digest of
-    the request that was permitted. `approval` is the operator's signed statement, if one was asked for.
+    `deadline_s` counts from the frame's arrival; the device itself then stops the command. `digest` is the
+    digest of the permitted request. `approval` is the operator's signed statement, if policy required it.
     """
 
     deadline_s: float = Field(gt=0, le=86_400)
@@ -86,7 +87,7 @@ class CommandOptions(_Extension):
 
 @dataclass(frozen=True, slots=True)
 class CommandProof:
-    """Why one command may run: the digest of the request that was permitted, and the signed statement."""
+    """Proof for one command: the digest of the permitted request, and the operator's signed statement."""
 
     digest: str = ""
     approval: dict[str, Any] | None = None
@@ -101,9 +102,9 @@ class Welcome(_Extension):
 
 
 class Progress(_Extension):
-    """How far a command has come; `text` is output since the last one, at most 64 KiB.
+    """Progress of a running command; `text` is the output since the last frame, at most 65,536 characters.
 
-    `seq` counts from 0 for each call. `done` of `total` in whatever `unit` says.
+    `seq` counts from 0 for each call. `done` and `total` are measured in `unit`.
     """
 
     type: Literal["quarterdeck.progress"] = "quarterdeck.progress"
@@ -117,10 +118,10 @@ class Progress(_Extension):
 
 
 class ToolsChanged(_Extension):
-    """The device's tools are not what they were, or what it cannot offer is not.
+    """Notice that the device's tools, or the capabilities that it cannot offer, have changed.
 
-    `unavailable` is what `register.metadata.quarterdeck.unavailable` was, as it is now; None where the device
-    does not say. A console that does not know it lists the tools again all the same.
+    `unavailable` is the present value of `register.metadata.quarterdeck.unavailable`; None when the device
+    does not report it. A console that ignores this field still lists the tools again.
     """
 
     type: Literal["quarterdeck.tools_changed"] = "quarterdeck.tools_changed"
@@ -128,14 +129,14 @@ class ToolsChanged(_Extension):
 
 
 class RecalledResult(_Extension):
-    """What a device knows of an earlier call; `result` is AIP's Result when `state` is `done`."""
+    """A device's record of an earlier call; `result` is AIP's `Result` when `state` is `done`."""
 
     state: Literal["done", "running", "never_seen"]
     result: dict[str, Any] | None = None
 
 
 class Metrics(_Extension):
-    """How loaded the machine is, in per cent of all of it."""
+    """CPU and memory load of the device's computer, each in per cent of the total."""
 
     cpu_percent: float = Field(ge=0, le=100)
     memory_percent: float = Field(ge=0, le=100)
@@ -149,7 +150,7 @@ class Blob(_Extension):
 
 
 def features_of(metadata: dict[str, Any]) -> frozenset[str]:
-    """The features that a registration announces; empty for stock devices and for nonsense."""
+    """The features that a registration announces; empty for stock devices and malformed metadata."""
     ours = metadata.get("quarterdeck")
     named = ours.get("features") if isinstance(ours, dict) else None
     return (
@@ -158,29 +159,29 @@ def features_of(metadata: dict[str, Any]) -> frozenset[str]:
 
 
 def agreed_features(metadata: dict[str, Any]) -> frozenset[str]:
-    """Those of the announced features that this version has too."""
+    """The announced features that this version supports."""
     return features_of(metadata) & FEATURES
 
 
 def is_mark(key: str) -> bool:
-    """Whether a key is `$blob`, or a tool's own one that could be taken for it."""
+    """Whether a key is `$blob`, or a tool's own key of this form (`$$blob`, …), which has to be escaped."""
     return key.endswith(BLOB_KEY) and key.lstrip("$") == "blob"
 
 
 def escaped(key: str) -> str:
-    """A tool's own key as it travels in a result with references."""
+    """A tool's own key, escaped for a result that contains references."""
     return f"${key}" if is_mark(key) else key
 
 
 def unescaped(key: str) -> str:
-    """The other way round; `$blob` itself is no tool's own key."""
+    """The inverse of `escaped`; `$blob` itself is a reference and stays."""
     return key[1:] if key != BLOB_KEY and is_mark(key) else key
 
 
 def pack_blob(data: bytes, media_type: str) -> tuple[str, bytes]:
-    """The SHA-256 of `data`, and the binary frame that carries it.
+    """Returns the SHA-256 of `data` and the binary frame that carries it.
 
-    The frame is the length of its head (4 bytes, big-endian), the head (`Blob` as JSON), then the bytes.
+    The frame is the head's length (4 bytes, big-endian), the head (`Blob` as JSON), then the data.
     """
     sha256 = hashlib.sha256(data).hexdigest()
     head = Blob(sha256=sha256, media_type=media_type).model_dump_json().encode()
@@ -188,10 +189,10 @@ def pack_blob(data: bytes, media_type: str) -> tuple[str, bytes]:
 
 
 def unpack_blob(frame: bytes) -> tuple[Blob, bytes]:
-    """Read a binary frame; its bytes are what its head says.
+    """Read a binary frame and check its data against the SHA-256 in its head.
 
     Raises:
-        DeviceError: it is not such a frame, or was altered (code `protocol_error`).
+        DeviceError: the frame is malformed, or its data does not match the digest (code `protocol_error`).
     """
     size = int.from_bytes(frame[:_HEAD_BYTES], "big")
     if not 0 < size <= _MOST_HEAD or len(frame) < _HEAD_BYTES + size:

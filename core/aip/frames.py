@@ -1,9 +1,7 @@
-"""Frames as the console writes them, and how it reads what is not plain AIP.
+"""Writes the console's frames, and reads error texts, extension frames and heartbeats of devices.
 
-Error codes inside AIP's one error string.
-
-AIP's `Result.error` and `error` frames carry a plain sentence. We begin it with a code of `core.errors` and a
-colon; a stock peer shows the whole as text, and our console gets the code back.
+AIP's `Result.error` and `error` frames carry a plain sentence. Quarterdeck begins it with an error code of
+`core.errors` and a colon: a stock peer shows the whole text, and Quarterdeck's console reads the code back.
 """
 
 from __future__ import annotations
@@ -34,12 +32,12 @@ _CODES = frozenset(ErrorCode)
 
 
 def error_text(error: QuarterdeckError) -> str:
-    """Write an error the way a device puts it into `Result.error`."""
+    """Format an error for `Result.error`."""
     return f"{error.code.value}: {error.message}"
 
 
 def read_error_text(text: str, default: ErrorCode = ErrorCode.TOOL_FAILED) -> ErrorInfo:
-    """Read `Result.error` of any peer; a text that begins with no known code is `default`'s."""
+    """Read a peer's `Result.error`; a text without a known code gets the code `default`."""
     word, colon, rest = text.partition(": ")
     if colon and word in _CODES:
         return ErrorInfo.of(ErrorCode(word), rest)
@@ -58,7 +56,7 @@ _EXTRA_FRAME: TypeAdapter[Progress | ToolsChanged] = TypeAdapter(
 def acknowledgement(features: Sequence[str] = (), heartbeat_s: float = 20.0) -> str:
     """The frame that accepts a registration or answers a heartbeat.
 
-    `features` are those agreed with a device that announced any; a stock device sees plain AIP.
+    `features` are the features agreed with the device; without them the frame is plain AIP.
     """
     result = None
     if features:
@@ -74,7 +72,7 @@ def acknowledgement(features: Sequence[str] = (), heartbeat_s: float = 20.0) -> 
 
 
 def error_frame(error: QuarterdeckError) -> str:
-    """The frame that says what was wrong with one of a device's."""
+    """The frame that reports an error in a device's frame."""
     return ServerMessage(
         type="error",
         status=FrameStatus.ERROR,
@@ -93,7 +91,7 @@ def command_frame(
 ) -> bytes:
     """The frame that carries commands, as a stock server would write it.
 
-    `terms`, one for each command, go with them to a device that knows them (`terms_of`).
+    `terms` are the options of each command, in order, for a device with the feature `terms` (`terms_of`).
     """
     actions: list[dict[str, Any]] = [
         {
@@ -107,7 +105,7 @@ def command_frame(
     if terms:
         for action, one in zip(actions, terms, strict=True):
             action["quarterdeck"] = one
-    # The members of a `ServerMessage`, written without making one: a run sends a thousand of them.
+    # The members of a `ServerMessage`, written without the model for speed: a run may send 1,000 frames.
     return orjson.dumps(
         {
             "type": "command",
@@ -129,7 +127,7 @@ def command_frame(
 
 
 def terms_of(count: int, grounds: Sequence[CommandProof], timeout: float) -> list[dict[str, Any]]:
-    """For each of `count` commands its deadline, a little before ours, and what it was permitted on."""
+    """The options of `count` commands: proofs, and a deadline slightly before the console's own timeout."""
     deadline = min(timeout - min(1.0, timeout / 10), _LONGEST_DEADLINE)
     known = (
         grounds if len(grounds) == count else [*grounds[:count], *[CommandProof()] * (count - len(grounds))]
@@ -138,7 +136,7 @@ def terms_of(count: int, grounds: Sequence[CommandProof], timeout: float) -> lis
 
 
 def read_extra_frame(data: bytes) -> Progress | ToolsChanged | None:
-    """A frame of ours; None when it is none, or a broken one."""
+    """Read an extension frame; None when it is another or a malformed frame."""
     if data.find(_OURS, 0, _SNIFFED) < 0:
         return None
     try:
@@ -148,7 +146,7 @@ def read_extra_frame(data: bytes) -> Progress | ToolsChanged | None:
 
 
 def name_mismatch(message: ClientMessage, name: str) -> str | None:
-    """What a frame claims that the registered connection of `name` may not; None when all is well."""
+    """Describe how a frame's client id or type contradicts the registration of `name`; None if they agree."""
     if message.client_id is not None and message.client_id != name:
         return "client_id does not match the registered connection"
     if message.client_type not in {None, "device"}:
@@ -157,10 +155,10 @@ def name_mismatch(message: ClientMessage, name: str) -> str | None:
 
 
 def refuse_nan(data: bytes) -> None:
-    """Refuse NaN and infinities, which Python's parsers take for JSON and nobody else does.
+    """Refuse NaN and infinities, which are not JSON but are accepted by Python's parsers.
 
     Raises:
-        DeviceError: there is one outside of texts (code `protocol_error`).
+        DeviceError: the frame contains NaN or an infinity outside of texts (code `protocol_error`).
     """
     if b"NaN" not in data and b"Infinity" not in data:
         return
@@ -177,7 +175,7 @@ def refuse_nan(data: bytes) -> None:
 def heartbeat_of(
     message: ClientMessage, received: datetime, round_trip_s: float, with_metrics: bool
 ) -> Heartbeat:
-    """What a device's heartbeat says of it; its metrics only where they were agreed on."""
+    """Read a device's heartbeat; its metrics only if the feature `metrics` was agreed."""
     return Heartbeat(
         clock_offset_ms=clock_offset_ms(message.timestamp, received, round_trip_s),
         metrics=metrics_of(message.metadata) if with_metrics else None,
@@ -185,9 +183,9 @@ def heartbeat_of(
 
 
 def clock_offset_ms(timestamp: str | None, received: datetime, round_trip_s: float) -> float | None:
-    """How far a device's clock is ahead of ours; None when its timestamp says nothing.
+    """How many milliseconds a device's clock is ahead of the console's; None without a usable timestamp.
 
-    Its frame was half a round trip on its way when we received it.
+    The frame is assumed to have taken half a round trip.
     """
     if not timestamp or len(timestamp) > 64:
         return None
@@ -202,7 +200,7 @@ def clock_offset_ms(timestamp: str | None, received: datetime, round_trip_s: flo
 
 
 def metrics_of(metadata: dict[str, Any] | None) -> Metrics | None:
-    """The metrics in a heartbeat's metadata; None when there are none, or nonsense."""
+    """The metrics in a heartbeat's metadata; None when they are missing or malformed."""
     ours = (metadata or {}).get("quarterdeck")
     told = ours.get("metrics") if isinstance(ours, dict) else None
     if not isinstance(told, dict):

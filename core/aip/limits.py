@@ -1,4 +1,4 @@
-"""How much a device may send, and how long things may take: the bounds of one link and of the door."""
+"""Limits of links and of unregistered connections: how much a device may send, and all timeouts."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _BYTES_OF_ONE_FRAME = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LinkLimits:
-    """Times in seconds, sizes in bytes.
+    """The limits of one link and of its registration. Times in seconds, sizes in bytes.
 
-    `takeover_s` is how long a link has to prove that it lives when its device comes a second time.
-    `max_outgoing_bytes` is what a device is known to take. `flood_*` bound the frames that nobody asked for;
-    answers to commands are free, and a large frame counts as many. `progress_*` bound the progress of one
-    call. `held_*` bound binary frames that wait for the result which names them. `queue_*` bound what waits
-    for its turn at a device that takes one frame at a time. `door_*` bound the connections that have not
-    registered yet: all together, and those of one far address. `returns_*` bound how often one device
-    registers: each time is in the journal, and its tools are listed. What it registers with is kept as long
-    as its link, so it is bounded by `register_bytes`.
+    `takeover_s` is how long an old link has to answer a ping when its device connects again.
+    `max_outgoing_bytes` is the frame size that a device is known to accept. `flood_*` bound unsolicited
+    frames; answers to commands are free, and a large frame counts as many. `progress_*` bound the progress
+    frames of one call. `held_*` bound binary frames that no result has referred to yet. `queue_*` bound the
+    requests that wait for a device that takes one frame at a time. `door_*` bound the connections that have
+    not registered yet: in total, and from one remote address. `returns_*` bound how often one device
+    registers, because each registration is written to the journal and the tools are listed again.
+    `register_bytes` bounds the registration frame, whose metadata is stored as long as the link exists.
     """
 
     register_s: float = 10.0
@@ -49,7 +49,7 @@ class LinkLimits:
 
 @dataclass(slots=True)
 class TokenBucket:
-    """A token bucket over frames: `burst` at once, `per_s` more each second."""
+    """A token bucket over frames: `burst` frames at once, `per_s` more each second."""
 
     burst: float
     per_s: float
@@ -60,7 +60,7 @@ class TokenBucket:
         self.left, self.at = self.burst, time.monotonic()
 
     def spend(self, size: int) -> bool:
-        """Take one frame of `size` bytes; false when the sender has used its allowance up."""
+        """Count one frame of `size` bytes; false when the sender has used up its allowance."""
         now = time.monotonic()
         self.left = min(self.burst, self.left + (now - self.at) * self.per_s)
         self.at = now

@@ -1,4 +1,4 @@
-"""What links tell their owner, whichever side dialled."""
+"""Events that links report to their owner, whether the device or the console dialled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RefusedAttempt:
-    """Somebody who was not let in. `name` is whose token or name it used, as far as that is known."""
+    """A rejected connection. `name` is the device whose token or name it used, if known."""
 
     reason: str
     peer: str
@@ -24,7 +24,7 @@ class RefusedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A device's sign of life: how far its clock is ahead of ours, in milliseconds, and how loaded it is."""
+    """A device's heartbeat: how many milliseconds its clock is ahead of the console's, and its load."""
 
     clock_offset_ms: float | None = None
     metrics: Metrics | None = None
@@ -32,10 +32,10 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class LateAnswer:
-    """An answer to commands whose caller had given up on them.
+    """An answer to commands whose caller had given up.
 
-    `call_ids` are those that were sent, in order; `results` may name others, as a device's word. `problem`
-    says what is wrong with the answer; an answer that could not be read at all has no results.
+    `call_ids` are the ids that were sent, in order; `results` come from the device and may carry other ids.
+    `problem` describes what is wrong with the answer; an answer that could not be read has no results.
     """
 
     call_ids: tuple[str | None, ...]
@@ -49,10 +49,10 @@ def _ignore(*_: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LinkEvents:
-    """What a link's owner is told, from the event loop; none of these may block.
+    """Callbacks to a link's owner, called in the event loop; they must not block.
 
-    `on_late` gets what came after its caller had given up, once for each command frame. `on_progress` is
-    only called for calls that are pending, in order, and within their allowance.
+    `on_late` receives answers that came after their caller had given up, once for each command frame.
+    `on_progress` is called only for pending calls, in order, and within the limits of `LinkLimits`.
     """
 
     on_connected: Callable[[DeviceLink], None] = _ignore

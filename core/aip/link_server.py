@@ -1,7 +1,7 @@
-"""The console's end of device links: listens, lets devices register, and hands out a `DeviceLink` for each.
+"""The console's WebSocket server for devices: accepts and registers them, and makes a `DeviceLink` for each.
 
 device ── upgrade (token, no Origin) ──► server    `core.aip.acceptor`
-device ── register ────────────────────► server    `core.aip.registration`: role, name; no double here
+device ── register ────────────────────► server    `core.aip.registration`: role, name; no duplicates here
 device ◄─ heartbeat/ok ───────────────── server    before anything else; then on_connected(link)
 """
 
@@ -35,9 +35,10 @@ _BACKLOG = 1024
 
 
 def token_table(tokens: Mapping[str, str]) -> Authorise:
-    """An `authorise` over tokens by device name, live: later changes of `tokens` count.
+    """Make an `Authorise` function over tokens by device name; it follows later changes of `tokens`.
 
-    Every comparison takes the same time whichever token it is and however much of it was right.
+    The given token is compared with every known token in constant time, so timing reveals neither which token
+    matched nor how much of it was right.
     """
 
     def authorise(given: str | None) -> str | None:
@@ -56,7 +57,7 @@ def _digest(token: str) -> bytes:
 
 
 class DeviceLinkServer:
-    """Listens for devices. `links` holds those that are registered now, by name."""
+    """Listens for devices. `links` holds the links of the registered devices, by name."""
 
     def __init__(
         self,
@@ -70,13 +71,13 @@ class DeviceLinkServer:
         limits: LinkLimits = LinkLimits(),
         identity: Identity | None = None,
     ) -> None:
-        """`authorise` gives the name of the device that a token belongs to, or None.
+        """`authorise` returns the name of the device that a token belongs to, or None.
 
-        It may raise `core.aip.acceptor.TokenRefused` for a token that it knows. With an `identity` only TLS
-        is spoken.
+        It may raise `core.aip.acceptor.TokenRefused` for a token that it knows. With an `identity` the server
+        accepts TLS only.
 
         Raises:
-            BadInput: this would listen beyond this computer without TLS, or the identity cannot be used.
+            BadInput: the host is not loopback and there is no TLS identity, or the identity cannot be used.
         """
         if identity is None and not is_loopback(host):
             raise BadInput(f"Links from other computers are encrypted; listening on {host} needs TLS")
@@ -91,7 +92,7 @@ class DeviceLinkServer:
         self._limits = limits
         self._server: Server | None = None
         self._links: dict[str, DeviceLink] = {}
-        # By the names that tokens were made for, so it stays as short as the list of these.
+        # The keys are names that have tokens, so the number of tokens bounds this dictionary.
         self._returns: dict[str, TokenBucket] = {}
 
     @property
@@ -101,12 +102,12 @@ class DeviceLinkServer:
 
     @property
     def unregistered(self) -> int:
-        """How many connections have not registered yet."""
+        """The number of connections that have not registered yet."""
         return self._door.waiting
 
     @property
     def port(self) -> int:
-        """The port it listens on; 0 before `start`."""
+        """The port that the server listens on; 0 before `start`."""
         return int(self._server.sockets[0].getsockname()[1]) if self._server is not None else 0
 
     @property
@@ -130,11 +131,11 @@ class DeviceLinkServer:
         limits = self._limits
         self._server = await websocket_server(
             self._serve,
-            # asyncio takes several hosts, whatever the type of `serve` says.
+            # asyncio accepts a list of hosts, although the type of `serve` does not.
             cast(Any, hosts_of(self._host, self._asked_port)),
             self._asked_port,
             process_request=self._door.admit,
-            # On loopback compressing costs more than sending; beyond, devices may ask for it.
+            # On loopback, compression costs more time than it saves; remote devices may request it.
             compression=None if is_loopback(self._host) else "deflate",
             max_size=limits.max_incoming_bytes,
             open_timeout=limits.register_s,
@@ -142,7 +143,7 @@ class DeviceLinkServer:
             ping_timeout=limits.pong_s,
             close_timeout=limits.close_s,
             server_header=None,
-            # All that asyncio wants of it is a protocol; the doorstep becomes the visitor's connection.
+            # asyncio needs a protocol only; `PreTlsProtocol` later hands over to the `HandshakeConnection`.
             create_connection=cast(Any, self._visitor),
             backlog=_BACKLOG,
         )
@@ -154,9 +155,9 @@ class DeviceLinkServer:
         """Close every link and stop listening; pending commands fail with an unknown outcome."""
         if self._server is not None:
             self._server.close(close_connections=False)
-        # Whoever has not registered goes first: a link that begins now would be closed by nobody.
+        # Unregistered connections close first: a link that registered after the next line would stay open.
         await self._door.close()
-        # All at once: each that hangs takes its whole time.
+        # In parallel: each unresponsive link takes the whole close timeout.
         await asyncio.gather(*(link.close(reason) for link in list(self._links.values())))
         if self._server is not None:
             await self._server.wait_closed()
@@ -186,7 +187,10 @@ class DeviceLinkServer:
                 del self._links[owner]
 
     async def _claim(self, connection: HandshakeConnection, name: str, hello: ClientMessage) -> DeviceLink:
-        """Take the name, unless it has a link that lives; nothing else can take it in between."""
+        """Register a link under `name`, unless the name has a live link.
+
+        No `await` separates the last check from the assignment, so two connections cannot both take the name.
+        """
         limits = self._limits
         returns = self._returns.setdefault(name, TokenBucket(limits.returns_burst, limits.returns_per_s))
         if not returns.spend(0):
@@ -194,7 +198,7 @@ class DeviceLinkServer:
         while (holder := self._links.get(name)) is not None:
             if holder.is_open and await _answers(holder, self._limits.takeover_s):
                 raise Refused(f"client_id {name!r} is already registered", ErrorCode.DENIED_BY_POLICY)
-            # The device came back before its old connection was known to be dead.
+            # The device reconnected before the console noticed that the old connection was dead.
             if self._links.get(name) is holder:
                 del self._links[name]
                 await holder.close("the device came back over another connection")

@@ -1,7 +1,7 @@
-"""AIP's messages, field for field as stock UFO clients and servers speak them.
+"""AIP's messages, field by field as stock UFO clients and servers send them.
 
-Console to device is always a `ServerMessage`, device to console always a `ClientMessage`; both are one JSON
-object per text frame, with no envelope and no version field. Unknown fields are ignored, as stock peers do.
+The console always sends `ServerMessage`, the device always `ClientMessage`; each is one JSON object per text
+frame, without an envelope or version field. Unknown fields are ignored, as stock peers do.
 Source: microsoft/UFO `aip/messages.py`, observed on the wire.
 """
 
@@ -27,7 +27,7 @@ class ResultStatus(StrEnum):
 
 
 class FrameStatus(StrEnum):
-    """AIP's status word; required in every frame."""
+    """AIP's status of a frame; every frame has one."""
 
     CONTINUE = "continue"
     COMPLETED = "completed"
@@ -40,7 +40,7 @@ ToolType = Literal["data_collection", "action"]
 
 
 class AipModel(BaseModel):
-    """Shared settings: stock peers add fields that we do not know, and we let them."""
+    """Base of AIP's models: unknown fields are ignored, because stock peers add some."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -52,12 +52,12 @@ class Command(AipModel):
     parameters: dict[str, Any] | None = None
     tool_type: ToolType
     call_id: str | None = None
-    # Ours (`core.aip.extensions.CommandOptions`); left out of a frame to a peer that has not announced it.
+    # Quarterdeck's extension (`CommandOptions`); omitted for peers that have not announced `terms`.
     quarterdeck: dict[str, Any] | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class Result(AipModel):
-    """What a device says about one command. `result` is any JSON value."""
+    """A device's result of one command. `result` is any JSON value."""
 
     status: ResultStatus
     error: str | None = None
@@ -132,7 +132,7 @@ class ClientMessage(AipModel):
 
 Message = TypeVar("Message", bound=AipModel)
 
-# A frame of so many bytes makes so few objects that they are no work for the collector.
+# Frames up to this size make too few objects for the garbage collector to matter.
 _SMALL = 64 * 1024
 
 
@@ -146,7 +146,7 @@ def read_client_frame(data: str | bytes) -> ClientMessage:
 
 
 def read_server_frame(data: str | bytes) -> ServerMessage:
-    """Read a console's frame; binary frames holding JSON are accepted, as stock clients do.
+    """Read a console's frame; JSON in a binary frame is accepted, as stock clients do.
 
     Raises:
         DeviceError: it is not a JSON object of AIP's server shape (code `protocol_error`).
@@ -159,7 +159,7 @@ def _read(model: type[Message], data: str | bytes) -> Message:
         return _validated(model, data)
     check_frame_parts(data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data)
     collects = gc.isenabled()
-    # Nothing of what is made here is garbage yet; to look for some, again and again, takes most of the time.
+    # The new objects are not garbage yet; repeated collections would take most of the parsing time.
     gc.disable()
     try:
         return _validated(model, data)

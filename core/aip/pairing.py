@@ -1,9 +1,10 @@
-"""What two ends need to find and trust each other, as one line to paste.
+"""Pairing strings: address, name, token and certificate fingerprint of a link as one line to paste.
 
 `qd1.` + base64url of canonical JSON `{"f": fingerprint, "n": name, "t": token, "u": url}` + `.` + the first
-8 hexadecimal digits of that JSON's SHA-256, so that a typing error is noticed. Whoever listens makes the
-string and whoever dials is given it: the console for a device that dials in, the device for a console that
-dials out.
+8 hexadecimal digits of that JSON's SHA-256, which reveal a typing error. The listening side makes the string
+for the side that dials: the console for a device that dials in, the device for a console that dials out.
+
+The module also checks link addresses and finds out whether a host is loopback.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ _LONGEST = 16_384
 TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 _LONGEST_NAME = 200
-# The only name that no name server is asked for.
+# The only name accepted as loopback: no name server is asked for it.
 _LOOPBACK_NAME = "localhost"
 
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """One end's address, the device's name, the token, and the certificate to pin.
+    """The listener's address, the device's name, the token, and the certificate to pin.
 
-    `fingerprint` is the SHA-256 of the listener's certificate in lower-case hexadecimal; empty where the
-    link stays on one computer, or where the system's certificate authorities are to be believed.
+    `fingerprint` is the SHA-256 of the listener's certificate in lower-case hexadecimal; it is empty when the
+    link stays on one computer, or when the system's certificate authorities are trusted.
     """
 
     url: str
@@ -46,10 +47,10 @@ class Pairing:
 
 
 def encode_pairing(pairing: Pairing) -> str:
-    """The line that `decode_pairing` reads.
+    """Encode a pairing as the line that `decode_pairing` reads.
 
     Raises:
-        BadInput: a part of it is not what it should be.
+        BadInput: its address, name, token or fingerprint is not valid.
     """
     _check(pairing)
     data = canonical_bytes(
@@ -59,10 +60,10 @@ def encode_pairing(pairing: Pairing) -> str:
 
 
 def decode_pairing(text: str) -> Pairing:
-    """Read a pairing string; spaces and line breaks inside it are passed over.
+    """Read a pairing string; white space inside it is ignored.
 
     Raises:
-        BadInput: it is no pairing string, or was damaged on its way; never with the token in it.
+        BadInput: the text is not a pairing string, or was damaged; the message never contains the token.
     """
     packed = "".join(text.split())
     if not packed:
@@ -86,21 +87,21 @@ def decode_pairing(text: str) -> Pairing:
 
 
 def hosts_of(host: str, port: int) -> list[str]:
-    """What asyncio listens at for `host`. `::` is every address to people, and to asyncio every one of IPv6.
+    """The hosts to pass to asyncio for `host`: users mean all addresses by `::`, asyncio only those of IPv6.
 
-    With port 0 each of the two would be given a port of its own, so it is one of them then.
+    With port 0 each host would get a different port, so only `host` itself is returned then.
     """
     return [host, "0.0.0.0"] if host == "::" and port else [host]
 
 
 def is_loopback(host: str | None) -> bool:
-    """Whether an address's host is this computer itself."""
+    """Whether a host is this computer's loopback address or `localhost`."""
     if not host:
         return False
     if host.lower() == _LOOPBACK_NAME:
         return True
     try:
-        # The whole of it: `127.0.0.1%.example.org` is a name that anybody may own.
+        # The whole text must be an address: `127.0.0.1%.example.org` is a name that an attacker may own.
         return ip_address(host).is_loopback
     except ValueError:
         return False
@@ -110,7 +111,8 @@ def check_url(url: str) -> None:
     """Refuse an address that no link may use.
 
     Raises:
-        BadInput: not ws:// or wss://, no host, or ws:// to another computer.
+        BadInput: the scheme is not ws:// or wss://, there is no host, the port is 0, the address has a
+            fragment or user name, or ws:// leads to another computer.
     """
     try:
         parts = urlsplit(url)

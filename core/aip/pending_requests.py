@@ -1,4 +1,4 @@
-"""The command frames of one link that wait for their results, and those that nobody waits for any more."""
+"""Tracks the command frames of one link: those that wait for results, and those whose caller gave up."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from core.text import shorten_middle
 log = structlog.get_logger(__name__)
 
 _FORGOTTEN_KEPT = 1024
-# Of one result, but for its long texts and bytes, which are kept apart: it has to fit into one entry of the
-# journal, and whoever reads it looks at each value, one after the other.
+# The limit for one result, without its long texts and bytes, which are stored apart: the result must fit into
+# one journal entry, and every reader of the entry walks through each value.
 MOST_BYTES = 7 * 1024 * 1024
 _LONG_TEXT, _REST_OF_LONG_TEXT = 64 * 1024, 16_384
 MOST_ERROR = 16_384
-# No value weighs more than so many times its own JSON: `1.5` counts for 24.
+# The estimated weight of a value is at most this multiple of its JSON: `1.5` (3 bytes) counts as 24.
 MOST_FOR_A_BYTE = 8
-# Malformed ones beyond this are searched, not read: that takes seconds for the worst of them.
+# Larger malformed frames are searched for the response id, not parsed: parsing the worst takes seconds.
 _READ_WHOLE = 1024 * 1024
 _RESPONSE_ID = re.compile(rb'"prev_response_id"\s*:\s*"([0-9A-Za-z-]{1,64})"')
-# Also where a tool's own key was escaped.
+# This also matches an escaped key of the tool (`$$blob"`).
 _BLOB_WORD = f'{BLOB_KEY}"'.encode()
 
 
@@ -45,14 +45,14 @@ class LinkLost(DeviceError):
 
 @dataclass(frozen=True, slots=True)
 class PendingRequest:
-    """One command frame on its way: its calls in order, and the answer to come."""
+    """One pending command frame: the ids of its calls in order, and the future of its answer."""
 
     call_ids: list[str | None]
     answer: asyncio.Future[list[Result]]
 
 
 class PendingRequests:
-    """Brings results to whoever waits for them, by response id."""
+    """Delivers results to the pending requests, by response id."""
 
     def __init__(
         self, name: str, on_late: Callable[[LateAnswer], None], blobs: PendingBinaryFrames | None
@@ -68,21 +68,21 @@ class PendingRequests:
 
     @property
     def given_up(self) -> int:
-        """How many frames may still be answered late."""
+        """The number of abandoned frames that the device may still answer."""
         return len(self._given_up)
 
     def has_call(self, call_id: str) -> bool:
-        """Whether this call waits for its result."""
+        """Whether this call is pending."""
         return any(call_id in pending.call_ids for pending in self._pending.values())
 
     def expect(self, response_id: str, call_ids: list[str | None]) -> PendingRequest:
-        """Begin to wait; every `expect` is ended by one `leave`."""
+        """Register a pending request; the caller ends every `expect` with exactly one `leave`."""
         pending = PendingRequest(call_ids, asyncio.get_running_loop().create_future())
         self._pending[response_id] = pending
         return pending
 
     def leave(self, response_id: str, pending: PendingRequest) -> None:
-        """Stop waiting, answered or not; an answer from now on is late."""
+        """Stop waiting, whether an answer came or not; an answer that comes afterwards is late."""
         if self._pending.pop(response_id, None) is not None:
             self._given_up[response_id] = pending.call_ids
             if len(self._given_up) > _FORGOTTEN_KEPT:
@@ -90,11 +90,11 @@ class PendingRequests:
         if self._blobs and not self._pending and not self._given_up:
             self._blobs.clear()
         if pending.answer.done() and not pending.answer.cancelled():
-            # Retrieved here too, so that an error which nobody awaited is not reported as lost.
+            # Without this, asyncio logs an error that was never awaited as "never retrieved".
             pending.answer.exception()
 
     def end(self, reason: str) -> None:
-        """Fail everything that still waits: the link is gone."""
+        """Fail all pending requests with `LinkLost`: the link has ended."""
         for pending in self._pending.values():
             self._fail(
                 pending,
@@ -102,7 +102,7 @@ class PendingRequests:
             )
 
     def take(self, message: ClientMessage, data: bytes) -> bool:
-        """Hand results to whoever waits for them; false when nobody ever asked."""
+        """Deliver the results of a frame; false when no request ever had that response id."""
         response_id = message.prev_response_id or ""
         results = message.action_results or []
         pending = self._pending.pop(response_id, None)
@@ -124,7 +124,7 @@ class PendingRequests:
     def _take_late(
         self, response_id: str, results: list[Result], names_blobs: bool, too_much: str | None
     ) -> bool:
-        """Pass on what nobody waits for any more."""
+        """Report results whose caller has given up."""
         wrong = _mismatch(self._given_up[response_id], results) or too_much
         if names_blobs:
             wrong = wrong or self._fill(results)
@@ -137,12 +137,12 @@ class PendingRequests:
             return False
         log.warning("late answer", device=self._name, results=len(results), problem=problem)
         if any(call_id is not None for call_id in call_ids):
-            # What the link itself asked (its tools, a cancel) has no call id, and belongs to no command.
+            # The link's own requests (tool listing, cancel) have no call ids and belong to no command.
             self._on_late(LateAnswer(tuple(call_ids), tuple(results), problem))
         return True
 
     def inherit(self, before: PendingRequests) -> None:
-        """Know what was given up on an earlier link of the same device: its answer may come over this one."""
+        """Take over the abandoned frames of the device's earlier link: it may answer them over this link."""
         self._given_up = OrderedDict([*before._given_up.items(), *self._given_up.items()])
         while len(self._given_up) > _FORGOTTEN_KEPT:
             self._given_up.popitem(last=False)
@@ -156,7 +156,7 @@ class PendingRequests:
         return None
 
     def take_error(self, message: ClientMessage) -> None:
-        """End the wait for the frame that a device says it could not serve."""
+        """Fail the pending request that the device's error frame names."""
         pending = self._pending.get(message.prev_response_id or "")
         if pending is not None:
             said = shorten_middle(message.error or "no reason given", MOST_ERROR)
@@ -171,7 +171,7 @@ class PendingRequests:
             self._late(message.prev_response_id or "", [], told_late)
 
     def fail_malformed(self, data: bytes, fault: DeviceError) -> None:
-        """Where malformed results still say which command they answer, end that wait now."""
+        """Fail the pending request that malformed results answer, if their response id can be read."""
         if not self._pending and not self._given_up:
             return
         response_id = _answered_by(data)
@@ -192,7 +192,7 @@ class PendingRequests:
 
 
 def _answered_by(data: bytes) -> str | None:
-    """Which frame of ours malformed results say they answer; a device can deceive nobody but itself by it."""
+    """The response id that malformed results claim to answer; a false id harms only the device itself."""
     if len(data) > _READ_WHOLE:
         found = _RESPONSE_ID.search(data)
         return found[1].decode() if found else None
@@ -205,9 +205,9 @@ def _answered_by(data: bytes) -> str | None:
 
 
 def _bound(results: list[Result], size: int) -> str | None:
-    """Shorten errors that no one would read; say what is wrong where a result is more than can be kept.
+    """Shorten overlong error texts; return a problem text if a result is too large for the journal.
 
-    `size` is that of the frame, in bytes.
+    `size` is the frame's size in bytes.
     """
     for result in results:
         if result.error and len(result.error) > MOST_ERROR:
@@ -217,13 +217,13 @@ def _bound(results: list[Result], size: int) -> str | None:
     if all(weight(result.result) <= MOST_BYTES for result in results):
         return None
     for result in results:
-        # Nobody needs to walk through it again.
+        # Dropped, so that no later code walks through the oversized value again.
         result.result = None
     return f"a result of more than {MOST_BYTES:,} bytes, its long texts not counted"
 
 
 def weight(value: Any) -> int:
-    """About how many bytes a value takes in the journal at most; not counted further than `MOST_BYTES`."""
+    """Estimate the most bytes that a value takes in the journal; counting stops above `MOST_BYTES`."""
     total = 0
     stack: list[Any] = [[value]]
     while stack:
@@ -242,7 +242,7 @@ def weight(value: Any) -> int:
 
 
 def _bytes_of(value: Any) -> int:
-    """About how many bytes a value takes as JSON at most, without what is in it."""
+    """Estimate the most bytes that a value takes as JSON, without the members of a list or object."""
     if isinstance(value, str):
         if len(value) > _LONG_TEXT:
             return _REST_OF_LONG_TEXT

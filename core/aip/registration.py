@@ -1,4 +1,4 @@
-"""How a device becomes a link, whichever side dialled: it speaks first, and is answered once.
+"""Registers a device on a new connection, whether the device or the console dialled, and serves its link.
 
 device ── register ───────────► console    role, name
 device ◄─ heartbeat/ok ──────── console    before anything else; then on_connected(link)
@@ -26,17 +26,17 @@ log = structlog.get_logger(__name__)
 
 WRONG_NAME = "client_id is not the device this token is for"
 CLAIMS = ": it registers as "
-"""What stands behind this in a refusal is the client's own word, hidden characters written out."""
+"""In a refusal, the text after this is the client's own claim, with hidden characters escaped."""
 _LONGEST_CLAIM = 64
 
 
 async def read_registration(connection: Connection, expected: str, limits: LinkLimits) -> ClientMessage:
-    """The first frame of a connection, when it is the registration of the device `expected`.
+    """Receive the first frame of a connection, which must be the registration of the device `expected`.
 
     Raises:
-        BadInput: it registers as something or somebody else.
-        DeviceError: it is no registration, or none came in time.
-        ConnectionClosed: it went away before.
+        BadInput: the peer registers with another role or name, or its registration is too large.
+        DeviceError: the frame is not a registration, or none came within `limits.register_s`.
+        ConnectionClosed: the peer closed the connection first.
     """
     try:
         async with asyncio.timeout(limits.register_s):
@@ -86,7 +86,7 @@ async def serve(
 
 
 async def reject(connection: Connection, error: QuarterdeckError) -> None:
-    """Tell a device why it is refused, and close politely."""
+    """Send the reason of the refusal and close the connection normally (code 1000)."""
     try:
         await connection.send(error_frame(error))
         await connection.close(1000)

@@ -1,7 +1,7 @@
-"""The way to a far host: its addresses, then a connection to the first of them that takes one.
+"""Resolves host names and opens TCP connections to the first address that accepts.
 
-A name server that is silent keeps a thread for half a minute. Names are looked up in threads of their own, so
-that a hundred devices whose names cannot be found do not take those that everything else needs.
+A silent name server blocks a thread for half a minute. Names are looked up in a separate thread pool, so that
+a hundred devices with unresolvable names do not exhaust the threads that the rest of the program needs.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from ipaddress import ip_address
 from typing import Any
 
 MOST_LOOKUPS = 8
-# An address that swallows connections must not use up the time that the next one needs.
+# The timeout for an address that is not the last: an unresponsive address must leave time for the next.
 FOR_ONE_OF_SEVERAL_S = 2.0
 
-# Threads begin when they are needed, and only then.
+# The pool starts its threads only on the first look-up.
 _THREADS = ThreadPoolExecutor(MOST_LOOKUPS, "look up a name")
 
 Address = tuple[Any, ...]
-"""What `socket.connect` takes: host, port, and for IPv6 flow and scope."""
+"""An address for `socket.connect`: host and port, and for IPv6 also flow and scope."""
 
 
 async def addresses_of(host: str, port: int) -> list[tuple[int, Address]]:
-    """A host's addresses, each with its family, in the order in which they should be tried.
+    """A host's addresses, each with its address family, in the order in which to try them.
 
     Raises:
-        OSError: no address is known (`socket.gaierror`), or none can be asked for.
-        UnicodeError: the name is none.
+        OSError: no address is known (`socket.gaierror`), or the look-up failed.
+        UnicodeError: the host is not a valid name.
     """
     if _is_number(host):
         return _look_up(host, port)
@@ -50,11 +50,11 @@ def _is_number(host: str) -> bool:
 
 
 async def tcp_connection(host: str, port: int) -> socket.socket:
-    """Connect to a host, one of its addresses after the other; the caller closes the socket.
+    """Connect to a host, trying its addresses in order; the caller closes the socket.
 
     Raises:
-        OSError: no address is known, or none takes a connection: what the last one said.
-        UnicodeError: the name is none.
+        OSError: no address is known, or none accepts a connection (the error of the last address).
+        UnicodeError: the host is not a valid name.
     """
     found = await addresses_of(host, port)
     for family, address in found[:-1]:
@@ -66,7 +66,7 @@ async def tcp_connection(host: str, port: int) -> socket.socket:
 
 
 async def _connected(family: int, address: Address) -> socket.socket:
-    # Named, for else asyncio would not know that this is TCP, and have small frames wait for others.
+    # `IPPROTO_TCP` is explicit: otherwise asyncio does not set TCP_NODELAY, and small frames are delayed.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         sock.setblocking(False)

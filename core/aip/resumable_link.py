@@ -1,9 +1,9 @@
-"""One device over all its links: an answer that was lost with one link is asked for over the next.
+"""Sends commands to a device over successive links; an answer lost with a link is recalled over the next.
 
-lost while a command runs ─► wait for the next link ─► recall ─┬─ done        its result
+lost while a command runs ─► wait for the next link ─► recall ─┬─ done        return its result
                                                                ├─ running     ask again
                                                                └─ never seen  nothing was run
-A command frame is never sent twice; only the question what became of it is.
+A command frame is never sent twice; only the recall request is repeated.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ log = structlog.get_logger(__name__)
 
 WAIT_FOR_LINK = 30.0
 RECALL_TIMEOUT = 10.0
-# Between two questions about a call that still runs.
+# Seconds between two recall requests for a call that is still running.
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0
 
 
 class ResumableLink:
-    """What a channel talks to: the device, whichever link it has now."""
+    """A device as a channel sees it, independent of its present link."""
 
     def __init__(self, name: str, wait_for_link: float = WAIT_FOR_LINK) -> None:
-        """`wait_for_link`: how many seconds a lost answer waits for the device to come back."""
+        """`wait_for_link` is how many seconds a lost answer waits for the device to reconnect."""
         self.name = name
         self._wait_for_link = wait_for_link
         self._link: DeviceLink | None = None
@@ -45,7 +45,7 @@ class ResumableLink:
 
     @property
     def link(self) -> DeviceLink | None:
-        """The present link, if there is one."""
+        """The present link, or None."""
         return self._link
 
     @property
@@ -55,35 +55,35 @@ class ResumableLink:
 
     @property
     def recovering(self) -> int:
-        """How many calls wait to learn what became of them."""
+        """The number of calls whose lost answers are being recalled."""
         return len(self._recovering)
 
     def attach(self, link: DeviceLink) -> None:
-        """Use this link from now on; what waits for one goes on."""
+        """Use this link from now on, and wake the calls that wait for a link."""
         self._link = link
-        # Whoever waits holds the old event; the next one is for the next link.
+        # Waiting calls hold the old event; the new event is for the next link.
         attached, self._attached = self._attached, asyncio.Event()
         attached.set()
 
     def detach(self, link: DeviceLink, reason: str) -> None:
-        """This link has ended; an old one cannot take a newer one away."""
+        """Remove a link that has ended; a newer link stays."""
         if self._link is link:
             self._link = None
             self._why_not = reason
 
     def close(self, reason: str) -> None:
-        """No link will come any more, as when a device is revoked; what waits for one ends as unknown."""
+        """Stop waiting for links, for example when a device is revoked; waiting calls end as unknown."""
         self._closed, self._why_not, self._link = True, reason, None
         self._attached.set()
 
     async def send_commands(
         self, commands: Sequence[Command], timeout: float, grounds: Sequence[CommandProof] = ()
     ) -> list[Result]:
-        """Send over the present link, and find out over the next one what a lost link left open.
+        """Send over the present link; if that link is lost, recall the results over the next link.
 
         Raises:
-            BadInput, Refused, DeviceError: as `DeviceLink.send_commands`; `device_offline` too when the
-                device says after a loss that it never saw the command, and so will never run it.
+            BadInput, Refused, DeviceError: as `DeviceLink.send_commands`; also `device_offline` when the
+                device reports after a loss that it never saw the commands, and so will never run them.
         """
         link = self._link
         if link is None:
@@ -163,7 +163,7 @@ class ResumableLink:
         return results
 
     async def cancel(self, call_id: str) -> bool:
-        """Ask the device to stop a command, also one that came over an earlier link."""
+        """Ask the device to stop a command, even if it was sent over an earlier link."""
         link = self._link
         if link is None:
             return False

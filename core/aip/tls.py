@@ -1,7 +1,7 @@
-"""Encryption of links: a certificate of one's own, known by its SHA-256 fingerprint alone.
+"""TLS for links: self-signed certificates, pinned by their SHA-256 fingerprint.
 
-Nobody signs these certificates, so no name and no date in them is believed. Whoever dials knows the one
-fingerprint that the far end must show, from pairing, and looks at it before any byte of its own goes out.
+No authority signs these certificates, so their names and dates are not trusted. The dialling side knows the
+listener's fingerprint from pairing, and checks it in the handshake before it sends any application data.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HEX = frozenset("0123456789abcdef")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A certificate with its key, both PEM files. `fingerprint` is the SHA-256 of its DER form."""
+    """A certificate and its key (PEM files); `fingerprint` is the SHA-256 of the certificate's DER form."""
 
     certificate: Path
     key: Path
@@ -33,10 +33,10 @@ class Identity:
 
 
 def load_or_make_identity(folder: Path, name: str = "quarterdeck") -> Identity:
-    """The identity kept in `folder`, made there when there is none.
+    """Load the identity in `folder`, or make it there when there is none.
 
     Raises:
-        BadInput: what is there cannot be read, its key may be read by others, or none can be made.
+        BadInput: the files cannot be read, other users may read the key, or no identity can be made.
     """
     certificate, key = folder / CERTIFICATE, folder / KEY
     try:
@@ -44,7 +44,7 @@ def load_or_make_identity(folder: Path, name: str = "quarterdeck") -> Identity:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _make(certificate, key, name)
         elif not key.exists() and _fresh(key).exists():
-            # The making of it was cut off just before its last step.
+            # A crash interrupted `_make` before its last step; finish it.
             _fresh(key).replace(key)
     except OSError as error:
         raise BadInput(f"No link certificate can be made in {folder}: {error.strerror or error}") from error
@@ -67,13 +67,13 @@ def fingerprint_of(der: bytes) -> str:
 
 
 def _first_in(pem: str) -> str:
-    """The certificate that is shown, of a file that has those of its authorities, too."""
+    """The first certificate of a PEM file: the server's own, even if those of its authorities follow."""
     end = "-----END CERTIFICATE-----"
     return pem.partition(end)[0] + end
 
 
 def server_context(identity: Identity) -> ssl.SSLContext:
-    """What a listener encrypts with.
+    """Make the TLS context of a listener.
 
     Raises:
         BadInput: certificate and key cannot be used together.
@@ -82,7 +82,7 @@ def server_context(identity: Identity) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
 
     def passphrase() -> str:
-        # Without this the whole process would stand still and ask for it at whatever terminal there is.
+        # Without this callback OpenSSL would block the whole process and ask on the terminal.
         raise BadInput(f"The key {identity.key} needs a passphrase; a key without one is wanted (mode 600)")
 
     try:
@@ -93,13 +93,13 @@ def server_context(identity: Identity) -> ssl.SSLContext:
 
 
 def pinned_client_context(fingerprint: str) -> ssl.SSLContext:
-    """What a dialler encrypts with: only the certificate of this fingerprint is accepted.
+    """Make the TLS context of a dialler: it accepts only the certificate with this fingerprint.
 
-    The check is a part of the handshake, so with another certificate there is no connection to send over;
-    the error is `ssl.SSLCertVerificationError`.
+    The check is part of the handshake, so nothing can be sent to a peer with another certificate: the
+    handshake fails with `ssl.SSLCertVerificationError`.
 
     Raises:
-        BadInput: it is no SHA-256 in hexadecimal.
+        BadInput: the fingerprint is not a SHA-256 in hexadecimal.
     """
     pin = fingerprint.replace(":", "").lower()
     if len(pin) != 64 or not set(pin) <= _HEX:
@@ -121,7 +121,7 @@ def pinned_client_context(fingerprint: str) -> ssl.SSLContext:
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # The fingerprint takes the place of names and authorities.
+    # The fingerprint check replaces the checks of names and authorities.
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     context.sslobject_class = PinnedObject
@@ -130,7 +130,7 @@ def pinned_client_context(fingerprint: str) -> ssl.SSLContext:
 
 
 def _make(certificate: Path, key: Path, name: str) -> None:
-    # Importing cryptography takes a while, and only making needs it.
+    # Imported here, because the import is slow and only this function needs it.
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -144,7 +144,7 @@ def _make(certificate: Path, key: Path, name: str) -> None:
         .issuer_name(subject)
         .public_key(private.public_key())
         .serial_number(x509.random_serial_number())
-        # A day of grace: clocks of devices differ, and pinned certificates are not judged by dates anyway.
+        # One day of tolerance for clocks that differ; for pinned certificates dates are not checked anyway.
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=365 * _YEARS))
         .sign(private, hashes.SHA256())
@@ -153,7 +153,8 @@ def _make(certificate: Path, key: Path, name: str) -> None:
     secret = private.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     _write_new(_fresh(key), secret, 0o600)
     _write_new(_fresh(certificate), signed.public_bytes(pem), 0o644)
-    # Both are whole by now: a full disk or a crash never leaves a half that would be refused for ever.
+    # Both files are complete now, so a full disk or a crash never leaves half an identity, which would be
+    # refused at every later start.
     _fresh(certificate).replace(certificate)
     _fresh(key).replace(key)
 
@@ -163,8 +164,8 @@ def _fresh(path: Path) -> Path:
 
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:
-    """Write a file, with its mode from the first byte on."""
-    # What an earlier try left behind.
+    """Create a file with `mode` from the start, so that a key is never readable by others."""
+    # An interrupted attempt may have left this file.
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(descriptor, "wb") as file:

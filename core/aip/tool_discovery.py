@@ -1,9 +1,9 @@
-"""What a device offers: `list_tools`, and finding out which agent of a stock device to ask.
+"""Lists a device's tools (`list_tools`), and finds the agent of a stock device that has them.
 
-No wire call lists a device's agents, and a stock device answers a question to an agent it does not have with
-silence. So each likely agent is asked, and silence is the answer no. Silence is told from slowness by a frame
-without commands: a device answers that one whatever agents it has, and a stock one reads it only when it is
-done with the frame before. So this answer ends every question asked earlier: nobody needs to wait any longer.
+AIP has no call that lists a device's agents, and a stock device does not answer a request to an agent that it
+does not have. So each likely agent is asked, and no answer means no such agent. A frame without commands
+distinguishes a missing agent from a slow agent: every device answers it, and a stock device reads it only
+after it has finished the previous frame. Once it is answered, no answer to an earlier request can still come.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 STOCK_AGENTS = ("LinuxAgent", "HardwareAgent", "MobileAgent", "HostAgent", "AppAgent")
-# What a stock device takes for a listing, with some room; whether a slower one is at work is asked then.
+# Enough for a stock device's tool listing, with a margin; then an empty frame shows if the device is busy.
 QUESTION_S = 0.5
 SEARCH_S = 8.0
 _MOST_TOOLS = 2_000
@@ -33,7 +33,7 @@ _TYPES: tuple[ToolType, ...] = ("action", "data_collection")
 
 
 class Sends(Protocol):
-    """A link, or the line of a device."""
+    """A link, or another object that sends commands to a device."""
 
     async def send_commands(
         self, commands: Sequence[Command], timeout: float, grounds: Sequence[CommandProof] = ()
@@ -43,13 +43,13 @@ class Sends(Protocol):
 async def list_tools(
     link: Sends, timeout: float, tool_type: ToolType = "action", with_meta: bool = False
 ) -> list[ToolInfo]:
-    """Ask for every tool of the agent that the link addresses, asking as a command of `tool_type`.
+    """List all tools of the agent that the link addresses, with a command of `tool_type`.
 
-    A stock device answers only under a type which its agent has; what it lists is of both types. `with_meta`
-    asks for the listing tools themselves too, which AIP leaves out unless they are asked for.
+    A stock device answers only if its agent has tools of that type, but it lists tools of both types.
+    `with_meta` includes the listing tools themselves, which AIP omits by default.
 
     Raises:
-        DeviceError: it did not answer, would not say, or listed what are no tools.
+        DeviceError: the device did not answer, refused, or answered with something that is not a tool list.
         BadInput, Refused: as `DeviceLink.send_commands`.
     """
     parameters: dict[str, object] = {"tool_type": None, **({"remove_meta": False} if with_meta else {})}
@@ -57,7 +57,7 @@ async def list_tools(
     [result] = await link.send_commands([ask], timeout)
     if result.status is not ResultStatus.SUCCESS:
         raise DeviceError(f"It would not list its tools: {result.error}", ErrorCode.PROTOCOL_ERROR)
-    # An empty list arrives from a stock device as null.
+    # A stock device sends an empty list as null.
     rows = [] if result.result is None else result.result
     if not isinstance(rows, list) or len(rows) > _MOST_TOOLS:
         raise DeviceError("What it lists is no list of tools", ErrorCode.PROTOCOL_ERROR)
@@ -77,12 +77,12 @@ async def probe_agents(
 ) -> tuple[str, list[ToolInfo]]:
     """Find the first agent that answers, and its tools of both types; the link addresses it from then on.
 
-    The device has one question at a time. A candidate that it does not have costs twice `question_s` seconds,
-    and one that is slow to answer is waited for; all silences together last at most `search_s`.
+    The device gets one request at a time. An agent that it does not have costs twice `question_s` seconds; a
+    slow agent is waited for. The time without any answer is at most `search_s` seconds in total.
 
     Raises:
-        DeviceError: no candidate answered (code `protocol_error`), the device is still at work on what it was
-            asked (`timeout`), or the link ended.
+        DeviceError: no candidate answered (code `protocol_error`), the device is still busy with a request
+            (`timeout`), or the link ended.
     """
     addressed, search = link.agent_name, _Search(link, question_s, search_s)
     try:
@@ -103,7 +103,7 @@ async def probe_agents(
 
 
 class _Search:
-    """The questions to one device, and how long it may still be waited for: `search_s` seconds in all."""
+    """The listing requests to one device; all waits without an answer take at most `search_s` seconds."""
 
     def __init__(self, link: DeviceLink, question_s: float, search_s: float) -> None:
         self._link = link
@@ -111,7 +111,7 @@ class _Search:
         self._search_s = self._left = search_s
 
     async def tools(self) -> list[ToolInfo] | None:
-        """The tools of the link's agent; None when it stays silent under either type."""
+        """The tools of the link's agent; None when it answers neither type."""
         merged: dict[str, ToolInfo] = {}
         answered = False
         for tool_type in _TYPES:
@@ -129,7 +129,7 @@ class _Search:
             for tool in tools:
                 merged.setdefault(tool.tool_key, tool)
             if merged:
-                # Asked without a filter, one answer names the tools of both types.
+                # The request has no filter, so one answer lists the tools of both types.
                 break
         return list(merged.values()) if answered else None
 
@@ -137,7 +137,7 @@ class _Search:
         log.info("no tools", device=self._link.name, agent=self._link.agent_name, type=tool_type, why=why)
 
     async def _hear(self, tool_type: ToolType) -> list[ToolInfo] | None:
-        """What the device answers to one question; None when it says nothing to it."""
+        """The device's answer to one listing request; None when it does not answer."""
         if self._left <= 0:
             raise self._still_at_work()
         owed = self._link.held["given_up"]
@@ -151,7 +151,7 @@ class _Search:
             await self._wait_until_idle()
             if self._link.held["given_up"] > owed:
                 return None
-            # It did answer, but too late to be heard; what kept it (an agent to start, say) is done by now.
+            # The device did answer, but late. The cause (such as the start of an agent) is over; ask again.
             return await list_tools(self._link, max(self._left, self._question_s), tool_type)
         except DeviceError as error:
             if self._is_silence(error):
@@ -159,13 +159,13 @@ class _Search:
             raise
 
     async def _wait_until_idle(self) -> None:
-        """Wait for the device to be done with all it was asked."""
+        """Wait until the device has finished all earlier requests."""
         others = self._link.waiting
         loop = asyncio.get_running_loop()
         began = loop.time()
         await self._link.send_commands([], max(self._left, self._question_s))
         if not others:
-            # Waiting for others' turns is no silence of the device.
+            # Time spent in the queue behind other requests does not count as silence of the device.
             self._left -= loop.time() - began
 
     def _is_silence(self, error: DeviceError) -> bool:

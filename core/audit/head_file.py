@@ -1,20 +1,19 @@
-"""`journal.head`: the newest head that the journal is known to have had, beside the database.
+"""`journal.head`: a file beside the database with the newest signed head of the journal.
 
-What SQLite brings back after a crash says nothing of what it lost: with a damaged log, or an older copy of
-the file, it is a sound journal that ends earlier. So each commit's signed head is written here as well: after
-the database has made the commit durable, and before its callers are told so. So the database never has less
-than what stands here, after a kill or a power cut, and after a kill every entry that a caller was told of
-stands here.
+After a crash, SQLite does not report what it lost: with a damaged log, or an older copy of the database, the
+journal looks sound but ends earlier. So each commit's signed head is also written to this file, after the
+database has made the commit durable and before the callers get their entries. After a kill or a power cut, the
+database therefore never has less than this file; after a kill, this file covers every entry that a caller got.
 
-The disk is asked for the file at once, but callers do not wait for that: it would double what a durable entry
-costs (8.3 ms instead of 3.1 where an fsync takes 4; beside the next commit it costs nothing that shows). The
-next commit waits for it, so a power cut can take back one head, that of the newest commit, and only while the
-disk writes it. The commit itself is not lost by that. To make use of it takes the plug at that moment and a
-hand on the disk afterwards, which could as well put back all files of an earlier day; only a checkpoint that
-is kept elsewhere shows that.
+Each write is followed by an fsync, but callers do not wait for it: that would more than double the time of a
+durable entry (8.3 ms instead of 3.1 ms where an fsync takes 4 ms; during the next commit it costs nothing
+measurable). The next commit waits for the fsync, so a power cut can lose one head, that of the newest commit,
+and only during the fsync. The commit itself is not lost. To exploit this, an attacker must cut the power at
+that moment and change the disk afterwards; such an attacker could also restore all files of an earlier day,
+which only a checkpoint stored elsewhere reveals.
 
-The file holds two records of `RECORD` bytes, each a signed note with zeros behind it. They are written in
-turn, so that a write that a power cut tears leaves the record before it.
+The file has two records of `RECORD` bytes, each a signed note padded with zeros. They are written alternately,
+so that a write torn by a power cut leaves the previous record.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from core.errors import BadInput, JournalCorrupt
 from core.files import sync_folder
 
 HEAD_FILE = "journal.head"
-# A page of a disk each, so that writing one cannot touch the other; the note is in its first sector.
+# A disk page for each record, so that writing one cannot damage the other; the note is in its first sector.
 RECORD = 4096
 _BINARY: int = getattr(os, "O_BINARY", 0)
 _sync = getattr(os, "fdatasync", os.fsync)
@@ -40,7 +39,7 @@ _sync = getattr(os, "fdatasync", os.fsync)
 
 @dataclass(frozen=True, slots=True)
 class KnownHead:
-    """What a head file says. `torn` is the other record where that cannot be read, else None."""
+    """The content of a head file. `torn` is the other record if that cannot be read, else None."""
 
     note: str
     checkpoint: Checkpoint
@@ -53,10 +52,10 @@ class HeadFile:
     """An open head file; used by the journal's writer."""
 
     def __init__(self, path: Path, newest: int) -> None:
-        """Open the file; `newest` is the record (0 or 1) that must outlive the next write.
+        """Open the file; `newest` is the record (0 or 1) that the next write must not overwrite.
 
         Raises:
-            OSError: it cannot be opened for writing.
+            OSError: the file cannot be opened for writing.
         """
         self._newest = newest
         self._handle = os.open(path, os.O_RDWR | _BINARY)
@@ -64,10 +63,11 @@ class HeadFile:
         self._syncing: Future[None] | None = None
 
     def write(self, note: str) -> None:
-        """Hand a head to the operating system, over the older record, once the disk has the newest.
+        """Wait until the newest record is on the disk, then write a head over the older record.
 
         Raises:
-            OSError: it is not there, or the newest record may not be on the disk; one of the two is.
+            OSError: the head was not written, or the newest record may not be on the disk; one of the file's
+                two records is intact.
         """
         self.wait()
         record = 1 - self._newest
@@ -78,34 +78,34 @@ class HeadFile:
         self._syncing = self._thread.submit(_sync, self._handle)
 
     def wait(self) -> None:
-        """Wait until the disk has what was written.
+        """Wait until the last write is on the disk.
 
         Raises:
-            OSError: it may not have it.
+            OSError: it may not be on the disk.
         """
         syncing, self._syncing = self._syncing, None
         try:
             if syncing is not None:
                 syncing.result()
         except OSError:
-            # The disk is sure to have the other record only, which the next write must not touch.
+            # Only the other record is certainly on the disk, so the next write must not overwrite it.
             self._newest = 1 - self._newest
             raise
 
     def close(self) -> None:
-        """Close the file, once the disk has what was written, or says that it has not."""
+        """Close the file after the last fsync has succeeded or failed."""
         self._thread.shutdown(wait=True)
         os.close(self._handle)
 
 
 def make_head_file(path: Path, note: str) -> None:
-    """Put a head file at `path`, whole or not at all, also after a power cut.
+    """Create a head file at `path` atomically, even if the power fails.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     fresh = path.with_name(f"{path.name}.new")
-    # One that a crash left behind may have another mode.
+    # A file left by a crash may have another mode.
     fresh.unlink(missing_ok=True)
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
     try:
@@ -122,11 +122,11 @@ def make_head_file(path: Path, note: str) -> None:
 
 
 def read_head_file(path: Path, key: Ed25519PublicKey) -> KnownHead | None:
-    """What stands at `path`; None where there is no file.
+    """Read the head file at `path`; None if there is no file.
 
     Raises:
-        JournalCorrupt: neither record is a head that this key signed, or the file has another length.
-        OSError: it cannot be read.
+        JournalCorrupt: neither record is a head that this key signed, or the file's length is wrong.
+        OSError: the file cannot be read.
     """
     try:
         data = path.read_bytes()
@@ -153,18 +153,18 @@ def read_head_file(path: Path, key: Ed25519PublicKey) -> KnownHead | None:
 
 
 def order(checkpoint: Checkpoint) -> tuple[int, int, int]:
-    """What only grows from one head of a journal to the next: entries, spool records, kept checkpoints."""
-    # A head of format 1 says nothing of kept checkpoints, and comes before one that says there are none.
+    """A sort key that only grows from head to head: entries, spool records, permanent checkpoints."""
+    # A head of format 1 has no checkpoint count, and sorts before a head with the count 0.
     return checkpoint.size, checkpoint.spool or 0, -1 if checkpoint.kept is None else checkpoint.kept.count
 
 
 def check_known(known: KnownHead, note: str, checkpoint: Checkpoint, path: Path, reason: str = "") -> None:
-    """Refuse a database whose head (`note`, read as `checkpoint`) is older than the one that is known.
+    """Refuse a database whose head (`note`, parsed as `checkpoint`) is older than the known head.
 
-    `path` is the database's; `reason` says what else is wrong, for the words.
+    `path` is the database's; `reason` is another problem to mention in the message.
 
     Raises:
-        JournalCorrupt: says what is missing, or that a record of the head file was changed.
+        JournalCorrupt: entries or commits are missing, or a record of the head file was changed.
     """
     newest = known.checkpoint
     if newest.origin != checkpoint.origin:
@@ -175,8 +175,8 @@ def check_known(known: KnownHead, note: str, checkpoint: Checkpoint, path: Path,
     if same and note != known.note:
         raise _damaged(path.with_name(HEAD_FILE), f"it has another head at {newest.size:,} entries")
     if known.torn is not None and (same or _differ(known.torn, _packed(note)) == 1):
-        # Only the write of the head that the database has and this file has not can have been torn; and
-        # what is torn is a mixture of two heads, no head with one byte changed.
+        # A record can be torn only by the write of a head that the database has and this file lacks. A torn
+        # record is a mixture of two heads, and does not differ from a head in a single byte.
         raise _damaged(path.with_name(HEAD_FILE), "one of its two records was changed")
 
 
@@ -195,7 +195,7 @@ def _missing(newest: Checkpoint, checkpoint: Checkpoint, path: Path, reason: str
 
 
 def missing_after(count: int, size: int) -> str:
-    """The words for a journal that ends at `size` entries and lacks `count` behind them."""
+    """The message for a journal that ends at `size` entries and lacks the `count` entries after them."""
     return f"{count:,} {'entry is' if count == 1 else 'entries are'} missing after {size:,}"
 
 

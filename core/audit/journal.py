@@ -1,7 +1,7 @@
-"""The journal of one home: append-only, tamper-evident, and the only record of what was done.
+"""The journal of one home: an append-only, tamper-evident log, the only record of all actions.
 
-`append` returns when an entry is durable; `note` returns when the operating system has it. Both keep the
-order of the calls. Reading never waits for writing.
+`append` returns when an entry is durable; `note` returns when the operating system has the entry. Both keep
+the order of the calls. Reading never waits for writing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Journal:
     def __init__(
         self, folder: Path, key: Ed25519PrivateKey, store: Store, spool: Spool, recovered: int
     ) -> None:
-        """For `open`, which has done the blocking part."""
+        """Called by `open`, which has done the blocking work."""
         self.folder = folder
         self._public_key = key.public_key()
         self._store = store
@@ -66,10 +66,10 @@ class Journal:
 
     @classmethod
     async def open(cls, folder: Path, key: Ed25519PrivateKey, name: str) -> Journal:
-        """Open the journal in `folder`, or a new one called `name`, and recover what a crash left.
+        """Open the journal in `folder`, or create it with the name `name`, and recover after a crash.
 
         Raises:
-            JournalCorrupt: it is damaged, cut, or signed with another key.
+            JournalCorrupt: the journal is damaged, truncated, or signed with another key.
             JournalUnavailable: it cannot be written, or another program has it open.
         """
         opened: list[tuple[Store, Spool, int]] = []
@@ -84,12 +84,12 @@ class Journal:
 
     @property
     def public_key(self) -> Ed25519PublicKey:
-        """The key that checks this journal's checkpoints."""
+        """The public key that verifies this journal's checkpoints."""
         return self._public_key
 
     @property
     def state(self) -> JournalState:
-        """Whether it can be written at present, and how much is in it."""
+        """Whether the journal can be written at present, and how many entries it has."""
         failure = self._writer.failure
         return JournalState(
             writable=failure is None and not self._writer.closing,
@@ -103,17 +103,17 @@ class Journal:
         """Write one entry; returns when it is durable.
 
         Raises:
-            BadInput: it has no canonical form.
-            JournalUnavailable: it may not have been written; nothing that depends on it may go on.
+            BadInput: the entry has no canonical form.
+            JournalUnavailable: the entry may not have been written; actions that depend on it must not start.
         """
         return (await self.append_many([entry]))[0]
 
     async def append_many(self, entries: list[NewEntry]) -> list[Entry]:
-        """Write entries, all or none; returns when they are durable.
+        """Write all entries or none; returns when they are durable.
 
         Raises:
-            BadInput: one of them has no canonical form.
-            JournalUnavailable: they may not have been written.
+            BadInput: an entry has no canonical form.
+            JournalUnavailable: the entries may not have been written.
         """
         return await self._submit(entries) if entries else []
 
@@ -132,28 +132,28 @@ class Journal:
         return await answer
 
     def note(self, entry: NewEntry) -> None:
-        """Write one entry that nobody waits for; killing this process afterwards does not lose it.
+        """Write one entry without waiting for the commit; killing this process afterwards does not lose it.
 
         Raises:
-            BadInput: it has no canonical form.
-            JournalUnavailable: it was not written.
+            BadInput: the entry has no canonical form.
+            JournalUnavailable: the entry was not written.
         """
         self.note_all([entry])
 
     def note_all(self, entries: list[NewEntry]) -> None:
-        """Write entries that nobody waits for, all or none; killing this process does not lose them.
+        """Write all entries or none, without waiting for the commit; killing this process does not lose them.
 
         Raises:
-            BadInput: one of them has no canonical form.
-            JournalUnavailable: none was written.
+            BadInput: an entry has no canonical form.
+            JournalUnavailable: no entry was written.
         """
         self._writer.note(list(entries))
         self._noted += 1
 
     async def settle(self) -> None:
-        """Wait until everything noted so far can be read; costs one commit when something is under way.
+        """Wait until all entries noted so far can be read; costs one commit when some are still queued.
 
-        Returns at once when the journal cannot be written: what can be read then is all there is to read.
+        Returns at once when the journal cannot be written: no further entries become readable then.
         """
         if self._noted > self._delivered:
             with contextlib.suppress(JournalUnavailable):
@@ -162,7 +162,8 @@ class Journal:
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` on the event loop after each commit, and when writing fails or works again.
 
-        Gives what ends that. It is told nothing of the entries, thousands a second: whoever wants them asks.
+        Returns a function that ends this. The callback receives no entries, because there may be thousands a
+        second; the caller can query them.
         """
         self._watchers.append(callback)
 
@@ -173,7 +174,7 @@ class Journal:
         return unwatch
 
     async def put_blob(self, data: bytes) -> str:
-        """Store bytes durably; gives their SHA-256 in hexadecimal.
+        """Store bytes durably; returns their SHA-256 in hexadecimal.
 
         Raises:
             JournalUnavailable: they could not be written.
@@ -181,21 +182,21 @@ class Journal:
         return await self._readers.run(partial(self._blobs.put, data))
 
     async def get_blob(self, sha: str) -> bytes:
-        """A blob's bytes, hashed again.
+        """Read a blob and check its hash.
 
         Raises:
-            BadInput: there is none of that name (code `not_found`).
-            JournalCorrupt: it was changed.
+            BadInput: there is no blob of that name (code `not_found`).
+            JournalCorrupt: the blob was changed.
         """
         return await self._readers.run(partial(self._blobs.get, sha))
 
     async def query(
         self, query: str | Query, before: int | None = None, after: int | None = None, limit: int = 200
     ) -> Page:
-        """One page of the entries that match, newest first; with `after` alone, oldest first from there.
+        """One page of the matching entries, newest first; with only `after`, oldest first from there.
 
         Raises:
-            BadInput: the query is not understood; says the column and what is allowed.
+            BadInput: the query or `limit` is invalid; for a query, names the column and the allowed terms.
         """
         if not 1 <= limit <= MAX_PAGE:
             raise BadInput(f"A page has 1 to {MAX_PAGE} entries, not {limit}.")
@@ -203,10 +204,10 @@ class Journal:
         return await self._readers.read(lambda db: search(db, parsed, before, after, limit))
 
     async def entry(self, seq: int) -> Entry:
-        """The entry of that number.
+        """The entry with the number `seq`.
 
         Raises:
-            BadInput: there is none (code `not_found`).
+            BadInput: there is no such entry (code `not_found`).
         """
         return await self._readers.read(lambda db: _entry(db, seq))
 
@@ -217,10 +218,10 @@ class Journal:
     async def numbers(
         self, query: str, before: int | None = None, limit: int = 10_000
     ) -> tuple[list[int], int | None]:
-        """The numbers of the entries that match, highest first; see `search.search_numbers`.
+        """The numbers of the matching entries, highest first; see `search.search_numbers`.
 
         Raises:
-            BadInput: the query is not understood; says the column and what is allowed.
+            BadInput: the query is invalid; names the column and the allowed terms.
         """
         parsed = parse_query(query)
         return await self._readers.read(lambda db: search_numbers(db, parsed, before, limit))
@@ -228,15 +229,15 @@ class Journal:
     async def search_runs(
         self, words: str, live: Mapping[str, str], before: int | None = None, limit: int = 50
     ) -> FoundRuns:
-        """The newest runs that have all of these words; see `run_search.search_runs`.
+        """The newest runs that match all of these words; see `run_search.search_runs`.
 
         Raises:
-            BadInput: there are too many words.
+            BadInput: the words are too many or too long, or not valid Unicode.
         """
         return await self._readers.read(lambda db: search_runs(db, words, live, before, limit))
 
     async def facets(self, field: str, prefix: str = "", limit: int = 50) -> list[Facet]:
-        """The values of a field of the query language that begin with `prefix`, in order.
+        """The values of a query field that begin with `prefix`, in order.
 
         Raises:
             BadInput: there is no such field.
@@ -244,16 +245,16 @@ class Journal:
         return await self._readers.read(lambda db: facets_of(db, field, prefix, limit))
 
     async def histogram(self, query: str | Query, buckets: int = 60) -> list[Bucket]:
-        """How many entries match, in equal spans of the time that the query covers.
+        """The numbers of matching entries in `buckets` equal spans of the time that the query covers.
 
         Raises:
-            BadInput: the query is not understood.
+            BadInput: the query or `buckets` is invalid.
         """
         parsed = parse_query(query) if isinstance(query, str) else query
         return await self._readers.read(lambda db: histogram_of(db, parsed, buckets))
 
     async def prove(self, seq: int) -> InclusionProof:
-        """That an entry is in the tree that the newest checkpoint signs; `verify_inclusion` checks it.
+        """Prove that an entry is in the tree that the newest checkpoint signs; `verify_inclusion` checks it.
 
         Raises:
             BadInput: there is no such entry (code `not_found`).
@@ -267,10 +268,11 @@ class Journal:
         indexes: bool = True,
         against: Checkpoint | None = None,
     ) -> VerifyReport:
-        """Recompute everything; `progress` is told entries done and in all, on a thread.
+        """Recompute all hashes and signatures of the journal and report the result.
 
-        Without `indexes`, that queries find every entry is not checked, which takes most of the time.
-        `against` is a checkpoint of this journal that was kept elsewhere.
+        `progress` is called in a thread with the number of entries done and in total. `indexes` also checks
+        that queries find every entry, which takes most of the time. `against` is a checkpoint of this journal
+        that was stored elsewhere.
         """
         stop = stop or threading.Event()
         self._stops.add(stop)
@@ -290,23 +292,23 @@ class Journal:
             self._stops.discard(stop)
 
     async def close(self) -> None:
-        """Commit what is queued, sign a last checkpoint, and leave no thread and no open file.
+        """Commit queued entries, sign a last checkpoint, end all threads and close all files.
 
         Raises:
-            JournalUnavailable: something could not be written; what was noted is still in the spool.
+            JournalError: entries could not be written; noted entries are still in the spool.
         """
         for stop in self._stops:
             stop.set()
-        # Readers first: only a writer that is the last to leave can remove SQLite's log.
+        # Readers first: SQLite removes its log only when the last connection to close is the writer's.
         await _in_thread(self._readers.close)
         failure = await _in_thread(self._writer.close)
-        # What the writer reported last is delivered before close returns.
+        # Lets the event loop deliver the writer's last report before `close` returns.
         await asyncio.sleep(0)
         if failure is not None:
             raise failure
 
     def _committed(self, groups: list[Group]) -> None:
-        """On the writer's thread: carry a commit over to the event loop, in one call."""
+        """Called on the writer's thread: pass a commit to the event loop, in one call."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._deliver, groups)
 
@@ -320,7 +322,7 @@ class Journal:
 
 
 def written(group: Group) -> list[Entry]:
-    """The entries of a committed group as they stand in the journal."""
+    """The entries of a committed group as they are in the journal."""
     return [
         made(Entry, {**new.__dict__, "seq": seq, "time": time})
         for seq, (new, time) in enumerate(zip(group.entries, group.times, strict=True), group.first_seq)
@@ -328,7 +330,7 @@ def written(group: Group) -> list[Entry]:
 
 
 async def _in_thread(work: Callable[[], Answer]) -> Answer:
-    """Run blocking work in a thread that is gone afterwards."""
+    """Run blocking work in a temporary thread."""
     with ThreadPoolExecutor(1, thread_name_prefix="journal-control") as threads:
         return await asyncio.get_running_loop().run_in_executor(threads, work)
 
@@ -346,7 +348,7 @@ def _open(folder: Path, key: Ed25519PrivateKey, name: str) -> tuple[Store, Spool
     with contextlib.ExitStack() as opened:
         if database.exists():
             _check_writable(database)
-            # First the lock: what is looked at next must not change meanwhile.
+            # The spool's lock comes first, so that no other program changes the files while they are checked.
             spool = Spool(spool_path)
             opened.callback(_close_spool, spool, missing)
             check_recoverable(database, key.public_key())
@@ -354,7 +356,7 @@ def _open(folder: Path, key: Ed25519PrivateKey, name: str) -> tuple[Store, Spool
             opened.callback(store.close)
         else:
             _check_new(database, spool_path, key)
-            # First the database: a spool without one is what is left of a journal.
+            # The database comes first: a spool alone, left by a crash, would count as a removed journal.
             store = Store(database, key, name)
             opened.callback(store.close)
             spool = Spool(spool_path)
@@ -366,14 +368,14 @@ def _open(folder: Path, key: Ed25519PrivateKey, name: str) -> tuple[Store, Spool
 
 
 def _close_spool(spool: Spool, made: bool) -> None:
-    """Leave a journal that does not open as it was."""
+    """Close the spool of a journal that cannot be opened, and remove the spool if this attempt made it."""
     spool.close()
     if made:
         spool.path.unlink(missing_ok=True)
 
 
 def _check_writable(database: Path) -> None:
-    """Say of the database itself that it may not be written, before another file is the first to fail."""
+    """Check the database first, so that the error names it rather than another file of the journal."""
     try:
         os.close(os.open(database, os.O_RDWR))
     except OSError as error:
@@ -381,13 +383,13 @@ def _check_writable(database: Path) -> None:
 
 
 def _check_new(database: Path, spool: Path, key: Ed25519PrivateKey) -> None:
-    """Refuse to begin a journal where the rest of one lies."""
+    """Refuse to create a journal where files of an earlier journal remain."""
     try:
         known = read_head_file(database.with_name(HEAD_FILE), key.public_key())
     except OSError as error:
         raise journal_error(error, database) from error
     leftovers = [path.name for path in (spool, log_path(database)) if path.exists()]
-    # A crash while a journal was made leaves the head file of an empty one.
+    # A crash while a journal is created leaves the head file of an empty journal, which is harmless.
     if known is not None and known.checkpoint.size:
         leftovers.insert(0, f"{HEAD_FILE} (which says that it had {known.checkpoint.size:,} entries)")
     if leftovers:

@@ -1,8 +1,8 @@
-"""How a query is answered in SQL: what drives the search, and what is asked of each entry it comes to.
+"""Plans a journal query as SQL: the term whose index drives the search, and the tests for each candidate entry.
 
-One term drives: the one whose index has the fewest entries, walked in order of `seq` (values are merged).
-The others are looked up by (value, seq) in their own index, which costs a microsecond and reads no entry.
-What no index can answer (free text) is asked of the entry itself, last.
+The driver is the term whose index has the fewest matches; it is walked in order of `seq` (values are merged).
+The other terms are looked up by (value, seq) in their own index, which costs 1 µs and reads no entry. Terms
+that no index can answer (free text) are tested last, on the entry itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from json.encoder import encode_basestring
 from core.audit.query import DurationTerm, Query, SeqTerm, Term, TextTerm
 from core.errors import JournalCorrupt
 
-# Beyond this, sorting what an index range gives costs more than walking the entries in order.
+# Above this number of matches, sorting an index range costs more than walking the entries in order.
 _SORTABLE = 20_000
 _MAX_VALUES = 200
 _MAX_ARMS = 30
@@ -29,7 +29,7 @@ Parameter = str | int | float
 
 @dataclass(slots=True)
 class _Condition:
-    """One term as SQL over `entries e`. `column` and `values` are there when an index can look them up."""
+    """One term as SQL over `entries e`. `column` and `values` are set if an index can look them up."""
 
     sql: str
     parameters: list[Parameter]
@@ -48,7 +48,7 @@ class _Condition:
 
 @dataclass(slots=True)
 class Plan:
-    """What to search, and where: entries `low` to `high`, both included."""
+    """A query plan: the conditions, and the span of entries `low` to `high`, both included."""
 
     low: int
     high: int
@@ -57,8 +57,8 @@ class Plan:
     nothing: bool = False
 
     def statement(self, low: int, high: int, newest_first: bool) -> tuple[str, list[Parameter]]:
-        """What selects the matching numbers from `low` to `high` in order."""
-        # In a plain AND, SQLite would leave the lookups for last and read every entry before them.
+        """The SQL that selects the matching numbers from `low` to `high` in order, and its parameters."""
+        # In a plain AND, SQLite would do the index look-ups last, after reading every entry.
         cheap = " AND ".join(condition.sql for condition in self.rest if not condition.reads_entry)
         dear = " AND ".join(condition.sql for condition in self.rest if condition.reads_entry)
         both = f"CASE WHEN {cheap} THEN {dear} ELSE 0 END" if cheap and dear else cheap or dear
@@ -72,13 +72,13 @@ class Plan:
         source = f"SELECT e.seq FROM entries e INDEXED BY by_{driver.column} WHERE"
         if driver.values is None or len(driver.values) > _MAX_ARMS:
             return f"{source} {driver.sql} AND {where}{order}", [*driver.parameters, *tail]
-        # SQLite merges arms that are each in order, where an IN would make it sort all that match.
+        # SQLite merges sorted UNION arms; with an IN it would sort all matches.
         arms = [f"{source} e.{driver.column} = ? AND {where}" for _ in driver.values]
         return " UNION ALL ".join(arms) + order, [part for value in driver.values for part in (value, *tail)]
 
 
 def plan_search(connection: sqlite3.Connection, query: Query, low: int, high: int) -> Plan:
-    """Narrow the span by time and number, and choose what drives."""
+    """Narrow the span by time and number, and choose the driver."""
     for term in query.terms:
         if isinstance(term, SeqTerm) and not term.negated:
             low, high = max(low, term.low), min(high, term.high)
@@ -111,13 +111,13 @@ def _condition(connection: sqlite3.Connection, term: Term, low: int, high: int) 
     like = f"%{escaped}%"
     if term.negated:
         return _Condition(f"NOT ({_SAID} LIKE ? ESCAPE '\\')", [like])
-    # The first test is the cheap one: most entries do not hold the text anywhere, names of members included.
+    # The cheap test comes first: most entries do not contain the text anywhere, not even in member names.
     sql = f"(CAST(e.entry AS TEXT) LIKE ? ESCAPE '\\' AND {_SAID} LIKE ? ESCAPE '\\')"
     return _Condition(sql, [like, like])
 
 
 def _text_condition(connection: sqlite3.Connection, term: TextTerm, low: int, high: int) -> _Condition:
-    """A field by its values; patterns become the values that there are, unless these are very many."""
+    """A condition on a field; patterns are expanded to the existing values, up to `_MAX_VALUES`."""
     values: set[str] = set()
     for pattern in term.patterns:
         if (literal := pattern.literal) is not None:
@@ -152,7 +152,7 @@ def _text_condition(connection: sqlite3.Connection, term: TextTerm, low: int, hi
 
 
 def _glob_condition(connection: sqlite3.Connection, term: TextTerm) -> _Condition:
-    """A field by its patterns, for when very many values match; a common beginning lets the index drive."""
+    """A condition on a field by GLOB, for patterns with very many values; a single prefix can use the index."""
     column = f"e.{term.column}"
     sql = f"({' OR '.join(f'{column} GLOB ?' for _ in term.patterns)})"
     parameters: list[Parameter] = [pattern.as_glob() for pattern in term.patterns]
@@ -184,14 +184,14 @@ def _duration_condition(
 
 
 def _ranged(connection: sqlite3.Connection, sql: str, parameters: list[Parameter], column: str) -> _Condition:
-    """A condition that a range of an index can answer, with how many entries it has there."""
+    """A condition that an index range can answer, with its number of matches (at most `_SORTABLE` + 1)."""
     count = f"SELECT count(*) FROM (SELECT 1 FROM entries e INDEXED BY by_{column} WHERE {sql} LIMIT ?)"
     matches = connection.execute(count, [*parameters, _SORTABLE + 1]).fetchone()[0]
     return _Condition(sql, parameters, column, ranged=True, matches=matches)
 
 
 def values_of(connection: sqlite3.Connection, column: str, prefix: str) -> Iterator[str]:
-    """The values of an indexed column that begin with `prefix`, in order; one lookup for each."""
+    """The values of an indexed column that begin with `prefix`, in order; one index look-up for each."""
     sql = (
         f"SELECT {column} FROM entries INDEXED BY by_{column} WHERE {column} {{}} ? ORDER BY {column} LIMIT 1"
     )
@@ -204,7 +204,7 @@ def values_of(connection: sqlite3.Connection, column: str, prefix: str) -> Itera
 def count_value(
     connection: sqlite3.Connection, column: str, value: str, low: int, high: int, bound: int
 ) -> int:
-    """How many entries of a span have a value; counting stops at `bound`."""
+    """The number of entries from `low` to `high` with a value; counting stops at `bound`."""
     row = connection.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM entries INDEXED BY by_{column}"
         f" WHERE {column} = ? AND seq BETWEEN ? AND ? LIMIT ?)",
@@ -219,9 +219,9 @@ def last_seq(connection: sqlite3.Connection) -> int:
 
 
 def first_since(connection: sqlite3.Connection, moment: str, low: int, high: int) -> int:
-    """The first number from `low` to `high` whose time is not before `moment`; `high` + 1 when there is none.
+    """The first number from `low` to `high` whose time is not before `moment`; `high` + 1 if there is none.
 
-    Times never go back from entry to entry, so no index on them is needed.
+    Times never decrease from entry to entry, so a binary search works without an index.
     """
     while low <= high:
         middle = (low + high) // 2
@@ -236,7 +236,7 @@ def time_of(connection: sqlite3.Connection, seq: int) -> str:
     """The time of an entry.
 
     Raises:
-        JournalCorrupt: it is missing.
+        JournalCorrupt: the entry is missing.
     """
     row = connection.execute(f"SELECT {_TIME} FROM entries WHERE seq = ?", (seq,)).fetchone()
     if row is None:

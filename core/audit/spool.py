@@ -1,13 +1,14 @@
-"""The spool: noted entries, handed to the operating system at once and to the journal a little later.
+"""The spool: a file of noted entries, written at once and committed to the journal a little later.
 
 A record is written with one `os.write`, so killing the process loses none; only a power cut can. Records are
-numbered without gaps, so that after a crash the journal takes what it does not have yet, once. The file is
-emptied when all of it is in the journal.
+numbered without gaps, so that after a crash the journal takes each missing record exactly once. The file is
+emptied when all its records are in the journal.
 
-What is no whole record is one of three things. A last record that is shorter than its head says was never
-acknowledged: the write was cut short. Blocks of zeros never reached the disk before a power cut. All else is
-damage, and never passes for the other two: the head of a record has a checksum of its own, which tells a
-changed length from a short record, and the records behind a bad one are found by the mark they begin with.
+Bytes that are not a whole record have one of three causes. A last record that is shorter than its head says
+was never acknowledged: its write was cut short. Blocks of zeros never reached the disk before a power cut.
+Everything else is damage, and cannot be taken for the other two: the head of a record has its own checksum,
+which distinguishes a changed length from a short record, and each record begins with a mark, so the records
+after a damaged record are found.
 """
 
 from __future__ import annotations
@@ -24,32 +25,32 @@ from core.audit.encode import MAX_ENTRY_BYTES, Parts
 from core.errors import JournalUnavailable
 
 SPOOL = "journal.spool"
-# It holds a byte that no entry holds, so it is found nowhere within one.
+# The mark contains a zero byte, which no entry contains, so it never occurs within an entry.
 _MARK = b"\0QSR"
-# The mark, the CRC of what follows; length of the entry's head and tail, number, CRC of head and tail.
+# Mark, CRC of the following fields, length of the entry's head and tail, number, CRC of head and tail.
 _HEADER = struct.Struct("<4sIIIQI")
 _COVERED = struct.Struct("<IIQI")
-# Format 1: CRC of all that follows it, length of head, length of tail, number.
+# Format 1: CRC of everything after it, length of head, length of tail, number.
 _OLD_HEADER = struct.Struct("<IIIQ")
 _EMPTY_ABOVE_BYTES = 256 * 1024
-# What a disk or a file system writes at once, at least.
+# The smallest unit in which disks and file systems write.
 _BLOCK = 512
 _FEWEST_ZEROS = 8
 _BINARY: int = getattr(os, "O_BINARY", 0)
 
 
 class Record(NamedTuple):
-    """One noted entry as the spool holds it."""
+    """One noted entry in the spool."""
 
     number: int
     parts: Parts
 
 
 class Gap(NamedTuple):
-    """Bytes from `start` up to `end` that are no whole record, behind the first `after` records.
+    """Bytes from `start` up to `end` that are not a whole record, after the first `after` records.
 
-    `torn` where a crash explains them: a write that was cut short, or blocks that a power cut kept from the
-    disk.
+    `torn` says that a crash explains them: a write that was cut short, or blocks that did not reach the disk
+    before a power cut.
     """
 
     start: int
@@ -60,27 +61,27 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Spooled:
-    """What a spool holds: its whole records, oldest first, and what lies between and behind them."""
+    """A spool's content: its whole records, oldest first, and the gaps between and after them."""
 
     records: list[Record]
     gaps: list[Gap]
 
     @property
     def torn_bytes(self) -> int:
-        """How many bytes belong to no whole record."""
+        """The number of bytes that belong to no whole record."""
         return sum(gap.end - gap.start for gap in self.gaps)
 
     def fresh(self, done: int) -> list[Record]:
-        """The records that a journal lacks which has those up to number `done`."""
+        """The records that a journal with the records up to number `done` lacks."""
         return [record for record in self.records if record.number > done]
 
     def lost(self, done: int) -> int:
-        """How many numbers are missing between the records that the journal lacks: a power cut took them."""
+        """The number of records that a power cut removed from those that the journal lacks."""
         numbers = [done, *(record.number for record in self.fresh(done))]
         return numbers[-1] - done - len(numbers) + 1
 
     def damage(self, done: int) -> str:
-        """What no crash explains, in words, else nothing. The journal has the records up to `done`."""
+        """Describe damage that no crash explains; empty if none. The journal has the records up to `done`."""
         for gap in self.gaps:
             if not gap.torn:
                 return f"what stands at byte {gap.start:,} is no record"
@@ -102,7 +103,7 @@ class Spool:
         """Open or create the file.
 
         Raises:
-            JournalUnavailable: it cannot be opened for writing.
+            JournalUnavailable: the file cannot be opened for writing, or another process has locked it.
         """
         self.path = path
         self._written = 0
@@ -122,11 +123,11 @@ class Spool:
 
     @property
     def last_number(self) -> int:
-        """The number of the newest record ever written or seen."""
+        """The number of the newest record written or recovered."""
         return self._written
 
     def read(self, old: bool = False) -> Spooled:
-        """What is in it; `old` for the spool of a journal of format 1."""
+        """Read the spool's content; `old` is for a journal of format 1."""
         return read_records(self.path.read_bytes(), old)
 
     def start_after(self, number: int) -> None:
@@ -134,10 +135,10 @@ class Spool:
         self._written = number
 
     def write(self, *parts: Parts) -> int:
-        """Hand records to the operating system in one piece; gives the number of the last.
+        """Write records with one system call; returns the number of the last.
 
         Raises:
-            JournalUnavailable: nothing of them is in the spool.
+            JournalUnavailable: the write failed and was undone; the records do not count as written.
         """
         if self._broken is not None:
             raise JournalUnavailable(self._broken)
@@ -156,13 +157,13 @@ class Spool:
         return number
 
     def empty(self, always: bool = False) -> None:
-        """Drop all records; for when all of them are in the journal. Small files are left unless `always`."""
+        """Drop all records, once they are in the journal. A small file is left as it is unless `always`."""
         if self._size == 0 or (self._size < _EMPTY_ABOVE_BYTES and not always):
             return
         try:
             os.ftruncate(self._handle, 0)
         except OSError:
-            return  # harmless: the records are known by their numbers, and the next time may work
+            return  # harmless: the journal knows the records by their numbers; the next call may succeed
         self._size = 0
 
     def close(self) -> None:
@@ -170,7 +171,7 @@ class Spool:
         os.close(self._handle)
 
     def _undo(self) -> None:
-        """Take a part of a record back: a torn record in the middle would hide those after it."""
+        """Remove an incomplete record; in the middle of the spool it would count as damage."""
         try:
             os.ftruncate(self._handle, self._size)
         except OSError as error:
@@ -181,15 +182,15 @@ class Spool:
 
 
 def _lock(handle: int) -> None:
-    """Claim the spool for this process: emptying one that another still fills would lose entries.
+    """Lock the spool for this process: emptying it while another process writes to it would lose entries.
 
     Raises:
-        BlockingIOError: another process has it.
+        BlockingIOError: another process has the lock.
     """
     if sys.platform == "win32":
         import msvcrt
 
-        # Locked bytes cannot be read by others there, so the lock is on one far beyond the records.
+        # Windows denies other processes to read locked bytes, so the lock is on a byte far after the records.
         os.lseek(handle, 1 << 40, os.SEEK_SET)
         try:
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
@@ -202,7 +203,7 @@ def _lock(handle: int) -> None:
 
 
 def pack(number: int, parts: Parts) -> bytes:
-    """A record's bytes."""
+    """Encode a record."""
     head, tail = parts
     crc = zlib.crc32(tail, zlib.crc32(head))
     covered = _COVERED.pack(len(head), len(tail), number, crc)
@@ -210,9 +211,9 @@ def pack(number: int, parts: Parts) -> bytes:
 
 
 def read_records(data: bytes, old: bool = False) -> Spooled:
-    """The whole records in `data`, and what is between and behind them; `old` for format 1.
+    """Read the whole records in `data`, and the gaps between and after them; `old` is for format 1.
 
-    In format 1 a bad last record cannot be told from one that a crash tore, and counts as torn.
+    In format 1, a damaged last record looks the same as a torn record, and counts as torn.
     """
     records: list[Record] = []
     gaps: list[Gap] = []
@@ -230,7 +231,7 @@ def read_records(data: bytes, old: bool = False) -> Spooled:
 
 
 def _record_at(data: bytes, at: int) -> tuple[Record, int] | None:
-    """The record that begins at `at`, and where it ends; None when there is no whole one."""
+    """The record that begins at `at`, and its end; None when there is no whole record."""
     lengths = _head_at(data, at)
     if lengths is None:
         return None
@@ -262,7 +263,7 @@ def _next(data: bytes, at: int) -> int:
 
 
 def _is_cut_short(data: bytes, start: int) -> bool:
-    """Whether what stands from `start` to the end is the beginning of a record whose rest was not written."""
+    """Whether the bytes from `start` to the end are the beginning of a record whose rest was not written."""
     if len(data) - start < _HEADER.size:
         return True
     lengths = _head_at(data, start)
@@ -270,7 +271,7 @@ def _is_cut_short(data: bytes, start: int) -> bool:
 
 
 def _never_written(data: bytes, start: int, end: int) -> bool:
-    """Whether a block is all zeros between these places: it never reached the disk. Entries hold no zeros."""
+    """Whether a block in this range is all zeros (never reached the disk). Entries contain no zero bytes."""
     if not any(data[start:end]):
         return True
     blocks = range(-(-start // _BLOCK) * _BLOCK, end - _FEWEST_ZEROS + 1, _BLOCK)

@@ -1,8 +1,7 @@
-"""After a crash: the files are looked at before SQLite changes any of them, then the spool is taken in.
+"""Recovers a journal after a crash: checks its files before SQLite changes them, then commits the spool.
 
-`check_recoverable` refuses a journal that SQLite would bring back older than it was, so that nothing is
-signed over what is missing. `recover` puts what is in the spool and not yet in the journal into the journal,
-in order and once.
+`check_recoverable` refuses a journal that SQLite would restore to an older state, so that no new checkpoint is
+signed over missing entries. `recover` commits the spool's records that the journal lacks, in order and once.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ from core.ids import now_utc
 
 
 def check_recoverable(database: Path, key: Ed25519PublicKey) -> None:
-    """Refuse a journal of which SQLite would bring back less than it is known to have had. Changes nothing.
+    """Refuse a journal that SQLite would restore to less than its known head. Changes no file.
 
     Raises:
-        JournalCorrupt: says what is missing, and where the write-ahead log is damaged.
+        JournalCorrupt: names the missing entries, and the damage in the write-ahead log.
         JournalUnavailable: a file cannot be read.
     """
     damage = ""
@@ -48,26 +47,26 @@ def check_recoverable(database: Path, key: Ed25519PublicKey) -> None:
         log = read_log(data, page_size)
         damage = log.damage(log_path(database).name)
         known = read_head_file(database.with_name(HEAD_FILE), key)
-        # Beside an empty log SQLite would make files of its own, and leave them.
+        # Without a log, SQLite would create files of its own and leave them; `immutable` prevents that.
         with contextlib.closing(connect(database, "ro", immutable=not data)) as connection:
             check_format(connection, database)
             head = read_head(connection, key, database)
             check_newest(known, head, log, database)
-            # Here too, though the store does it again: closing what that opens would change the files.
+            # Checked here although the store checks it again: closing the store's connection changes the files.
             check_last(connection, head, database)
     except (sqlite3.Error, OSError, JournalCorrupt) as error:
         refused = error if isinstance(error, JournalCorrupt) else journal_error(error, database)
         if damage and isinstance(refused, JournalCorrupt) and damage not in refused.message:
-            # What SQLite makes of a part of its log need not fit together.
+            # A database restored from a part of its log may be inconsistent, so the log's damage is named too.
             refused = JournalCorrupt(f"{refused.message} ({damage})")
         raise refused from error
 
 
 def check_newest(known: KnownHead | None, head: Head, log: WriteAheadLog, database: Path) -> None:
-    """Refuse a database whose `head` is not the newest one that the files beside it know of.
+    """Refuse a database whose `head` is older than the files beside it show.
 
     Raises:
-        JournalCorrupt: says what is missing, or which file was changed.
+        JournalCorrupt: names the missing entries, or the file that was changed.
     """
     damage = log.damage(log_path(database).name)
     if known is not None:
@@ -88,15 +87,15 @@ def check_newest(known: KnownHead | None, head: Head, log: WriteAheadLog, databa
 
 
 def recover(store: Store, spool: Spool, missing: bool = False) -> int:
-    """Commit the spool's records that the journal lacks; gives how many there were.
+    """Commit the spool's records that the journal lacks; returns their number.
 
-    A torn last record was never acknowledged, and is dropped. When something was recovered, or a power cut
-    took records out of the middle, or the spool was `missing`, the journal says so in a `journal_recovered`
-    entry, in the same transaction as the last of what is recovered.
+    A torn last record was never acknowledged, and is dropped. If records were recovered, or the spool was
+    `missing`, a `journal_recovered` entry is written in the same transaction as the last recovered records. It
+    also states how many records a power cut removed from the middle.
 
     Raises:
-        JournalCorrupt: the spool is damaged, or a whole record is not an entry; the spool is kept.
-        JournalUnavailable: the journal cannot be written; the spool is kept.
+        JournalCorrupt: the spool is damaged, or a whole record is not an entry; the spool stays unchanged.
+        JournalUnavailable: the journal cannot be written; the spool stays unchanged.
     """
     spooled = spool.read(old=store.head.checkpoint.kept is None)
     done = store.head.spool_done
@@ -131,7 +130,7 @@ def check_spool(spooled: Spooled, done: int, path: Path) -> None:
     """Refuse a spool with damage that no crash explains; the journal has its records up to `done`.
 
     Raises:
-        JournalCorrupt: says where.
+        JournalCorrupt: the spool is damaged; the message says where.
     """
     if damage := spooled.damage(done):
         raise JournalCorrupt(
@@ -141,15 +140,15 @@ def check_spool(spooled: Spooled, done: int, path: Path) -> None:
 
 
 def log_path(database: Path) -> Path:
-    """Where SQLite keeps the write-ahead log of a database."""
+    """The path of a database's write-ahead log."""
     return Path(f"{database}-wal")
 
 
 def read_if_there(path: Path) -> bytes:
-    """A file's bytes, none where there is no file.
+    """A file's bytes; empty if there is no file.
 
     Raises:
-        OSError: it is there and cannot be read.
+        OSError: the file exists but cannot be read.
     """
     try:
         return path.read_bytes()
@@ -158,7 +157,7 @@ def read_if_there(path: Path) -> bytes:
 
 
 def _checked(record: Record, latest: str, spool: Spool) -> tuple[Parts, str]:
-    """A record's parts, as they can follow an entry of time `latest`, and its time."""
+    """A record's parts and time, with the time raised to `latest` if it is earlier."""
     try:
         entry = decode(record.parts.with_seq(0))
     except JournalCorrupt as error:

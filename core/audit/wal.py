@@ -1,9 +1,9 @@
-"""SQLite's write-ahead log, read as SQLite's recovery reads it, before SQLite does.
+"""Reads SQLite's write-ahead log as SQLite's recovery would, before SQLite opens it.
 
-Recovery takes the first frame with a wrong checksum for the end of the log. After a crash that is right: what
-follows was never committed. After damage it is a silent roll-back to an older state, and the next commit
-overwrites what was behind it. What is here tells how much recovery would take, and whether the log goes on
-behind the frame at which it stops.
+Recovery takes the first frame with a wrong checksum for the end of the log. After a crash that is right: the
+later frames were never committed. After damage it silently rolls back to an older state, and the next commit
+overwrites the later frames. This module reports how many frames recovery would take, and whether the log
+continues after the frame at which recovery stops.
 
 Source: SQLite's file format, section 4, https://www.sqlite.org/fileformat2.html#the_write_ahead_log.
 """
@@ -19,29 +19,29 @@ from functools import cache
 
 _HEADER = struct.Struct(">8I")
 _FRAME = struct.Struct(">6I")
-# Checksums over little-endian words, and over big-endian ones.
+# The magic numbers for checksums over little-endian words and over big-endian words.
 _MAGICS = (0x377F0682, 0x377F0683)
 _VERSION = 3007000
 _WORD = 0xFFFFFFFF
-# Frames whose checksums are computed at once; with more, no faster.
+# The number of frames whose checksums are computed at once; larger numbers are no faster.
 _LANES = 1024
 
-# The two words of a checksum, and their effect on those after a frame: two rows of two factors.
+# The two words of a checksum, and a 2x2 matrix: the effect of the checksum before a frame on the next.
 Sums = tuple[int, int]
 _Matrix = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class WriteAheadLog:
-    """What recovery makes of a log.
+    """The result of recovery for a log.
 
-    `frames` are in the file, and recovery takes the first `taken` of them, after which the database has
-    `size` pages. `pages` says for each page in these where in the file its newest content begins.
+    The file has `frames` frames; recovery takes the first `taken` of them, and the database then has `size`
+    pages. `pages` maps each page in these frames to the offset of its newest content in the file.
 
-    `broken` is the number of the frame (the first is 1, the file's header 0) that ends the log although it,
-    or one behind it, belongs to the log. `continues` says that a commit behind it follows from it; a crash
-    leaves that in one case only, after a commit that failed (a disk error) and a shorter one that did not.
-    `foreign` is a file that is no log at all.
+    `broken` is the number of the frame (the first is 1, the file's header 0) that ends the log, although that
+    frame or a later frame belongs to the log. `continues` says that a later commit continues the checksum
+    chain; a crash can cause that in one case only, after a failed commit (disk error) and a shorter
+    successful commit. `foreign` says that the file is not a write-ahead log.
     """
 
     frames: int = 0
@@ -53,7 +53,7 @@ class WriteAheadLog:
     pages: Mapping[int, int] = field(default_factory=dict)
 
     def damage(self, name: str) -> str:
-        """Where the log called `name` ends too early, in words; empty when nothing suggests that it does."""
+        """Describe where the log called `name` ends too early; empty when nothing suggests that it does."""
         if self.foreign:
             return f"{name} is not a write-ahead log"
         if self.broken is None:
@@ -64,7 +64,7 @@ class WriteAheadLog:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """The head of a frame. `size` is that of the database in pages where the frame ends a commit, else 0."""
+    """The head of a frame. `size` is the database's size in pages if the frame ends a commit, else 0."""
 
     page: int
     size: int
@@ -73,9 +73,9 @@ class _Frame:
 
 
 def read_log(data: bytes, page_size: int) -> WriteAheadLog:
-    """Read a log of a database whose pages have `page_size` bytes."""
+    """Read the log of a database whose pages have `page_size` bytes."""
     if len(data) < _HEADER.size or not any(data[: _HEADER.size]):
-        # A crash while the log was made: its header was never written, so nothing behind it was.
+        # A crash while the log was created: the header was not written, so no frame was written either.
         return WriteAheadLog()
     frames = _frames(data, page_size)
     magic, version, bytes_a_page, _, *rest = _HEADER.unpack_from(data)
@@ -83,14 +83,14 @@ def read_log(data: bytes, page_size: int) -> WriteAheadLog:
     before = _sums_of(data[: _HEADER.size - 8], big)
     whole = magic in _MAGICS and (version, bytes_a_page, *rest[2:]) == (_VERSION, page_size, *before)
     if not whole:
-        # The byte that names the order of bytes may be the one that is damaged.
+        # The damaged byte may be the byte that gives the byte order, so the native order is assumed.
         big = sys.byteorder == "big"
     salts = (rest[0], rest[1]) if whole or not frames else frames[0].salts
     broken = None if whole else 0
     continues = False
     taken = size = 0
     pages: dict[int, int] = {}
-    # Those since the last commit.
+    # The pages written since the last commit.
     fresh: dict[int, int] = {}
     step = _power(1 + page_size // 8)
     for number, (frame, own) in enumerate(zip(frames, _own_sums(data, page_size, big), strict=True), 1):
@@ -120,7 +120,7 @@ def read_log(data: bytes, page_size: int) -> WriteAheadLog:
 
 
 def _belongs_later(frames: list[_Frame], salts: Sums) -> bool:
-    """Whether one of these frames carries the log's salts; those left from before a restart carry others."""
+    """Whether a frame has the log's salts; frames left from before a restart of the log have other salts."""
     return any(frame.salts == salts for frame in frames)
 
 
@@ -144,10 +144,11 @@ def _sums_of(data: bytes, big: bool) -> Sums:
 
 
 def _own_sums(data: bytes, page_size: int, big: bool) -> list[Sums]:
-    """For each whole frame, the checksum that it would have if the one before it were zero.
+    """For each whole frame, the checksum that it would have if the previous checksum were zero.
 
-    The checksum is linear, so this and the one before give the frame's. Computed for thousands of frames at
-    once, each in 64 bits of one large number: a full log of 16 MiB takes 40 ms so, and 270 in a plain loop.
+    The checksum is linear, so this value and the previous checksum give the frame's checksum. About 1,000
+    frames are computed at once, each in 64 bits of one large integer: a full log of 16 MiB takes 40 ms
+    instead of 270 ms in a plain loop.
     """
     stride = (_FRAME.size + page_size) // 8
     count = (len(data) - _HEADER.size) // (8 * stride)
@@ -178,7 +179,7 @@ def _lanes(number: int, count: int) -> tuple[int, ...]:
 
 @cache
 def _power(pairs: int) -> _Matrix:
-    """What so many pairs of words do to a checksum that was there before them."""
+    """The matrix by which `pairs` pairs of words change a previous checksum."""
     a, b, c, d = 1, 0, 0, 1
     for _ in range(pairs):
         a, b = (a + c) & _WORD, (b + d) & _WORD

@@ -1,10 +1,10 @@
-"""The one thread that writes the journal: it gathers what is queued and commits it as a group.
+"""The only thread that writes the journal; it commits queued entries in groups.
 
-An awaited entry starts a commit at once, and whatever is queued meanwhile shares the next one; noted entries
-alone wait up to 20 ms for company, and while very many come up to 100 ms. After a failure all who wait are
-told, noted entries stay queued (they are in the spool), and the thread tries again once a second, so freeing
-disk space heals the journal without a restart. A damaged journal, or one that another program wrote to, is
-not tried again.
+An awaited entry starts a commit at once, and entries queued meanwhile share the next commit. Noted entries
+alone wait up to 20 ms for others, and up to 100 ms when very many arrive. After a failure, waiting callers
+get the error, noted entries stay queued (they are in the spool), and the thread retries once a second, so
+freeing disk space heals the journal without a restart. If the journal is damaged, or another program wrote to
+it, the thread does not retry.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from core.ids import now_utc
 log = structlog.get_logger(__name__)
 
 NOTE_DELAY = 0.02
-# Where so many came within it, more of them share one commit: each costs two fsyncs and a signature.
+# When this many entries arrive within `NOTE_DELAY`, the commit waits longer: each costs two fsyncs and a
+# signature.
 MANY_ENTRIES, DELAY_OF_MANY = 64, 0.1
 RETRY_SECONDS = 1.0
 GROUP_ENTRIES = 2000
@@ -36,7 +37,7 @@ GROUP_ENTRIES = 2000
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Entries that become durable together. `spool`: the last one's number there, 0 when they are awaited."""
+    """Entries that become durable together. `spool` is the last one's spool number, 0 for awaited entries."""
 
     entries: list[NewEntry]
     parts: list[Parts]
@@ -84,14 +85,14 @@ class Writer:
     """Owns the store and the spool from `start` to `close`."""
 
     def __init__(self, store: Store, spool: Spool, report: Callable[[list[Group]], None]) -> None:
-        """`report` gets the groups of each commit, and those that failed, on the writer's thread."""
+        """`report` is called on the writer's thread with the groups of each commit and with failed groups."""
         self._store = store
         self._spool = spool
         self._report = report
         self._queue = _Queue()
-        # Taken directly where nothing is waited for: the condition's own way to it is written in Python.
+        # Taken directly where no wait is needed: locking through the condition is slower (Python code).
         self._lock = threading.RLock()
-        # Held while files change; taken before the other where both are.
+        # Held while files change. Lock order: `_changing` before `_lock`.
         self._changing = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._failure: JournalError | None = None
@@ -109,7 +110,7 @@ class Writer:
 
     @property
     def failure(self) -> JournalError | None:
-        """Why the journal cannot be written at present."""
+        """Why the journal cannot be written at present; None if it can."""
         return self._failure
 
     @property
@@ -119,14 +120,14 @@ class Writer:
 
     @property
     def queued(self) -> int:
-        """How many groups wait to be committed."""
+        """The number of groups that wait to be committed."""
         return len(self._queue.groups)
 
     def submit(self, entries: list[NewEntry], done: Callable[[Group], None]) -> None:
-        """Queue entries; `done` is handed their group, with or without an error, on the writer's thread.
+        """Queue entries; the receiver of `report` calls `done` with their group, with or without an error.
 
         Raises:
-            BadInput: one of them has no canonical form; none was queued.
+            BadInput: an entry has no canonical form; none was queued.
             JournalUnavailable: the journal cannot be written.
         """
         with self._lock:
@@ -143,8 +144,8 @@ class Writer:
         """Write entries to the spool in one piece and queue them.
 
         Raises:
-            BadInput: one of them has no canonical form; none was written.
-            JournalUnavailable: they are neither in the spool nor queued.
+            BadInput: an entry has no canonical form; none was written.
+            JournalUnavailable: the entries are neither in the spool nor queued.
         """
         with self._lock:
             self._check_open()
@@ -154,12 +155,12 @@ class Writer:
             parts = [encode_parts(entry, now) for entry in entries]
             number = self._spool.write(*parts)
             self._queue.put(Group(entries, parts, [now] * len(entries), spool=number))
-            # Waking the thread costs more than the note; it is awake while the queue has something.
+            # Waking the thread costs more than the note itself; with a non-empty queue it is already awake.
             if len(self._queue.groups) == 1:
                 self._changed.notify()
 
     def close(self) -> JournalError | None:
-        """Commit what is queued, seal the journal and end the thread; gives what went wrong, if anything."""
+        """Commit queued entries, seal the journal and end the thread; returns the failure, if any."""
         with self._changed:
             if self._closed:
                 return None
@@ -178,7 +179,7 @@ class Writer:
         return time.monotonic() - self._tried_at >= RETRY_SECONDS
 
     def _stamp(self) -> str:
-        """Now, but never before the entry in front, also when the clock is set back."""
+        """The present time, but never before the previous entry's time, even if the clock is set back."""
         self._last_time = max(self._last_time, now_utc())
         return self._last_time
 
@@ -193,7 +194,7 @@ class Writer:
             self._spool.close()
 
     def _next_groups(self) -> list[Group] | None:
-        """Wait for work; an empty list is a try to get going again after a failure, None is the end."""
+        """Wait for work. An empty list means: retry after a failure. None means: end the thread."""
         with self._changed:
             if self._failure is not None:
                 wait = RETRY_SECONDS - (time.monotonic() - self._tried_at)
@@ -204,7 +205,7 @@ class Writer:
                 if final:
                     return None
                 self._retry_now = False
-                # At the end one last try; a second failure leaves the noted entries to the spool.
+                # While closing there is one last try; if it fails too, the noted entries remain in the spool.
                 return None if self._closing and self._tried_while_closing() else self._queue.take()
             self._changed.wait_for(lambda: self._closing or self._queue.groups)
             if not self._is_due():
@@ -214,7 +215,7 @@ class Writer:
             return self._queue.take() or None
 
     def _is_due(self) -> bool:
-        """Whether what is queued may not wait for company any longer."""
+        """Whether the queue has to be committed now, without waiting for more entries."""
         return bool(self._closing or self._queue.awaited or self._queue.noted >= GROUP_ENTRIES)
 
     def _tried_while_closing(self) -> bool:
@@ -223,12 +224,12 @@ class Writer:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Nothing is committed meanwhile: the database's files are those of one moment. Notes go on."""
+        """Suspend commits, so that the database's files match each other. Notes are still accepted."""
         with self._changing:
             yield
 
     def spooled(self) -> bytes:
-        """The spool's bytes, with no record half written."""
+        """The spool's bytes, read under the lock, so that no record is incomplete."""
         with self._lock:
             return self._spool.path.read_bytes()
 
@@ -239,7 +240,7 @@ class Writer:
             self._report(committed)
 
     def _write(self, groups: list[Group]) -> list[Group] | None:
-        """Commit groups; gives those that were committed, None when writing failed and that was reported."""
+        """Commit groups; returns the committed groups, or None when writing failed (already reported)."""
         try:
             if self._failure is not None:
                 self._store.resume()
@@ -251,7 +252,7 @@ class Writer:
         except JournalError as error:
             self._fail(groups, error)
             return None
-        except Exception as error:  # the thread's edge: nobody may wait for ever
+        except Exception as error:  # a dead thread would let callers wait for ever
             log.exception("the journal's writer met an unexpected error")
             self._fail(groups, JournalUnavailable(f"The journal's writer failed: {error!r}."))
             return None
@@ -265,7 +266,7 @@ class Writer:
         return groups
 
     def _fail(self, groups: list[Group], error: JournalError) -> None:
-        """Tell everybody who waits; keep what is in the spool for the next try."""
+        """Report the error to all waiting callers; keep the spooled groups queued for the next try."""
         with self._changed:
             if self._failure is None:
                 log.error("the journal cannot be written", error=error.message)
