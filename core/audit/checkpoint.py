@@ -1,9 +1,10 @@
 """Signed checkpoints of the journal's tree, in the C2SP signed-note and tlog-checkpoint formats, and the key.
 
-A checkpoint is a few lines of text (origin, size, root) with an Ed25519 signature below a blank line; anybody
-with the public key can check it with the tools that transparency logs use. The head's checkpoint carries two
-extension lines: `spool N`, the number of the last spool record that is in the journal, and `checkpoints N
-DIGEST`, which stands for every checkpoint that is kept for good. Journals of format 1 lack the second one.
+A checkpoint is a few lines of text (origin, size, root) with an Ed25519 signature below a blank line; any
+program with the public key can check it with the tools that transparency logs use. The head's checkpoint
+carries two extension lines: `spool N`, the number of the last spool record that is in the journal, and
+`checkpoints N DIGEST`, which stands for every checkpoint that is kept for good. Journals of format 1 lack the
+second one.
 """
 
 from __future__ import annotations

@@ -85,7 +85,8 @@ class NewEntry(BaseModel):
 
 
 class PlainEntry(NewEntry):
-    """One whose author knows that `core.canonical_json.is_plain` says yes to its body: nobody asks again."""
+    """One whose author knows that `core.canonical_json.is_plain` says yes to its body; it is not asked
+    again."""
 
 
 class Entry(NewEntry):

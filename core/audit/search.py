@@ -25,7 +25,7 @@ BUDGET_SECONDS = 1.0
 MAX_BUCKETS = 1000
 MAX_FACETS = 1000
 _PAGE_BYTES = 32 * 1024 * 1024
-# A page may take its second; the count behind it only what nobody notices.
+# A page may take its second; the count behind it only what no user notices.
 COUNT_SECONDS = 0.04
 _FIRST_SPAN = 16_384
 _MAX_SPAN = 65_536

@@ -1,7 +1,7 @@
 """What the arguments of any tool say by their names and values: paths, addresses, processes, people, amounts.
 
 Nothing here knows which server a tool belongs to: an argument called `to` with mail addresses in it is a
-message to somebody, whoever offers the tool.
+message to a person, whichever server offers the tool.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def judge_value(name: str, value: Any, *, acts: bool, ends: bool = False, home: 
     """
     plain = snake(name)
     if isinstance(value, str):
-        # What is written somewhere is read by nobody here: a page of SQL in a file is a text.
+        # Text that is only written is not executed: a page of SQL in a file is a text.
         if not _TEXT_NAME.search(plain):
             yield from _address(plain, value)
         if _QUERY.search(plain) or (looks_like_query(value) and not _TEXT_NAME.search(plain)):

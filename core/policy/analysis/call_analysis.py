@@ -112,9 +112,9 @@ def findings_of(
 
     Shell lines are parsed, also those that other tools are given
     (`core.policy.analysis.shell.tool_arguments`); paths, addresses, queries, processes, recipients and
-    amounts are found by the names and values of arguments, whoever offers the tool, and every text is
-    searched for characters that are not seen, also inside lists and objects. `home` is the home folder of the
-    device's user, where known, and `real` says where a path of this computer leads: what is said of that
+    amounts are found by the names and values of arguments, whichever server offers the tool, and every text
+    is searched for characters that are not seen, also inside lists and objects. `home` is the home folder of
+    the device's user, where known, and `real` says where a path of this computer leads: what is said of that
     place is said of the path. The time is proportional to the
     arguments: a line over the parser's limits (`core.policy.analysis.shell.parser`) is a finding instead of
     being parsed. At most `MOST_FINDINGS`, the gravest.

@@ -1,4 +1,5 @@
-"""Which arguments of a call hold a shell line, or a command as a list of words, whoever offers the tool.
+"""Which arguments of a call hold a shell line, or a command as a list of words, whichever server offers the
+tool.
 
 An argument called `command` holds one, one called `script` does if the tool is called a shell, and so does
 one of which the tool's schema says that it is a command to be run. Of the built-in shells it is known.
