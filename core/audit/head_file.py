@@ -2,8 +2,9 @@
 
 After a crash, SQLite does not report what it lost: with a damaged log, or an older copy of the database, the
 journal looks sound but ends earlier. So each commit's signed head is also written to this file, after the
-database has made the commit durable and before the callers get their entries. After a kill or a power cut, the
-database therefore never has less than this file; after a kill, this file covers every entry that a caller got.
+database has made the commit durable and before the callers get their entries. After a kill or a power cut,
+the database therefore never has less than this file; after a kill, this file covers every entry that a
+caller got.
 
 Each write is followed by an fsync, but callers do not wait for it: that would more than double the time of a
 durable entry (8.3 ms instead of 3.1 ms where an fsync takes 4 ms; during the next commit it costs nothing
@@ -12,8 +13,8 @@ and only during the fsync. The commit itself is not lost. To exploit this, an at
 that moment and change the disk afterwards; such an attacker could also restore all files of an earlier day,
 which only a checkpoint stored elsewhere reveals.
 
-The file has two records of `RECORD` bytes, each a signed note padded with zeros. They are written alternately,
-so that a write torn by a power cut leaves the previous record.
+The file has two records of `RECORD` bytes, each a signed note padded with zeros. They are written
+alternately, so that a write torn by a power cut leaves the previous record.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Recovers a journal after a crash: checks its files before SQLite changes them, then commits the spool.
 
-`check_recoverable` refuses a journal that SQLite would restore to an older state, so that no new checkpoint is
+`check_recoverable` refuses a journal that SQLite would restore to an older state, so that no checkpoint is
 signed over missing entries. `recover` commits the spool's records that the journal lacks, in order and once.
 """
 
@@ -52,12 +52,12 @@ def check_recoverable(database: Path, key: Ed25519PublicKey) -> None:
             check_format(connection, database)
             head = read_head(connection, key, database)
             check_newest(known, head, log, database)
-            # Checked here although the store checks it again: closing the store's connection changes the files.
+            # The store checks it again, but only after opening files that it changes when it closes them.
             check_last(connection, head, database)
     except (sqlite3.Error, OSError, JournalCorrupt) as error:
         refused = error if isinstance(error, JournalCorrupt) else journal_error(error, database)
         if damage and isinstance(refused, JournalCorrupt) and damage not in refused.message:
-            # A database restored from a part of its log may be inconsistent, so the log's damage is named too.
+            # A database restored from a part of its log may be inconsistent: name the log's damage too.
             refused = JournalCorrupt(f"{refused.message} ({damage})")
         raise refused from error
 
@@ -90,8 +90,8 @@ def recover(store: Store, spool: Spool, missing: bool = False) -> int:
     """Commit the spool's records that the journal lacks; returns their number.
 
     A torn last record was never acknowledged, and is dropped. If records were recovered, or the spool was
-    `missing`, a `journal_recovered` entry is written in the same transaction as the last recovered records. It
-    also states how many records a power cut removed from the middle.
+    `missing`, a `journal_recovered` entry is written in the same transaction as the last recovered records.
+    It also states how many records a power cut removed from the middle.
 
     Raises:
         JournalCorrupt: the spool is damaged, or a whole record is not an entry; the spool stays unchanged.
