@@ -139,7 +139,7 @@ def find_note(text: str) -> str | None:
 
 
 def names_key(note: str, key: Ed25519PublicKey) -> bool:
-    """Whether a note from `find_note` claims the key id of `key`; `read_checkpoint` verifies the signature."""
+    """Whether a note from `find_note` has the key id of `key`; `read_checkpoint` verifies the signature."""
     origin, signature = note.splitlines()[-1].split(" ")[1:]
     try:
         return base64.b64decode(signature)[:4] == key_id(origin, key)
@@ -234,7 +234,8 @@ def load_public_key(path: Path) -> Ed25519PublicKey:
     """Load the public key from a `journal.pub`.
 
     Raises:
-        JournalCorrupt: the file cannot be read, or is not an Ed25519 public key exactly as `public_pem` writes it.
+        JournalCorrupt: the file cannot be read, or is not an Ed25519 public key in the exact form of
+            `public_pem`.
     """
     try:
         data = path.read_bytes()
