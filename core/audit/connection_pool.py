@@ -1,4 +1,4 @@
-"""A pool of threads and read-only connections to the journal; each connection is used by one thread at a time."""
+"""A pool of threads and of read-only connections to the journal; no two threads share a connection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _THREADS = 3
 
 
 class Readers:
-    """Runs blocking reads in parallel with the writer; SQLite's WAL mode keeps them from blocking each other."""
+    """Runs blocking reads in parallel with the writer; in SQLite's WAL mode they do not block each other."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

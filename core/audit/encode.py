@@ -1,8 +1,8 @@
 """Encodes entries as canonical JSON (RFC 8785), fast because the members of an entry are known.
 
 In the order of RFC 8785 the members are `actor blobs body call_id device duration_ms kind run`, then `seq`,
-then `status step time tool verdict`. So everything except `seq` is encoded when an entry is submitted, and the
-writer only inserts the number between `head` and `tail`.
+then `status step time tool verdict`. So everything except `seq` is encoded when an entry is submitted, and
+the writer only inserts the number between `head` and `tail`.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class NewEntry(BaseModel):
 
 
 class PlainEntry(NewEntry):
-    """An entry whose author guarantees that `core.canonical_json.is_plain` holds for its body; not re-checked."""
+    """An entry whose author guarantees `core.canonical_json.is_plain` for its body; it is not checked again."""
 
 
 class Entry(NewEntry):

@@ -82,8 +82,8 @@ class InclusionProof(_Answer):
 class VerifyReport(_Answer):
     """The result of a verification. `first_bad` is the number of the first entry that was changed.
 
-    If the journal is intact, `checkpoint` is its newest checkpoint, a C2SP signed note over all entries. A copy
-    stored elsewhere shows later whether the journal still has these entries.
+    If the journal is intact, `checkpoint` is its newest checkpoint, a C2SP signed note over all entries. A
+    copy stored elsewhere shows later whether the journal still has these entries.
     """
 
     ok: bool

@@ -1,7 +1,7 @@
 """Parses the journal's query language into a `Query`.
 
-Terms are separated by spaces and all must match: `tool:type_text status:failure device:lab-* dur:>2s`. A comma
-separates alternatives, `*` matches any text, a leading `!` negates; in double quotes, spaces, commas, stars
+Terms are separated by spaces and all must match: `tool:type_text status:failure device:lab-* dur:>2s`. Commas
+separate alternatives, `*` matches any text, a leading `!` negates; in double quotes, spaces, commas, stars
 and colons are literal. A word without a field is searched case-insensitively in all content of an entry.
 `since` includes its moment and `until` does not; moments without an offset are UTC.
 """
