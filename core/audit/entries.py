@@ -85,7 +85,7 @@ class NewEntry(BaseModel):
 
 
 class PlainEntry(NewEntry):
-    """An entry whose author guarantees `core.canonical_json.is_plain` for its body; it is not checked again."""
+    """An entry whose author guarantees that its body is plain (`core.canonical_json.is_plain`)."""
 
 
 class Entry(NewEntry):
