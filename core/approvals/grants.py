@@ -17,9 +17,9 @@ from pydantic import Field
 from core.audit.entries import Entry, Kind
 from core.commitments import SECRET_MARK, is_stand_in, marked_objects
 from core.errors import BadInput, ErrorCode, Refused
-from core.fleet.models import Plain, Risk
+from core.fleet.models import FrozenModel, Risk
 from core.policy.constraints import Constraint
-from core.policy.rules import Question, fits, is_glob
+from core.policy.rules import MatchContext, fits, is_glob
 from core.statements import Request
 
 MOST_GRANTS = 2_000
@@ -27,7 +27,7 @@ LONGEST_DAYS = 90
 ANY: Literal["any"] = "any"
 
 
-class GrantTerms(Plain):
+class GrantTerms(FrozenModel):
     """The terms that an operator signs: Ed25519 over the canonical bytes of this model (RFC 8785 JSON).
 
     `devices` and `actors` are names or patterns. `arguments` has a condition, or the word `any`, for every
@@ -51,14 +51,14 @@ class GrantTerms(Plain):
     expires: str
 
 
-class SignedGrant(Plain):
+class SignedGrant(FrozenModel):
     """Terms with their Ed25519 signature (128 hexadecimal digits)."""
 
     terms: GrantTerms
     signature: str
 
 
-class Grant(Plain):
+class Grant(FrozenModel):
     """A snapshot of a grant: its terms, uses and revocation.
 
     `over` is true when the grant is used up, expired or revoked, or its run has ended.
@@ -74,7 +74,7 @@ class Grant(Plain):
     words: list[str] = Field(default_factory=list)
 
 
-class GrantMiss(Plain):
+class GrantMiss(FrozenModel):
     """A grant that does not cover a call for a single reason, `fault`."""
 
     id: str
@@ -122,7 +122,7 @@ def exact_arguments(parameters: dict[str, Any]) -> dict[str, Constraint | Litera
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallScope:
     """The properties of a call that a grant's terms are compared with."""
 
     device: str
@@ -135,14 +135,14 @@ class Call:
     real: Callable[[str], str] | None = None
 
 
-def call_of(question: Question, run: str | None, redacted: dict[str, Any]) -> Call:
+def call_of(question: MatchContext, run: str | None, redacted: dict[str, Any]) -> CallScope:
     """The call of a policy question; `redacted` are its arguments with secrets as commitments.
 
     An argument that contains a secret is compared in its redacted form, so that a grant's pattern or list of
     values cannot be used to guess the secret. It matches only as a whole, or if the terms say `any`.
     """
     given = question.parameters
-    return Call(
+    return CallScope(
         device=question.device.name,
         tool_key=question.tool.tool_key,
         contract=question.tool.contract.digest,
@@ -158,7 +158,7 @@ def uncovered_request(
     terms: GrantTerms, request: Request, *, actor: str, run: str | None, risk: Risk
 ) -> list[str]:
     """The reasons why a grant's terms do not cover a request; empty if they cover it."""
-    call = Call(
+    call = CallScope(
         device=request.device,
         tool_key=request.tool_key,
         contract=request.contract,
@@ -170,7 +170,7 @@ def uncovered_request(
     return uncovered(terms, call)
 
 
-def uncovered(terms: GrantTerms, call: Call) -> list[str]:
+def uncovered(terms: GrantTerms, call: CallScope) -> list[str]:
     """The reasons, in words, why these terms do not cover a call; empty if they cover it."""
     if call.tool_key != terms.tool_key:
         return [f"it is for {terms.tool_key}"]
@@ -312,7 +312,7 @@ class GrantBook:
         """Add a grant with these terms; the caller has checked and journalled them."""
         return self._put(Grant(terms=terms, given_at=self._now().isoformat(), words=scope_words(terms)))
 
-    def covering(self, question: Question, run: str | None, redacted: dict[str, Any]) -> Grant | None:
+    def covering(self, question: MatchContext, run: str | None, redacted: dict[str, Any]) -> Grant | None:
         """The grant that covers this call, None if there is none.
 
         Of several, the first to expire is used, so that long-lived grants are used last.
@@ -325,7 +325,7 @@ class GrantBook:
         return min(fit, key=lambda one: _ends(one.terms.expires), default=None)
 
     def near(
-        self, question: Question, run: str | None, redacted: dict[str, Any], most: int = 3
+        self, question: MatchContext, run: str | None, redacted: dict[str, Any], most: int = 3
     ) -> list[GrantMiss]:
         """At most `most` grants for the tool that do not cover this call for exactly one reason."""
         found: list[GrantMiss] = []

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from core.fleet.models import Plain
+from core.fleet.models import FrozenModel
 from core.policy.models import Decision
 from core.statements import Request, SignedStatement
 
@@ -22,7 +22,7 @@ class ApprovalState(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
-class Approval(Plain):
+class Approval(FrozenModel):
     """A snapshot of a request for approval, as the queue and the card show it.
 
     `asked_at` and `expires_at` are UTC, ISO 8601. `remaining_s` does not count down while a client has the
@@ -57,7 +57,7 @@ class Approval(Plain):
     edited_to: str = ""
 
 
-class Fatigue(Plain):
+class Fatigue(FrozenModel):
     """The measure of an operator's last `decided` answers, at most those of the last hour.
 
     `median_s` is the median time in seconds from the first opening of a card to the answer. `hasty` counts
@@ -73,7 +73,7 @@ class Fatigue(Plain):
     warning: str = ""
 
 
-class Operator(Plain):
+class Operator(FrozenModel):
     """A person who may approve requests. `public_key` is the raw Ed25519 key in 64 hexadecimal digits."""
 
     name: str

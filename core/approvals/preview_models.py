@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.fleet.models import Plain
+from core.fleet.models import FrozenModel
 
 NOT_THERE = "There is no such file yet."
 """The text of a preview's `problem` for a file that does not exist yet."""
 
 
-class Helper(Plain):
+class Helper(FrozenModel):
     """A read-only call that helps to decide a request; the dispatcher treats it like any other command."""
 
     id: str
@@ -20,7 +20,7 @@ class Helper(Plain):
     parameters: dict[str, Any]
 
 
-class Region(Plain):
+class Region(FrozenModel):
     """A rectangle of a picture, in pixels."""
 
     x: int
@@ -29,7 +29,7 @@ class Region(Plain):
     height: int
 
 
-class Preview(Plain):
+class Preview(FrozenModel):
     """The present content of a request's target, and the content that the request would produce.
 
     For a file: `before` and `after` are its text, or None if it is not text, too large or missing; `problem`

@@ -6,8 +6,8 @@ withdrawn, or it expires, which counts as a denial. An operator's answer is dura
 asking caller receives it. An answer applies to this request only; a later request is asked again unless an
 operator gave a grant.
 
-`Waiting` is the state of one pending request: its remaining time, the clients that have its card open, and
-its snapshot for display.
+`PendingApproval` is the state of one pending request: its remaining time, the clients that have its card
+open, and its snapshot for display.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Answered:
 
 
 @dataclass(slots=True)
-class Waiting:
+class PendingApproval:
     """A pending request and its expiry.
 
     Times are seconds of the monotonic `clock`, so that setting the system time does not change the expiry.
@@ -173,7 +173,7 @@ class ApprovalQueue:
         self.fatigue = FatigueMeter(clock)
         # `decide` awaits each task and raises its error, so that the group has nothing to report.
         self._answers = TaskGroupOwner("approvals", lambda name, error: None)
-        self._waiting: dict[str, Waiting] = {}
+        self._waiting: dict[str, PendingApproval] = {}
         self._by_actor: Counter[str] = Counter()
         self._decided: OrderedDict[str, Approval] = OrderedDict()
 
@@ -235,7 +235,7 @@ class ApprovalQueue:
         judge_again: Callable[[], Awaitable[None]] | None,
     ) -> Answered:
         now = self._clock()
-        waiting = Waiting(
+        waiting = PendingApproval(
             approval,
             self._clock,
             ends_at=now + expiry_s,
@@ -309,7 +309,9 @@ class ApprovalQueue:
         answering = self._answer(waiting, signed, grant)
         return await asyncio.shield(self._answers.spawn("record an answer", answering))
 
-    async def _answer(self, waiting: Waiting, signed: SignedStatement, grant: SignedGrant | None) -> Approval:
+    async def _answer(
+        self, waiting: PendingApproval, signed: SignedStatement, grant: SignedGrant | None
+    ) -> Approval:
         statement = signed.statement
         took_s = waiting.took_s()
         await self._recorded(waiting, answer_entries(signed, waiting.approval, grant, took_s))
@@ -343,7 +345,7 @@ class ApprovalQueue:
         self._begin(waiting)
         self._finish(waiting, ApprovalState.APPROVED, f"grant {terms.id} of {terms.author}", "")
 
-    def _begin(self, waiting: Waiting) -> None:
+    def _begin(self, waiting: PendingApproval) -> None:
         """Reserve the request for one answer until that answer is recorded or fails.
 
         Raises:
@@ -353,7 +355,7 @@ class ApprovalQueue:
             raise Refused("This request is being answered already.", ErrorCode.APPROVAL_INVALID)
         waiting.deciding = True
 
-    async def _recorded(self, waiting: Waiting, entries: Sequence[NewEntry]) -> None:
+    async def _recorded(self, waiting: PendingApproval, entries: Sequence[NewEntry]) -> None:
         """Journal an answer. If that fails, the answer does not count and the request is pending again."""
         try:
             if len(entries) == 1:
@@ -364,7 +366,7 @@ class ApprovalQueue:
             self._goes_on(waiting)
             raise
 
-    def _goes_on(self, waiting: Waiting) -> None:
+    def _goes_on(self, waiting: PendingApproval) -> None:
         """Make the request pending again, or end it if it was withdrawn while an answer was recorded."""
         waiting.deciding = False
         if waiting.taken_back:
@@ -372,7 +374,7 @@ class ApprovalQueue:
         else:
             self._arm(waiting)
 
-    def _count(self, waiting: Waiting, signed: SignedStatement) -> Approval:
+    def _count(self, waiting: PendingApproval, signed: SignedStatement) -> Approval:
         """Count a recorded answer: a denial or the last required approval ends the request."""
         statement, approval = signed.statement, waiting.approval
         waiting.approval = approval.model_copy(update={"signed": [*approval.signed, signed]})
@@ -399,7 +401,7 @@ class ApprovalQueue:
         sent = waiting.sent if waiting.sent is not None else waiting.approval.request.parameters
         return put_back_all(parameters, waiting.approval.request.parameters, sent)
 
-    def _still(self, approval_id: str) -> Waiting:
+    def _still(self, approval_id: str) -> PendingApproval:
         waiting = self._waiting.get(approval_id)
         if waiting is None:
             known = self.get(approval_id)
@@ -487,7 +489,7 @@ class ApprovalQueue:
                 waiting.approval = approval.model_copy(update={"signed": left, "approved_by": given})
                 self._publish(waiting.shown())
 
-    def _take_back(self, waiting: Waiting, reason: str) -> None:
+    def _take_back(self, waiting: PendingApproval, reason: str) -> None:
         if waiting.deciding:
             waiting.taken_back = reason
         else:
@@ -502,7 +504,7 @@ class ApprovalQueue:
             check_grant(grant, signed.statement, approval, operator)
             self._grants.check_new(grant.terms)
 
-    def _arm(self, waiting: Waiting) -> None:
+    def _arm(self, waiting: PendingApproval) -> None:
         if waiting.timer is not None:
             waiting.timer.cancel()
         loop = asyncio.get_running_loop()
@@ -522,7 +524,9 @@ class ApprovalQueue:
         for approval_id in list(self._waiting):
             self._expire(approval_id)
 
-    def _finish(self, waiting: Waiting, state: ApprovalState, by: str | None, reason: str) -> Approval:
+    def _finish(
+        self, waiting: PendingApproval, state: ApprovalState, by: str | None, reason: str
+    ) -> Approval:
         decided = waiting.approval.model_copy(
             update={
                 "state": state,
@@ -540,7 +544,7 @@ class ApprovalQueue:
         self._publish(decided)
         return decided
 
-    def _drop(self, waiting: Waiting) -> None:
+    def _drop(self, waiting: PendingApproval) -> None:
         if waiting.timer is not None:
             waiting.timer.cancel()
         if self._waiting.pop(waiting.approval.id, None) is not None:

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from core.audit.entries import Entry, Kind
 from core.batch.models import Batch, Cell, CellState, Run, RunState, flatten
-from core.batch.run_state import SWITCHED_OFF, Live, cell_state_of, ended_state
+from core.batch.run_state import SWITCHED_OFF, ActiveRun, cell_state_of, ended_state
 from core.dispatch.models import CommandResult
 from core.errors import ErrorCode, JournalCorrupt
 from core.policy.models import Decision
@@ -29,13 +29,13 @@ def rebuild_run(entries: list[Entry]) -> Run:
     return live.whole()
 
 
-def _begin(entries: list[Entry]) -> Live:
+def _begin(entries: list[Entry]) -> ActiveRun:
     if not entries or entries[0].kind is not Kind.RUN_STARTED or entries[0].run is None:
         raise JournalCorrupt("These entries do not begin with the start of a run.", ErrorCode.NOT_FOUND)
     first = entries[0]
     try:
         batch = Batch.model_validate(first.body["batch"])
-        live = Live(
+        live = ActiveRun(
             id=entries[0].run,
             batch=batch,
             kind=first.body["kind"],
@@ -54,7 +54,7 @@ def _begin(entries: list[Entry]) -> Live:
     return live
 
 
-def _apply(live: Live, entry: Entry, decisions: dict[str, Decision]) -> None:
+def _apply(live: ActiveRun, entry: Entry, decisions: dict[str, Decision]) -> None:
     cell = live.cells.get((entry.device or "", entry.step or ""))
     changes: dict[str, Any] = {}
     match entry.kind:

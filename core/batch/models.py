@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from core.dispatch.models import CommandResult
-from core.fleet.models import Plain, Risk
+from core.fleet.models import FrozenModel, Risk
 from core.policy.models import Answer
 
 STEP_ID = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
@@ -71,7 +71,7 @@ def flatten(steps: list[Step | Parallel]) -> list[Step]:
     return [one for step in steps for one in (step.parallel if isinstance(step, Parallel) else [step])]
 
 
-class PlannedCell(Plain):
+class PlannedCell(FrozenModel):
     """The predicted outcome of one step on one device."""
 
     device: str
@@ -83,7 +83,7 @@ class PlannedCell(Plain):
     why: str = ""
 
 
-class Plan(Plain):
+class Plan(FrozenModel):
     """The result of a dry run: nothing was sent. `took_ms` is the planning time in milliseconds."""
 
     devices: list[str]
@@ -110,7 +110,7 @@ class CellState(StrEnum):
     NO_SUCH_TOOL = "no_such_tool"
 
 
-class SavedBatch(Plain):
+class SavedBatch(FrozenModel):
     """A batch saved in a home folder. `changed_at` is UTC, ISO 8601. `steps` is the number of steps; None if
     the file is not a valid batch, or larger than `core.batch.saved.COUNTED_BYTES`."""
 
@@ -120,7 +120,7 @@ class SavedBatch(Plain):
     steps: int | None
 
 
-class Cell(Plain):
+class Cell(FrozenModel):
     """One step on one device in one run. Times are UTC, ISO 8601. `result` is set when the command has ended.
 
     `progress` describes the progress in words; `output_tail` is the end of the output so far. Only some
@@ -160,7 +160,7 @@ class RunState(StrEnum):
         return self not in (RunState.RUNNING, RunState.WAITING)
 
 
-class RunSummary(Plain):
+class RunSummary(FrozenModel):
     """A run without its cells. `counts` maps each cell state to the number of cells in it.
 
     `effect` is the decision's summary for the first step, in the batch's order, that has been decided; empty
@@ -183,7 +183,7 @@ class RunSummary(Plain):
     effect: str = ""
 
 
-class Run(Plain):
+class Run(FrozenModel):
     """A run with its cells and the batch that it executes, redacted."""
 
     summary: RunSummary

@@ -20,7 +20,7 @@ SWITCHED_OFF = "switched off"
 
 
 @dataclass(slots=True)
-class Live:
+class ActiveRun:
     """A run in memory. Cells must be changed with `put`, which keeps `counts` by cell state correct."""
 
     id: str
@@ -101,7 +101,7 @@ def devices_hash(devices: list[str]) -> str:
     return digest_of(sorted(devices))
 
 
-def ended_state(run: Live) -> RunState:
+def ended_state(run: ActiveRun) -> RunState:
     """The final state of a run, from its cells.
 
     `interrupted` outweighs the others, then `unknown`, `cancelled`, `failed`, `refused`, `done`.

@@ -12,10 +12,10 @@ from typing import Any, Literal, Protocol
 
 from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.models import Batch, Cell, CellState, Parallel, RunSummary, Step, flatten
-from core.batch.run_state import SWITCHED_OFF, Live, cell_state_of, ended_state
+from core.batch.run_state import SWITCHED_OFF, ActiveRun, cell_state_of, ended_state
 from core.debounce import Coalescer
-from core.dispatch.command_request import Order, Stage
-from core.dispatch.late import LateRecorder
+from core.dispatch.command_request import CommandRequest, Stage
+from core.dispatch.late import PendingWrites
 from core.dispatch.models import CommandResult
 from core.errors import JournalUnavailable, QuarterdeckError
 from core.ids import now_utc
@@ -29,7 +29,9 @@ AT_A_TIME = 10
 class Dispatches(Protocol):
     """The part of the dispatcher that runs use."""
 
-    async def dispatch(self, order: Order, on_stage: Callable[[Stage, str], None]) -> CommandResult: ...
+    async def dispatch(
+        self, order: CommandRequest, on_stage: Callable[[Stage, str], None]
+    ) -> CommandResult: ...
     async def cancel(self, call_id: str) -> bool: ...
 
 
@@ -63,20 +65,20 @@ class Runner:
         self._tasks = tasks
         self._changes: Coalescer[str] = Coalescer(lambda run: on_run(self._runs[run].summary()))
         self._on_cell = on_cell
-        self._runs: OrderedDict[str, Live] = OrderedDict()
-        self._late = LateRecorder(journal, tasks)
+        self._runs: OrderedDict[str, ActiveRun] = OrderedDict()
+        self._late = PendingWrites(journal, tasks)
         self.next_number = 1
 
     @property
-    def active(self) -> list[Live]:
+    def active(self) -> list[ActiveRun]:
         """Runs that have not ended, oldest first."""
         return [run for run in self._runs.values() if run.end is None]
 
-    def find(self, run: str) -> Live | None:
+    def find(self, run: str) -> ActiveRun | None:
         """The run with this id, if it is still in memory."""
         return self._runs.get(run)
 
-    def latest(self) -> list[Live]:
+    def latest(self) -> list[ActiveRun]:
         """Runs in memory, newest first."""
         return list(reversed(self._runs.values()))
 
@@ -88,7 +90,7 @@ class Runner:
         kind: Literal["batch", "call"],
         said: str = "",
         operator: str = "",
-    ) -> Live:
+    ) -> ActiveRun:
         """Record the start of a run in the journal, then execute it in the background.
 
         `operator` is the operator who requested the run; empty unless proved by the operator's key.
@@ -97,7 +99,7 @@ class Runner:
             JournalUnavailable: the start could not be recorded, so the run was not started.
         """
         shown, said = await self._shown(batch, devices, said)
-        run = Live(
+        run = ActiveRun(
             id=f"r-{self.next_number:04d}",
             batch=batch,
             kind=kind,
@@ -127,7 +129,7 @@ class Runner:
             shown[step.id], said = await self._mask(devices, step.tool, step.parameters, said)
         return _with_parameters(batch, shown), said
 
-    async def cancel(self, run: Live, actor: str) -> None:
+    async def cancel(self, run: ActiveRun, actor: str) -> None:
         """Start no further step of a run and ask its devices to cancel the commands that are running."""
         if run.end is not None or run.cancelled:
             return
@@ -153,7 +155,7 @@ class Runner:
             # The link is gone. The result of the command will state what is known.
             return
 
-    async def _carry(self, run: Live) -> None:
+    async def _carry(self, run: ActiveRun) -> None:
         free = asyncio.Semaphore(run.batch.rollout.parallel)
 
         async def one(device: str) -> None:
@@ -170,7 +172,7 @@ class Runner:
         finally:
             self._end(run)
 
-    async def _carry_device(self, run: Live, device: str) -> None:
+    async def _carry_device(self, run: ActiveRun, device: str) -> None:
         failed = False
         for entry in run.batch.steps:
             steps = [one for one in flatten([entry]) if one.enabled]
@@ -186,8 +188,8 @@ class Runner:
                 for step in steps:
                     failed |= not await self._carry_step(run, device, step)
 
-    async def _carry_step(self, run: Live, device: str, step: Step) -> bool:
-        order = Order(
+    async def _carry_step(self, run: ActiveRun, device: str, step: Step) -> bool:
+        order = CommandRequest(
             device=device,
             tool=step.tool,
             parameters=step.parameters,
@@ -214,7 +216,7 @@ class Runner:
         self._set(run, device, step.id, state=state, ended_at=now_utc(), note=note, result=result)
         return state is CellState.DONE
 
-    def _skip(self, run: Live, device: str, step: Step, why: str) -> None:
+    def _skip(self, run: ActiveRun, device: str, step: Step, why: str) -> None:
         self._set(run, device, step.id, state=CellState.NOT_STARTED, note=why)
         self._note(
             NewEntry(
@@ -228,7 +230,7 @@ class Runner:
             )
         )
 
-    def _end(self, run: Live) -> None:
+    def _end(self, run: ActiveRun) -> None:
         run.end = ended_state(run)
         run.ended_at = now_utc()
         self._note(
@@ -244,7 +246,7 @@ class Runner:
         self._changes.flush()
         run.ended.set()
 
-    def _set(self, run: Live, device: str, step: str, **changes: Any) -> None:
+    def _set(self, run: ActiveRun, device: str, step: str, **changes: Any) -> None:
         known = run.cells[device, step]
         if changes.items() <= known.__dict__.items():
             return
@@ -277,7 +279,7 @@ def _first_cell(run: str, step: Step) -> Cell:
     return made(Cell, cell.__dict__)
 
 
-def _started(run: Live) -> NewEntry:
+def _started(run: ActiveRun) -> NewEntry:
     return NewEntry(
         kind=Kind.RUN_STARTED,
         actor=run.actor,

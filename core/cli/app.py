@@ -18,12 +18,12 @@ from core.cli import call as call_command
 from core.cli import contracts as contracts_commands
 from core.cli import policy as policy_commands
 from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
-from core.cli.base import EVERYWHERE, Given, HomeOption, JsonOption, examples, in_session
+from core.cli.base import EVERYWHERE, CommonOptions, HomeOption, JsonOption, examples, in_session
 from core.cli.output import AnswerLost, as_json, leave, note, print_error, say, styled
 from core.cli.prompt import open_missing_streams
 from core.cli.saving import Saving
 from core.cli.session import Session
-from core.cli.signing import Unlocking
+from core.cli.signing import KeySource
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError
 from core.home import Home
 from core.service import exit_codes
@@ -123,7 +123,7 @@ def _everywhere(
     except UnicodeEncodeError:
         # The path is written to settings, answers and the journal, which are JSON.
         raise BadInput(f"The home {str(chosen.path)!r} has a name that is not text in UTF-8.") from None
-    context.obj = Given(chosen, json)
+    context.obj = CommonOptions(chosen, json)
 
 
 @app.command(epilog=EVERYWHERE)
@@ -186,7 +186,7 @@ def call(
             timeout=timeout,
             wait=wait,
             json_wanted=context.obj.json,
-            unlocking=Unlocking(operator, passphrase_file, passphrase_fd),
+            unlocking=KeySource(operator, passphrase_file, passphrase_fd),
             saving=saving,
         )
 

@@ -21,7 +21,7 @@ from core.cli.call import card, of_words
 from core.cli.output import as_json, facts, lines, moment, note, one_line, say, table, time_cell
 from core.cli.prompt import ask_line, is_terminal
 from core.cli.session import Session
-from core.cli.signing import Unlocking, checked, sign_change, unlock
+from core.cli.signing import KeySource, checked, sign_change, unlock
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.ids import new_id
 from core.service.wishes import operator_added, operator_removed
@@ -91,7 +91,7 @@ async def answer(
     wanted: str,
     verdict: Literal["approve", "deny"],
     reason: str,
-    unlocking: Unlocking,
+    unlocking: KeySource,
     json_wanted: bool,
     *,
     digest: str | None = None,
@@ -193,7 +193,7 @@ async def operators(session: Session, json_wanted: bool) -> None:
 
 
 async def add_operator(
-    session: Session, name: str, passphrase: str | None, unlocking: Unlocking, json_wanted: bool
+    session: Session, name: str, passphrase: str | None, unlocking: KeySource, json_wanted: bool
 ) -> None:
     """Create a key for another operator; a registered operator signs the addition."""
     registered = (await session.console.state()).operators
@@ -214,7 +214,7 @@ async def add_operator(
         say(f"{added.name} may approve from now on (key …{added.fingerprint}, {protected}).")
 
 
-async def remove_operator(session: Session, name: str, unlocking: Unlocking, json_wanted: bool) -> None:
+async def remove_operator(session: Session, name: str, unlocking: KeySource, json_wanted: bool) -> None:
     """Remove an operator, who then cannot decide any more."""
     known = {operator.name: operator for operator in (await session.console.state()).operators}
     if name not in known:
@@ -297,7 +297,7 @@ def approvals_approve(
 
     A request with a secret argument can only be approved once: a grant holds no secret.
     """
-    unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
+    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
     in_session(
         context,
         lambda session: answer(
@@ -325,7 +325,7 @@ def approvals_deny(
     passphrase_fd: PassphraseFd = None,
 ) -> None:
     """Deny one request with an operator's signature. The asker receives the reason."""
-    unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
+    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
     in_session(
         context,
         lambda session: answer(session, approval, "deny", reason, unlocking, context.obj.json, digest=digest),
@@ -371,7 +371,7 @@ def operators_add(
     passphrase_fd: PassphraseFd = None,
 ) -> None:
     """Make a key for another operator. --operator, who is one already, signs for them."""
-    unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
+    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
 
     async def add(session: Session) -> None:
         chosen = None if no_passphrase else await _new_passphrase(name, new_passphrase_file)
@@ -389,13 +389,13 @@ def operators_remove(
     passphrase_fd: PassphraseFd = None,
 ) -> None:
     """Let an operator decide nothing any more; their grants end. An operator signs this."""
-    unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
+    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
     in_session(context, lambda session: remove_operator(session, name, unlocking, context.obj.json))
 
 
 async def _new_passphrase(name: str, file: Path | None) -> str:
     if file is not None:
-        return await Unlocking(passphrase_file=file).passphrase(name)
+        return await KeySource(passphrase_file=file).passphrase(name)
     if not is_terminal():
         raise BadInput(f"Give --new-passphrase-file for the key of {name}, or --no-passphrase.")
     chosen = await ask_line(f"New passphrase of {name}: ", secret=True)

@@ -28,7 +28,7 @@ def examples(*lines: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class CommonOptions:
     """The options that hold for every command."""
 
     home: Home
@@ -54,7 +54,7 @@ def in_session(
 
     `wait_for_devices` waits for local devices that are starting, and for `device` wherever it runs.
     """
-    given: Given = context.obj
+    given: CommonOptions = context.obj
 
     async def whole() -> int:
         end_on_signals()

@@ -26,7 +26,7 @@ from core.cli.output import (
 from core.cli.prompt import TerminalClosed, ask_line, is_terminal
 from core.cli.saving import Saving
 from core.cli.session import Session, must_be_here
-from core.cli.signing import Unlocking, decide, identify, unlock
+from core.cli.signing import KeySource, decide, identify, unlock
 from core.dispatch.models import Basis, CommandStage
 from core.errors import BadInput, DeviceError, ErrorCode, ErrorInfo, QuarterdeckError, Refused, ServiceError
 from core.service import exit_codes
@@ -46,7 +46,7 @@ async def call(
     timeout: float | None,
     wait: float,
     json_wanted: bool,
-    unlocking: Unlocking,
+    unlocking: KeySource,
     saving: Saving | None = None,
 ) -> int:
     """Call a tool, print its result, and return the exit code.
@@ -92,7 +92,7 @@ async def call(
 
 
 async def _identify_where_several_approve(
-    session: Session, device: str, tool: str, parameters: dict[str, Any], unlocking: Unlocking
+    session: Session, device: str, tool: str, parameters: dict[str, Any], unlocking: KeySource
 ) -> None:
     """Identify the asker where several operators must approve.
 
@@ -149,7 +149,7 @@ async def _follow(
     events: AsyncIterator[Event],
     wait: float,
     json_wanted: bool,
-    unlocking: Unlocking,
+    unlocking: KeySource,
     saving: Saving | None,
 ) -> int:
     clock = asyncio.get_running_loop().time
@@ -234,7 +234,7 @@ async def _print_end(session: Session, run: Run, json_wanted: bool, saving: Savi
     return code
 
 
-async def _ask_here(session: Session, approval_id: str, unlocking: Unlocking) -> None:
+async def _ask_here(session: Session, approval_id: str, unlocking: KeySource) -> None:
     """Show the request and ask for a decision; an answer given elsewhere ends the question.
 
     Raises:
@@ -258,7 +258,7 @@ async def _ask_here(session: Session, approval_id: str, unlocking: Unlocking) ->
         await owner.close()
 
 
-async def _ask(session: Session, approval: Approval, unlocking: Unlocking) -> None:
+async def _ask(session: Session, approval: Approval, unlocking: KeySource) -> None:
     question = 'Type "approve" to allow exactly this once, "deny" with a reason to refuse: '
     while True:
         word, _, reason = (await ask_line(question)).strip().partition(" ")

@@ -11,7 +11,7 @@ from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.base import EVERYWHERE, examples, in_session
 from core.cli.output import as_json, facts, lines, note, one_line, say, shown_json, styled, table, tool_cell
 from core.cli.session import Session, must_be_here
-from core.cli.signing import Unlocking, sign_change
+from core.cli.signing import KeySource, sign_change
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.fleet.contracts import changed_facts
 from core.fleet.models import Tool
@@ -71,7 +71,7 @@ def review(
     passphrase_fd: PassphraseFd = None,
 ) -> None:
     """Show what changed of one tool and trust it as it is now. An operator signs this."""
-    unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
+    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
     in_session(
         context,
         lambda session: _review(session, device, tool, digest, unlocking, context.obj.json),
@@ -111,7 +111,7 @@ async def _review(
     device: str,
     wanted: str,
     digest: str | None,
-    unlocking: Unlocking,
+    unlocking: KeySource,
     json_wanted: bool,
 ) -> None:
     tool = await _tool(session, device, wanted)

@@ -13,7 +13,7 @@ from core.cli.base import EVERYWHERE, in_session
 from core.cli.output import as_json, claim_cell, facts, moment, note, one_line, say, table, time_cell
 from core.cli.prompt import is_terminal
 from core.cli.session import Session
-from core.cli.signing import Unlocking, sign_change
+from core.cli.signing import KeySource, sign_change
 from core.errors import BadInput
 from core.fleet.models import CheckState, Device, DeviceSettings
 from core.service import exit_codes
@@ -25,7 +25,7 @@ async def make_pairing(
     name: str,
     settings: DeviceSettings,
     line: str | None,
-    unlocking: Unlocking,
+    unlocking: KeySource,
     json_wanted: bool,
 ) -> None:
     """Pair a device that dials in, or a listening device by the `line` that it printed."""
@@ -111,7 +111,7 @@ async def details(session: Session, name: str, json_wanted: bool) -> None:
 
 
 async def change(
-    session: Session, name: str, settings: DeviceSettings, unlocking: Unlocking, json_wanted: bool
+    session: Session, name: str, settings: DeviceSettings, unlocking: KeySource, json_wanted: bool
 ) -> None:
     """Change the given settings of a device."""
     signed = await sign_change(session, unlocking, device_change(name, settings))
@@ -161,7 +161,7 @@ async def refused(session: Session, json_wanted: bool) -> None:
         say(table(("LAST (UTC)", "FROM", "NAME", "TIMES", "WHY"), rows))
 
 
-async def listen(session: Session, address: str | None, unlocking: Unlocking, json_wanted: bool) -> None:
+async def listen(session: Session, address: str | None, unlocking: KeySource, json_wanted: bool) -> None:
     """Show where devices dial in; with `address`, listen there from now on."""
     console = session.console
     if address:
@@ -260,7 +260,7 @@ def pair(
     """
     settings = _settings(tag, production, agent)
     line = _pasted() if string == "-" else string
-    unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
+    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
     in_session(
         context, lambda session: make_pairing(session, name, settings, line, unlocking, context.obj.json)
     )
@@ -297,7 +297,7 @@ def devices_set(
     settings = _settings(tag, production, agent)
     if settings == DeviceSettings():
         raise BadInput("Nothing is to be set: give --tag, --production, --no-production or --agent.")
-    unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
+    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
     in_session(context, lambda session: change(session, name, settings, unlocking, context.obj.json))
 
 
@@ -340,7 +340,7 @@ def devices_listen(
     passphrase_fd: PassphraseFd = None,
 ) -> None:
     """Say where devices dial in. With HOST:PORT, listen there from now on."""
-    unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
+    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
     in_session(context, lambda session: listen(session, address, unlocking, context.obj.json))
 
 

@@ -26,7 +26,7 @@ from core.cli.output import (
     tool_cell,
 )
 from core.cli.session import Session, must_be_here
-from core.cli.signing import Unlocking, sign_change
+from core.cli.signing import KeySource, sign_change
 from core.errors import BadInput, ErrorCode, ErrorInfo
 from core.fleet.tool_pins import known_tools
 from core.policy.models import Answer, Decision, Profile
@@ -126,7 +126,7 @@ def accept(
     passphrase_fd: PassphraseFd = None,
 ) -> None:
     """Accept policy.toml and settings.toml as they stand now. Until then they only make things stricter."""
-    unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
+    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
     in_session(context, lambda session: _accept(session, unlocking, context.obj.json))
 
 
@@ -141,7 +141,7 @@ def choose_profile(
     passphrase_fd: PassphraseFd = None,
 ) -> None:
     """Choose the profile for every device that has none of its own. A laxer one is signed."""
-    unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
+    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
 
     async def work(session: Session) -> None:
         wish, text, shown = _wish(await session.console.policy_text(), profile)
@@ -156,7 +156,7 @@ def choose_profile(
     in_session(context, work)
 
 
-async def _accept(session: Session, unlocking: Unlocking, json_wanted: bool) -> None:
+async def _accept(session: Session, unlocking: KeySource, json_wanted: bool) -> None:
     console = session.console
     found = await console.policy_text()
     status = (await console.state()).policy

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
-from core.cli.base import EVERYWHERE, Given, in_session
+from core.cli.base import EVERYWHERE, CommonOptions, in_session
 from core.cli.output import as_json, facts, print_error, say
 from core.cli.session import Session, actor
-from core.cli.signing import Unlocking, sign_change
+from core.cli.signing import KeySource, sign_change
 from core.errors import ErrorCode, ErrorInfo, ServiceError
 from core.service import exit_codes
 from core.service.control import ensure_service, lock_owner, service_status, stop_service
@@ -51,7 +51,7 @@ def service_stop(
     wait: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="How long to wait for its end.")] = 30,
 ) -> None:
     """End the service in order. It waits for running work unless --cancel-work is given."""
-    given: Given = context.obj
+    given: CommonOptions = context.obj
     try:
         words = asyncio.run(stop_service(given.home, cancel_work, timeout=wait))
     except ServiceError as error:
@@ -113,7 +113,7 @@ def resume(
     passphrase_fd: PassphraseFd = None,
 ) -> None:
     """Let commands leave again after Stop all. An operator signs this."""
-    unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
+    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
 
     async def work(session: Session) -> None:
         signed = await sign_change(session, unlocking, RESUME)

@@ -24,7 +24,7 @@ from core.errors import BadInput, ErrorCode, Refused
 
 
 @dataclass(frozen=True, slots=True)
-class Unlocking:
+class KeySource:
     """The signing operator and the source of the passphrase, which is never the command line itself."""
 
     operator: str | None = None
@@ -64,7 +64,7 @@ def checked(passphrase: str) -> str:
     return passphrase
 
 
-async def unlock(session: Session, how: Unlocking) -> OperatorKey:
+async def unlock(session: Session, how: KeySource) -> OperatorKey:
     """The unlocked key that signs here; a new home gets its first operator.
 
     Raises:
@@ -96,13 +96,13 @@ def _choose(session: Session, registered: set[str]) -> str:
     return login_name() if login_name() in here else here[0]
 
 
-async def _load(session: Session, name: str, how: Unlocking) -> OperatorKey:
+async def _load(session: Session, name: str, how: KeySource) -> OperatorKey:
     locked = {file.name: file.has_passphrase for file in list_operator_keys(session.home)}
     passphrase = await how.passphrase(name) if locked.get(name) else None
     return load_operator_key(session.home, name, passphrase)
 
 
-async def _first_operator(session: Session, how: Unlocking) -> OperatorKey:
+async def _first_operator(session: Session, how: KeySource) -> OperatorKey:
     """Create this home's first operator, or register the key that already exists here."""
     here = list_operator_keys(session.home)
     name = how.operator or (here[0].name if len(here) == 1 else login_name())
@@ -127,7 +127,7 @@ async def decide(
 
 
 async def sign_change(
-    session: Session, how: Unlocking, wish: Change, text: str = "", shown: str = ""
+    session: Session, how: KeySource, wish: Change, text: str = "", shown: str = ""
 ) -> SignedChange | None:
     """Sign a change that lets more run or reach farther; None for a change that only tightens.
 
@@ -153,7 +153,7 @@ async def sign_change(
     return key.sign_change(change_statement(proposal, key.name))
 
 
-async def identify(session: Session, how: Unlocking) -> None:
+async def identify(session: Session, how: KeySource) -> None:
     """Prove to the service which operator makes the requests of this session.
 
     Raises:
@@ -164,4 +164,4 @@ async def identify(session: Session, how: Unlocking) -> None:
     await session.console.identify(key.sign_identity(home_key, await session.console.challenge()))
 
 
-__all__ = ["Unlocking", "decide", "identify", "sign_change", "unlock"]
+__all__ = ["KeySource", "decide", "identify", "sign_change", "unlock"]

@@ -27,10 +27,10 @@ from core.aip.tls import server_context
 from core.device.build import build_router
 from core.device.client import DeviceClient, Ending
 from core.device.config import DeviceConfig, load_config
-from core.device.credentials import TrustStore, make_private
+from core.device.credentials import CredentialStore, make_private
 from core.device.listener import DeviceListener, ListenAddress, read_address
 from core.device.router import Router
-from core.device.runtime import Desk
+from core.device.runtime import DeviceRuntime
 from core.device.self_check import facts, report
 from core.device.stall_detector import LoopThatCountsSleep
 from core.errors import BadInput, DeviceError
@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     _log_to_stderr()
     try:
         config = load_config(options.config).closing(*options.closed)
-        trust = TrustStore(options.state)
+        trust = CredentialStore(options.state)
         if options.check:
             return asyncio.run(_check(options, config, trust))
         make_private(options.state)
@@ -139,7 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _pair(options: argparse.Namespace, trust: TrustStore) -> int:
+def _pair(options: argparse.Namespace, trust: CredentialStore) -> int:
     """Save the pairing with a console, or print the string that a console needs to dial this device."""
     if options.listen:
         if options.pair:
@@ -175,7 +175,7 @@ def _pasted() -> Pairing:
     return decode_pairing(text)
 
 
-def _forget(trust: TrustStore) -> int:
+def _forget(trust: CredentialStore) -> int:
     """Delete the pairing and the listening settings with their token."""
     if trust.forget():
         sys.stdout.write(
@@ -187,7 +187,7 @@ def _forget(trust: TrustStore) -> int:
 
 
 async def _run(
-    options: argparse.Namespace, config: DeviceConfig, trust: TrustStore, token: str | None
+    options: argparse.Namespace, config: DeviceConfig, trust: CredentialStore, token: str | None
 ) -> int:
     if options.connect and options.listen:
         raise BadInput("--connect and --listen: not both")
@@ -222,7 +222,7 @@ def _leave_threads_behind(ending: Ending) -> None:
 
 
 async def _link(
-    options: argparse.Namespace, config: DeviceConfig, trust: TrustStore, token: str | None
+    options: argparse.Namespace, config: DeviceConfig, trust: CredentialStore, token: str | None
 ) -> DeviceClient | DeviceListener:
     """The client or listener that the command line names, or else that `--pair` has saved."""
     if options.listen:
@@ -259,7 +259,7 @@ async def _link(
 async def _listener(
     options: argparse.Namespace,
     config: DeviceConfig,
-    trust: TrustStore,
+    trust: CredentialStore,
     address: ListenAddress,
     name: str | None,
 ) -> DeviceListener:
@@ -267,7 +267,7 @@ async def _listener(
     token = trust.listening_token()
     secure = None if address.loopback else server_context(trust.identity(called))
     router = build_router(config, options.state, called)
-    desk = await _or_closed(router, lambda: Desk(called, router, config, options.state))
+    desk = await _or_closed(router, lambda: DeviceRuntime(called, router, config, options.state))
     try:
         listener = DeviceListener(desk, address, token, secure)
         await listener.start()
@@ -286,7 +286,7 @@ async def _or_closed(router: Router, build: Callable[[], Built]) -> Built:
         raise
 
 
-async def _check(options: argparse.Namespace, config: DeviceConfig, trust: TrustStore) -> int:
+async def _check(options: argparse.Namespace, config: DeviceConfig, trust: CredentialStore) -> int:
     paired = None if options.name else _known_name(trust)
     name = options.name or paired or socket.gethostname()
     fault = _state_fault(options.state)
@@ -314,7 +314,7 @@ def _state_fault(folder: Path) -> str:
     return ""
 
 
-def _known_name(trust: TrustStore) -> str | None:
+def _known_name(trust: CredentialStore) -> str | None:
     """The name under which this device was paired; None for an invalid pairing, which `facts` reports."""
     with contextlib.suppress(BadInput):
         pairing = trust.pairing()

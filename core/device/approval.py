@@ -52,7 +52,7 @@ def _utc() -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class VerifiedApproval:
     """A checked approval. `until` is when the last of its signatures expires."""
 
     call_id: str
@@ -89,7 +89,7 @@ class UsedApprovals:
         now = clock()
         return max([now, *(used for used in self._uses if used - now <= MOST_BACK)])
 
-    def use(self, leave: Leave, clock: Clock = _utc) -> None:
+    def use(self, leave: VerifiedApproval, clock: Clock = _utc) -> None:
         """Record an approval as used; the record is on disk before this returns.
 
         Raises:
@@ -161,7 +161,7 @@ class ApprovalCheck:
         """Whether actions need an approval on this device."""
         return self._config.require_signed_approval
 
-    def check(self, tool: Tool, command: Command, terms: CommandOptions | None) -> Leave | None:
+    def check(self, tool: Tool, command: Command, terms: CommandOptions | None) -> VerifiedApproval | None:
         """Check that enough pinned operators approved exactly this command; None where none is required.
 
         The device's own observations need no approval. All tools of hosted servers do, even those that their
@@ -180,7 +180,9 @@ class ApprovalCheck:
             log.warning("an action was refused", tool=tool.name, call=command.call_id, reason=error.message)
             raise
 
-    def leave_to_look(self, tool: Tool, command: Command, terms: CommandOptions | None) -> Leave | None:
+    def leave_to_look(
+        self, tool: Tool, command: Command, terms: CommandOptions | None
+    ) -> VerifiedApproval | None:
         """The approval of a call that needs none to run; None where no operator approved exactly this call.
 
         With pinned operators, only their signatures count. Without, the device believes the console that an
@@ -198,7 +200,7 @@ class ApprovalCheck:
             log.warning("an approval does not count", tool=tool.name, call=command.call_id, why=error.message)
             return None
 
-    def use(self, leave: Leave) -> None:
+    def use(self, leave: VerifiedApproval) -> None:
         """Record an approval as used, just before its action begins.
 
         Raises:
@@ -207,7 +209,7 @@ class ApprovalCheck:
         self._used.use(leave, self._clock)
         log.info("approved", code=leave.code, call=leave.call_id, by=", ".join(leave.approvers))
 
-    def _believed(self, tool: Tool, command: Command, terms: CommandOptions) -> Leave:
+    def _believed(self, tool: Tool, command: Command, terms: CommandOptions) -> VerifiedApproval:
         """The approval that a console reports, on a device without pinned operators."""
         leave = _read_leave(terms)
         request = self._request(tool, command, leave)
@@ -221,9 +223,9 @@ class ApprovalCheck:
         # The console has checked the expiry. The statements carry no signature that this device can verify,
         # and its clock may be wrong.
         until = datetime.now(UTC) + timedelta(seconds=MOST_STATEMENT_SECONDS)
-        return Leave(request.call_id, short_code(request.digest), tuple(sorted(names)), until)
+        return VerifiedApproval(request.call_id, short_code(request.digest), tuple(sorted(names)), until)
 
-    def _checked(self, tool: Tool, command: Command, terms: CommandOptions | None) -> Leave:
+    def _checked(self, tool: Tool, command: Command, terms: CommandOptions | None) -> VerifiedApproval:
         if terms is None or not terms.approval:
             raise _refused(
                 f"{tool.name} came without an operator's signed approval, which this device wants for every "
@@ -245,7 +247,7 @@ class ApprovalCheck:
             raise _refused(_too_few(len(counted), self._config.approvers, faults))
         _check_is_what_was_approved(tool, leave)
         until = max(datetime.fromisoformat(one.statement.expires) for one in counted.values())
-        return Leave(request.call_id, short_code(request.digest), tuple(sorted(counted)), until)
+        return VerifiedApproval(request.call_id, short_code(request.digest), tuple(sorted(counted)), until)
 
     def _request(self, tool: Tool, command: Command, leave: SignedLeave) -> Request:
         """The request, rebuilt from the command and from this device's own definition of the tool.

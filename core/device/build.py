@@ -19,7 +19,7 @@ from core.device.mcp.host import host_for
 from core.device.observations import ObservationStore
 from core.device.processes.child_process import Children
 from core.device.router import Router
-from core.device.tool import Tool, Unavailable, Workshop
+from core.device.tool import Tool, ToolContext, Unavailable
 from core.device.tool_rediscovery import LateTools
 from core.device.tools import (
     applications,
@@ -45,7 +45,7 @@ Found = tuple[list[Tool], list[Unavailable]]
 class Group(Protocol):
     """A module that offers a group of tools."""
 
-    def offer(self, workshop: Workshop, /) -> Found: ...
+    def offer(self, workshop: ToolContext, /) -> Found: ...
 
 
 # Names are listed here too, since a group that fails cannot report which tools are unavailable.
@@ -99,7 +99,7 @@ def _with_hosted(router: Router, config: DeviceConfig) -> Router:
 def _own_tools(config: DeviceConfig, state_dir: Path, name: str) -> Router:
     threads = WorkerThreads(_THREADS, f"device {name}")
     guard = Guard(config)
-    workshop = Workshop(
+    workshop = ToolContext(
         device=name,
         config=config,
         guard=guard,
@@ -143,7 +143,7 @@ class _Look:
         self._names = names
         self._looking: threading.Thread | None = None
 
-    def now(self, workshop: Workshop) -> Found:
+    def now(self, workshop: ToolContext) -> Found:
         """The tools that the group offers, and the unavailable ones with their reasons."""
         try:
             return self._group.offer(workshop)
@@ -152,7 +152,7 @@ class _Look:
             reason = f"What it needs cannot be looked at: {type(error).__name__}: {error}"
             return self._none(reason, "Give the device client what the message names, such as all of /proc")
 
-    def within(self, workshop: Workshop, seconds: float) -> Found:
+    def within(self, workshop: ToolContext, seconds: float) -> Found:
         """Like `now`, but waits at most `seconds`: the group asks another program, which may never answer."""
         # While a thread still waits for that program, no second thread is started.
         if self._looking is None or not self._looking.is_alive():

@@ -59,7 +59,7 @@ class Call:
     ended: asyncio.Future[None] | None = field(default=None, repr=False)
 
 
-class Deliveries:
+class CallLog:
     """The calls of one device over all its links. Without a ledger they are lost when the process ends."""
 
     def __init__(self, ledger: Ledger | None = None, clock: Callable[[], float] | None = None) -> None:

@@ -32,7 +32,7 @@ from core.aip.tls import pinned_client_context
 from core.device.config import DeviceConfig
 from core.device.device_session import Session, Timing
 from core.device.router import Router
-from core.device.runtime import Desk
+from core.device.runtime import DeviceRuntime
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 
 __all__ = ["DeviceClient", "Ending", "LinkEnd", "Timing"]
@@ -102,7 +102,7 @@ class DeviceClient:
         self._secure = _trust(fingerprint) if parts.scheme == "wss" else None
         self._token = token
         self._timing = timing
-        self._desk = Desk(name, router, config, state_dir)
+        self._desk = DeviceRuntime(name, router, config, state_dir)
         self._stopping = asyncio.Event()
         self._proxied = False
         self.on_registered: Callable[[], None] | None = None

@@ -43,7 +43,7 @@ def make_private(folder: Path) -> None:
         raise BadInput(f"The state folder {folder} may be written by every user; make it private (chmod 700)")
 
 
-class TrustStore:
+class CredentialStore:
     """The credential files below one state folder."""
 
     def __init__(self, state_dir: Path) -> None:

@@ -41,8 +41,8 @@ from core.device.fs.safe_path import shown
 from core.device.metrics import LoadMeter
 from core.device.progress_sender import CallProgress
 from core.device.router import failure
-from core.device.runtime import Desk
-from core.device.stall_detector import Pulse
+from core.device.runtime import DeviceRuntime
+from core.device.stall_detector import StallDetector
 from core.device.system_info import registration
 from core.device.tool import Unavailable
 from core.errors import DeviceError, ErrorCode, QuarterdeckError, Refused
@@ -79,7 +79,7 @@ class Timing:
 class Session:
     """A link from its registration to its end. `features` are those agreed with this console."""
 
-    def __init__(self, connection: Connection, desk: Desk, timing: Timing) -> None:
+    def __init__(self, connection: Connection, desk: DeviceRuntime, timing: Timing) -> None:
         self.features: frozenset[str] = frozenset()
         self._connection = connection
         self._desk = desk
@@ -165,7 +165,7 @@ class Session:
             ConnectionClosed: the link broke, or was closed because the console violated the protocol.
         """
         heartbeat = self._desk.tasks.spawn("heartbeat", self._heartbeat())
-        pulse = Pulse(asyncio.get_running_loop())
+        pulse = StallDetector(asyncio.get_running_loop())
         try:
             self._desk.begin(self)
             if self._desk.router.unavailable != self._registered_with:

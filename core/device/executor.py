@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from core.aip.extensions import CANCEL_COMMAND, FEATURE_RECALL, RECALL_COMMAND
 from core.aip.messages import Command, Result, ResultStatus
 from core.device.binary_values import BinaryResult
-from core.device.call_log import MOST_RECALLED, Call, Deliveries, what_of
+from core.device.call_log import MOST_RECALLED, Call, CallLog, what_of
 from core.device.config import Limits
 from core.device.frames import Step
 from core.device.guard import result_size
 from core.device.progress_sender import CallProgress
 from core.device.router import Router, failure
-from core.device.tool import NAMESPACE, tell_nobody
+from core.device.tool import NAMESPACE, no_progress
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 
 SKIPPED = "Skipped due to previous failure (early_exit=True)."
@@ -71,10 +71,10 @@ class Frame:
 class BatchRunner:
     """Runs frames: those with an action one after another, those with only observations beside them."""
 
-    def __init__(self, router: Router, limits: Limits, deliveries: Deliveries | None = None) -> None:
+    def __init__(self, router: Router, limits: Limits, deliveries: CallLog | None = None) -> None:
         self._router = router
         self._limits = limits
-        self._deliveries = Deliveries() if deliveries is None else deliveries
+        self._deliveries = CallLog() if deliveries is None else deliveries
         self._one_batch = asyncio.Lock()
         self._served: OrderedDict[str, None] = OrderedDict()
         self._frames: dict[int, Frame] = {}
@@ -229,7 +229,7 @@ class BatchRunner:
         most = room if len(frame.steps) > 1 else None
         make = frame.asker.progress_of
         if make is None or command.call_id is None or self._router.is_instant(command):
-            return await self._router.run(command, seconds, most, tell_nobody, step.terms, binary=True)
+            return await self._router.run(command, seconds, most, no_progress, step.terms, binary=True)
         progress = make(command.call_id)
         try:
             return await self._router.run(command, seconds, most, progress, step.terms, binary=True)

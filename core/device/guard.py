@@ -22,7 +22,7 @@ from referencing import Registry
 
 from core.commitments import SECRET_MARK
 from core.device.config import DeviceConfig
-from core.device.fs.safe_path import HeldPath, shown
+from core.device.fs.safe_path import SafePath, shown
 from core.device.private_places import private_places, shown_place
 from core.device.tool import NAMESPACE, Tool
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
@@ -83,7 +83,7 @@ class Guard:
         _refuse_odd(arguments, "")
         return arguments
 
-    def hold_paths(self, tool: Tool, arguments: dict[str, Any], approved: bool) -> dict[str, HeldPath]:
+    def hold_paths(self, tool: Tool, arguments: dict[str, Any], approved: bool) -> dict[str, SafePath]:
         """Resolve a tool's path arguments. Blocks on the disk.
 
         The policy may allow an observation by its arguments alone, and a symlink in them can lead to any
@@ -110,7 +110,7 @@ class Guard:
                     ErrorCode.DENIED_BY_DEVICE,
                 )
 
-    def hold(self, given: str, argument: str = "path") -> HeldPath:
+    def hold(self, given: str, argument: str = "path") -> SafePath:
         """Resolve one path, symlinks and `..` included, and find the root that it is below.
 
         Raises:
@@ -151,7 +151,7 @@ class Guard:
             )
         for root in self._roots:
             if _below(resolved, root):
-                return HeldPath(resolved, root)
+                return SafePath(resolved, root)
         leads = "" if resolved == path else f", which leads to {resolved},"
         allowed = ", ".join(str(root) for root in self._roots)
         raise BadInput(

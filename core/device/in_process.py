@@ -29,7 +29,7 @@ from core.device.binary_values import BinaryResult
 from core.device.metrics import LoadMeter
 from core.device.progress_sender import CallProgress
 from core.device.router import Router
-from core.device.tool import Unavailable, tell_nobody
+from core.device.tool import Unavailable, no_progress
 from core.tasks import TaskGroupOwner
 
 # The features of a device in the console's process, named as in a link's negotiation.
@@ -103,7 +103,7 @@ class InProcessDevice:
     ) -> Result:
         """Serve one command within `deadline_s` seconds; bytes are in its result as `data_bytes`."""
         if command.call_id is None or self._router.is_instant(command):
-            result = await self._router.run(command, deadline_s, None, tell_nobody, terms, binary=True)
+            result = await self._router.run(command, deadline_s, None, no_progress, terms, binary=True)
         else:
             progress = CallProgress(command.call_id, self._tell_progress, self._tasks)
             try:

@@ -27,7 +27,7 @@ from core.aip.limits import LinkLimits
 from core.aip.pairing import hosts_of, is_loopback
 from core.device.client import Ending
 from core.device.device_session import Session, Timing
-from core.device.runtime import Desk
+from core.device.runtime import DeviceRuntime
 from core.errors import BadInput, DeviceError, Refused
 
 log = structlog.get_logger(__name__)
@@ -79,7 +79,7 @@ class DeviceListener:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: DeviceRuntime,
         address: ListenAddress,
         token: str,
         secure: ssl.SSLContext | None = None,

@@ -34,7 +34,7 @@ class LoadMeter:
         )
 
 
-class CpuShare:
+class CpuSampler:
     """Measures how busy the processors are, for any number of callers at any time. Thread-safe."""
 
     def __init__(

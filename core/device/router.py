@@ -27,9 +27,9 @@ from core.device.tool import (
     Report,
     Tool,
     ToolCall,
+    ToolContext,
     Unavailable,
-    Workshop,
-    tell_nobody,
+    no_progress,
 )
 from core.device.tool_rediscovery import LateTools
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
@@ -64,7 +64,7 @@ class Router:
 
     def __init__(
         self,
-        workshop: Workshop,
+        workshop: ToolContext,
         threads: concurrent.futures.Executor,
         approvals: ApprovalCheck | None = None,
     ) -> None:
@@ -143,7 +143,7 @@ class Router:
         command: Command,
         deadline_s: float,
         max_result_bytes: int | None = None,
-        report: Report = tell_nobody,
+        report: Report = no_progress,
         terms: CommandOptions | None = None,
         binary: bool = False,
     ) -> Result:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import structlog
 
 from core.aip.extensions import FEATURE_PROGRESS
-from core.device.call_log import Deliveries
+from core.device.call_log import CallLog
 from core.device.config import DeviceConfig
 from core.device.executor import BatchRunner
 from core.device.ledger import Ledger
@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 _LAST_WORDS_S = 2.0
 
 
-class Voice(Protocol):
+class LinkSender(Protocol):
     """The interface of the present link, over which the runtime sends."""
 
     features: frozenset[str]
@@ -31,7 +31,7 @@ class Voice(Protocol):
     def announce_tools(self) -> None: ...
 
 
-class Desk:
+class DeviceRuntime:
     """The runtime of one device over all its links. Work continues when a link ends."""
 
     def __init__(
@@ -45,15 +45,15 @@ class Desk:
         """
         self.name = name
         self.router = router
-        self.deliveries = Deliveries(None if state_dir is None else Ledger(state_dir / "calls"))
+        self.deliveries = CallLog(None if state_dir is None else Ledger(state_dir / "calls"))
         self.batches = BatchRunner(router, config.limits, self.deliveries)
         self.tasks = TaskGroupOwner(f"device {name}")
         self._serving: set[asyncio.Task[None]] = set()
-        self._link: Voice | None = None
+        self._link: LinkSender | None = None
         self._watching = False
         router.on_tools_changed = self._tools_changed
 
-    def begin(self, link: Voice) -> None:
+    def begin(self, link: LinkSender) -> None:
         """Use a newly registered link for progress and announcements from now on."""
         self._link = link
         if self.router.late is not None and not self._watching:
@@ -62,7 +62,7 @@ class Desk:
         # A client with the same state folder may have ended; this device answers for its calls now.
         self.deliveries.adopt()
 
-    def end(self, link: Voice) -> None:
+    def end(self, link: LinkSender) -> None:
         """Stop using a link that has ended."""
         if self._link is link:
             self._link = None

@@ -8,7 +8,7 @@ from typing import Any
 
 from core import __version__
 from core.device.config import DeviceConfig
-from core.device.credentials import TrustStore
+from core.device.credentials import CredentialStore
 from core.device.router import Router
 from core.errors import BadInput
 
@@ -16,7 +16,7 @@ _SANDBOXED = "shell_execute_read"
 
 
 def facts(
-    name: str, config: DeviceConfig, router: Router, trust: TrustStore, state_fault: str = ""
+    name: str, config: DeviceConfig, router: Router, trust: CredentialStore, state_fault: str = ""
 ) -> dict[str, Any]:
     """The facts that `--check` reports; `state_fault` is why the state folder cannot be used, if so."""
     offered = {info.tool_name for info in router.tools()}
@@ -93,7 +93,7 @@ def _servers(found: dict[str, Any]) -> list[str]:
     return [*lines, ""]
 
 
-def _link(name: str, trust: TrustStore) -> dict[str, str]:
+def _link(name: str, trust: CredentialStore) -> dict[str, str]:
     try:
         paired, listening = trust.pairing(), trust.listening()
         own = "" if listening is None or listening[0].loopback else trust.identity(name).fingerprint

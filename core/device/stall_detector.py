@@ -25,7 +25,7 @@ class LoopThatCountsSleep(asyncio.SelectorEventLoop):
             return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-class Pulse:
+class StallDetector:
     """Records when the loop stood still, until `stop`. Times are seconds on the loop's clock."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -16,11 +16,11 @@ from typing import Any
 import psutil
 
 from core.device.fs.safe_path import shown
-from core.device.metrics import CpuShare
+from core.device.metrics import CpuSampler
 
 _IS_LINUX = platform.system() == "Linux"
 _DMI = Path("/sys/class/dmi/id")
-_cpu_share = CpuShare()
+_cpu_share = CpuSampler()
 
 
 def memory() -> dict[str, Any]:
@@ -93,7 +93,7 @@ def disk() -> dict[str, Any]:
 
 
 def cpu() -> dict[str, Any]:
-    """The processor; `use_percent` is that of the last seconds. May block for 0.2 s (`CpuShare.read`)."""
+    """The processor; `use_percent` is that of the last seconds. May block for 0.2 s (`CpuSampler.read`)."""
     return {
         "model": cpu_model(),
         "cores": psutil.cpu_count(logical=False) or psutil.cpu_count() or 1,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.device.config import DeviceConfig
-    from core.device.fs.safe_path import HeldPath
+    from core.device.fs.safe_path import SafePath
     from core.device.guard import Guard
     from core.device.observations import ObservationStore
     from core.device.processes.child_process import Children
@@ -59,7 +59,7 @@ class Report(Protocol):
     ) -> None: ...
 
 
-def tell_nobody(
+def no_progress(
     text: str = "",
     *,
     stream: Literal["stdout", "stderr", "note"] = "note",
@@ -80,8 +80,8 @@ class ToolCall:
     """
 
     arguments: dict[str, Any]
-    paths: dict[str, HeldPath] = field(default_factory=dict)
-    report: Report = tell_nobody
+    paths: dict[str, SafePath] = field(default_factory=dict)
+    report: Report = no_progress
     room: int | None = None
     approved: bool = False
     until: float = math.inf
@@ -175,7 +175,7 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
+class ToolContext:
     """The services that all tools of one device share."""
 
     device: str

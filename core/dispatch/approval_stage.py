@@ -15,7 +15,7 @@ from core.approvals.grants import GrantBook
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.queue import Answered, ApprovalQueue
 from core.audit.entries import Kind
-from core.dispatch.command_request import OnStage, Order, Prepared, Recorder, Stage
+from core.dispatch.command_request import CommandRequest, OnStage, Prepared, Recorder, Stage
 from core.dispatch.entries import entry_of
 from core.errors import ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.fleet.models import Effect
@@ -55,7 +55,7 @@ class Stopped(Protocol):
     def __call__(self) -> str: ...
 
 
-class Approving:
+class ApprovalStage:
     """The fifth stage. It sends nothing and mints nothing."""
 
     def __init__(
@@ -191,7 +191,7 @@ class Approving:
         prepared.held.append(entry_of(prepared.order, Kind.GRANT_USED, body, "policy"))
 
 
-def as_ordered(order: Order, decision: Decision) -> Decision:
+def as_ordered(order: CommandRequest, decision: Decision) -> Decision:
     """The decision adjusted to facts about the order that the policy does not see."""
     if order.evidence_for and decision.answer is Answer.ASK and decision.effect is Effect.OBSERVE:
         # The command was allowed, and that includes the pictures which its rules demand.

@@ -18,7 +18,7 @@ from core.commitments import SECRET_MARK
 from core.controls import program_of
 from core.errors import BadInput, ErrorCode
 from core.fleet.models import BUILT_IN_NAMESPACE, Tool
-from core.policy.constraints import Unsure
+from core.policy.constraints import Undecidable
 from core.policy.real_paths import Leads, paths_in
 
 MOST_TEXT = 1 << 20
@@ -130,7 +130,7 @@ def _check_path(place: str, value: str) -> None:
 def _check_inside(place: str, value: str, roots: Roots) -> None:
     try:
         resolved = Path(roots.leads.real(value))
-    except Unsure as error:
+    except Undecidable as error:
         wanted = "it must be an absolute path of this computer, or begin with ~"
         raise BadInput(f"{place} cannot be resolved: {wanted}.", ErrorCode.PATH_NOT_ALLOWED) from error
     if not any(resolved.is_relative_to(root) for root in roots.folders):

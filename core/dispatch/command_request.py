@@ -30,7 +30,7 @@ OnStage = Callable[[Stage, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CommandRequest:
     """A request for one call. `said` is the caller's text about it: stored and quoted, never judged.
 
     `edited_from` is the approval request in which an operator edited the arguments.
@@ -136,7 +136,7 @@ class Recorder(Protocol):
 class Bound(NamedTuple):
     """An order bound to one contract. `request` is its redacted form for display and the journal."""
 
-    order: Order
+    order: CommandRequest
     target: Target
     tool: Tool
     request: Request
@@ -145,7 +145,7 @@ class Bound(NamedTuple):
 class Prepared(NamedTuple):
     """A prepared call: its arguments have passed the first three stages. `request` is redacted."""
 
-    order: Order
+    order: CommandRequest
     target: Target
     tool: Tool
     request: Request

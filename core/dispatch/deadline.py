@@ -12,7 +12,7 @@ import math
 import re
 
 from core.dispatch.channel import DEFAULT_TIMEOUT
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.fleet.models import BUILT_IN_NAMESPACE, Device, Tool
 from core.policy.analysis.arguments import snake
 from core.policy.analysis.shell.tool_arguments import SHELL_ARGUMENTS
@@ -31,7 +31,7 @@ _UNITS: tuple[tuple[float, re.Pattern[str]], ...] = (
 )
 
 
-def deadline_of(order: Order, tool: Tool, *, stock: bool) -> float:
+def deadline_of(order: CommandRequest, tool: Tool, *, stock: bool) -> float:
     """The deadline of an order in seconds: the order's timeout, else the tool's own limit, else a minute.
 
     `stock`: the device takes one command at a time. Then no argument may make other commands wait longer than
@@ -53,7 +53,7 @@ def is_stock(device: Device) -> bool:
     return device.direction != "local" and not device.features
 
 
-def _own_limit(order: Order, tool: Tool) -> float | None:
+def _own_limit(order: CommandRequest, tool: Tool) -> float | None:
     """The seconds to which a call limits itself; None if unknown."""
     limits = []
     for name, value in order.parameters.items():

@@ -19,11 +19,11 @@ from core.aip.messages import Result
 from core.approvals.models import Approval
 from core.approvals.queue import ApprovalQueue
 from core.audit.entries import Kind, NewEntry
-from core.dispatch.approval_stage import MOST_EDITS, Approving, Edited, as_ordered, check_still_allowed
+from core.dispatch.approval_stage import MOST_EDITS, ApprovalStage, Edited, as_ordered, check_still_allowed
 from core.dispatch.argument_checks import Roots, check_form, check_roots, may_have_paths
 from core.dispatch.arguments import CheckedArguments, RedactedArguments
 from core.dispatch.channel import BasicCommandDispatcher
-from core.dispatch.command_request import Bound, Devices, OnStage, Order, Prepared, Recorder, Stage
+from core.dispatch.command_request import Bound, CommandRequest, Devices, OnStage, Prepared, Recorder, Stage
 from core.dispatch.deadline import deadline_of, is_stock
 from core.dispatch.entries import (
     decided_entry,
@@ -35,21 +35,21 @@ from core.dispatch.entries import (
     sketch,
     unbound,
 )
-from core.dispatch.evidence import EvidenceTaker, Held
-from core.dispatch.late import LateRecorder
+from core.dispatch.evidence import EvidenceTaker, StaleTargetError
+from core.dispatch.late import PendingWrites
 from core.dispatch.live_secrets import LiveSecrets, Redaction, secrets_in, texts_in
 from core.dispatch.models import Basis, CommandResult, CommandStage
 from core.dispatch.outcome import conclude, failure_in, not_answered, not_sent, unusable
 from core.dispatch.own_screen import check_own_screen
 from core.dispatch.permit import Gate, Permit, PermitMint, PermittedCommand
 from core.dispatch.preparing import bind, check_bound, gone_offline, prepare, tool_of
-from core.dispatch.redaction import Masker
+from core.dispatch.redaction import Redactor
 from core.dispatch.result_sanitizer import UnusableAnswer, take_evidence
 from core.dispatch.turn import Turn
-from core.dispatch.validating import Validating
+from core.dispatch.validating import ArgumentValidator
 from core.errors import BadInput, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.fleet.models import Effect
-from core.policy.engine import Asked
+from core.policy.engine import PolicyQuery
 from core.policy.models import Answer, Decision
 from core.policy.policy_store import Explanation, Policy
 from core.policy.real_paths import NOT_FOLLOWED, Leads, Links, paths_in
@@ -67,7 +67,7 @@ class Dispatcher:
         policy: Policy,
         approvals: ApprovalQueue,
         journal: Recorder,
-        masker: Masker,
+        masker: Redactor,
         live_secrets: LiveSecrets,
         tasks: TaskGroupOwner,
         ui_on_own_computer: bool = False,
@@ -80,13 +80,13 @@ class Dispatcher:
         self._masker = masker
         self._live_secrets = live_secrets
         self._mint = PermitMint()
-        self.validating = Validating(devices, masker)
+        self.validating = ArgumentValidator(devices, masker)
         self._links = Links()
         self._stopped = ""
         self._turn: Turn | None = None
-        self._approving = Approving(approvals, policy.grants, journal, lambda: self._stopped)
+        self._approving = ApprovalStage(approvals, policy.grants, journal, lambda: self._stopped)
         self._evidence = EvidenceTaker(self.dispatch, journal)
-        self._late = LateRecorder(journal, tasks)
+        self._late = PendingWrites(journal, tasks)
         self._running: dict[str, BasicCommandDispatcher] = {}
 
     @property
@@ -172,8 +172,8 @@ class Dispatcher:
 
     def _explained(
         self, device: str, tool: str, parameters: dict[str, Any], actor: str, leads: Leads
-    ) -> Asked:
-        order = Order(device, tool, parameters, actor)
+    ) -> PolicyQuery:
+        order = CommandRequest(device, tool, parameters, actor)
         target = self._devices.target(device)
         offered = tool_of(order, target)
         redacted = self.validating.redact(offered, parameters)
@@ -204,7 +204,9 @@ class Dispatcher:
             pass
         return sketch(parameters), self._live_secrets.everywhere(said, texts_in(parameters))
 
-    async def dispatch(self, order: Order, on_stage: OnStage = lambda stage, approval: None) -> CommandResult:
+    async def dispatch(
+        self, order: CommandRequest, on_stage: OnStage = lambda stage, approval: None
+    ) -> CommandResult:
         """Carry one command through all stages. Every end, errors too, is journalled and returned."""
         started = time.perf_counter()
         for _ in range(MOST_EDITS):
@@ -224,7 +226,7 @@ class Dispatcher:
         error = Refused(f"It was edited {MOST_EDITS} times; ask again.", ErrorCode.CANCELLED)
         return self._refuse(order, None, [], None, error, started, CommandStage.APPROVE)
 
-    async def _once(self, order: Order, on_stage: OnStage, started: float) -> CommandResult:
+    async def _once(self, order: CommandRequest, on_stage: OnStage, started: float) -> CommandResult:
         bound: Bound | None = None
         prepared: Prepared | None = None
         decision: Decision | None = None
@@ -265,7 +267,7 @@ class Dispatcher:
         self._write_late(prepared)
         return result
 
-    async def _judge_again(self, order: Order) -> tuple[Prepared, Decision]:
+    async def _judge_again(self, order: CommandRequest) -> tuple[Prepared, Decision]:
         """Run the first four stages again for a waiting order, as for a new request.
 
         Raises:
@@ -288,7 +290,7 @@ class Dispatcher:
         return self._turn
 
     # Stage 1
-    def _bind(self, order: Order, turn: Turn) -> tuple[Bound, RedactedArguments | CheckedArguments]:
+    def _bind(self, order: CommandRequest, turn: Turn) -> tuple[Bound, RedactedArguments | CheckedArguments]:
         # Commands that begin in one turn of the loop share one check of the policy file.
         target = self._devices.target(order.device, refreshed=turn.looked)
         turn.looked = True
@@ -325,8 +327,8 @@ class Dispatcher:
         prepared.held.append(decided_entry(prepared, decision))
         return decision
 
-    def _asked(self, prepared: Prepared) -> Asked:
-        return Asked(
+    def _asked(self, prepared: Prepared) -> PolicyQuery:
+        return PolicyQuery(
             device=prepared.target.device,
             tool=prepared.tool,
             parameters=prepared.arguments.sent,
@@ -492,7 +494,7 @@ class Dispatcher:
 
     def _refuse(
         self,
-        order: Order,
+        order: CommandRequest,
         bound: Bound | None,
         held: list[NewEntry],
         decision: Decision | None,
@@ -502,7 +504,7 @@ class Dispatcher:
     ) -> CommandResult:
         request = bound.request if bound else unbound(order)
         result = not_sent(request, decision, error, _ms(started), stage)
-        if isinstance(error, Held):
+        if isinstance(error, StaleTargetError):
             result = result.model_copy(update={"evidence": error.evidence})
         entry = refused_entry(order, bound, result)
         try:
@@ -511,7 +513,7 @@ class Dispatcher:
             return not_sent(request, decision, unavailable, _ms(started), stage)
         return result
 
-    def _check_wanted(self, order: Order) -> None:
+    def _check_wanted(self, order: CommandRequest) -> None:
         if self._stopped:
             raise Refused(self._stopped, ErrorCode.STOPPED)
         if order.cancelled():

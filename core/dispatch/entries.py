@@ -7,7 +7,7 @@ from typing import Any
 from core.approvals.models import Approval
 from core.audit.entries import Kind, NewEntry, PlainEntry
 from core.canonical_json import float_prints_alike, is_plain
-from core.dispatch.command_request import Bound, Order, Prepared
+from core.dispatch.command_request import Bound, CommandRequest, Prepared
 from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult
 from core.errors import BadInput
 from core.policy.models import Decision
@@ -21,7 +21,7 @@ _WITHOUT_ITS_WORD = frozenset({Basis.NO_ANSWER, Basis.UNUSABLE_ANSWER, Basis.NOT
 
 
 def entry_of(
-    order: Order, kind: Kind, body: dict[str, Any], actor: str, *, plain: bool = False, **more: Any
+    order: CommandRequest, kind: Kind, body: dict[str, Any], actor: str, *, plain: bool = False, **more: Any
 ) -> NewEntry:
     """An entry about an order, with its run, step and device; `more` are further fields of `NewEntry`.
 
@@ -93,7 +93,7 @@ def _written(decision: Decision) -> dict[str, Any]:
     return fields
 
 
-def refused_entry(order: Order, bound: Bound | None, result: CommandResult) -> NewEntry:
+def refused_entry(order: CommandRequest, bound: Bound | None, result: CommandResult) -> NewEntry:
     """The entry that a command ended before it was sent; `bound` is None if it could not be bound."""
     return entry_of(
         order,
@@ -167,7 +167,7 @@ def _is_plain_result(result: CommandResult) -> bool:
         return False
 
 
-def unbound(order: Order) -> Request:
+def unbound(order: CommandRequest) -> Request:
     """A `Request` for the record of a command that could not be bound to a contract; it has no digest."""
     return Request(
         device=order.device,

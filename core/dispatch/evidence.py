@@ -14,7 +14,7 @@ from core.approvals.models import Approval
 from core.approvals.preview_models import Region
 from core.audit.entries import Kind, NewEntry
 from core.controls import meant, search_for
-from core.dispatch.command_request import Order, Prepared, Recorder
+from core.dispatch.command_request import CommandRequest, Prepared, Recorder
 from core.dispatch.entries import entry_of
 from core.dispatch.models import CommandResult, Evidence
 from core.dispatch.stale_target import (
@@ -22,8 +22,8 @@ from core.dispatch.stale_target import (
     SCREENSHOT,
     UI_TREE,
     Freshness,
-    Seen,
-    SeenPictures,
+    Screenshot,
+    ScreenshotCache,
     aims,
     around_point,
     compare,
@@ -37,10 +37,10 @@ from core.policy.models import Decision, Moment
 PICTURE_TIMEOUT = 20.0
 _BY_WILL = frozenset({ErrorCode.STOPPED, ErrorCode.CANCELLED, ErrorCode.JOURNAL_UNAVAILABLE})
 
-Dispatch = Callable[[Order], Awaitable[CommandResult]]
+Dispatch = Callable[[CommandRequest], Awaitable[CommandResult]]
 
 
-class Held(Refused):
+class StaleTargetError(Refused):
     """Raised just before sending; carries the pictures that show why."""
 
     def __init__(self, message: str, code: ErrorCode, evidence: list[Evidence]) -> None:
@@ -54,9 +54,9 @@ class EvidenceTaker:
     def __init__(self, dispatch: Dispatch, journal: Recorder) -> None:
         self._dispatch = dispatch
         self._journal = journal
-        self.pictures = SeenPictures()
+        self.pictures = ScreenshotCache()
 
-    def on_card(self, prepared: Prepared) -> Seen | None:
+    def on_card(self, prepared: Prepared) -> Screenshot | None:
         """The picture that an approval card of this command shows now; None if it shows none."""
         order = prepared.order
         if not aims(prepared.tool.tool_name, order.parameters):
@@ -67,10 +67,10 @@ class EvidenceTaker:
         if known is not None and (blob is None or known.blob == blob):
             return known
         # Taken before the service started: assumed to show the whole screen.
-        return Seen(blob) if blob else None
+        return Screenshot(blob) if blob else None
 
     async def before(
-        self, prepared: Prepared, decision: Decision, approval: Approval | None, card: Seen | None
+        self, prepared: Prepared, decision: Decision, approval: Approval | None, card: Screenshot | None
     ) -> None:
         """Take the demanded picture before sending, and compare the target with the card's picture.
 
@@ -82,7 +82,7 @@ class EvidenceTaker:
         order = prepared.order
         if order.evidence_for:
             return
-        taken: Seen | None = None
+        taken: Screenshot | None = None
         if Moment.BEFORE in decision.evidence:
             try:
                 taken = await self._picture(order, {})
@@ -94,7 +94,7 @@ class EvidenceTaker:
             # Otherwise an agent could take so many pictures that the card's picture is evicted, and skip the
             # comparison.
             words = "The picture that it names is not known here any more, so nothing can be compared."
-            raise Held(words, ErrorCode.STALE_OBSERVATION, [])
+            raise StaleTargetError(words, ErrorCode.STALE_OBSERVATION, [])
         if approval is None or not aims(prepared.tool.tool_name, order.parameters):
             return
         if prepared.tool.tool_name != BY_POINT:
@@ -102,7 +102,7 @@ class EvidenceTaker:
         if card is not None:
             await self._check_fresh(prepared, card, taken)
 
-    def _seen_since(self, device: str, card: Seen | None) -> Seen | None:
+    def _seen_since(self, device: str, card: Screenshot | None) -> Screenshot | None:
         """The picture to compare with: an operator's later picture replaces the card's, an agent's does not.
 
         Raises:
@@ -112,7 +112,7 @@ class EvidenceTaker:
         later = self.pictures.by_people(device)
         if card is None and later is None and self.pictures.latest(device) is not None:
             words = "The first picture of this device was taken after it was asked for, and by no operator."
-            raise Held(words, ErrorCode.STALE_OBSERVATION, [])
+            raise StaleTargetError(words, ErrorCode.STALE_OBSERVATION, [])
         return later if later is not None and (card is None or later.taken > card.taken) else card
 
     def with_before(self, prepared: Prepared, result: CommandResult) -> CommandResult:
@@ -135,9 +135,11 @@ class EvidenceTaker:
             note = f"{result.note} No picture could be taken after it: {error.message}".strip()
             return result.model_copy(update={"note": note})
 
-    async def _picture(self, order: Order, parameters: dict[str, Any], lasting: bool = False) -> Seen:
+    async def _picture(
+        self, order: CommandRequest, parameters: dict[str, Any], lasting: bool = False
+    ) -> Screenshot:
         """Take one picture. `lasting`: also if the command, which has already run, was cancelled."""
-        wish = Order(
+        wish = CommandRequest(
             order.device,
             SCREENSHOT,
             parameters,
@@ -155,7 +157,7 @@ class EvidenceTaker:
             raise QuarterdeckError(f"{order.device} sent no picture.", ErrorCode.BAD_RESULT)
         return seen
 
-    def _keep(self, prepared: Prepared, seen: Seen, moment: str, **more: Any) -> Evidence:
+    def _keep(self, prepared: Prepared, seen: Screenshot, moment: str, **more: Any) -> Evidence:
         """Tie a picture to its command; the entry is written with the command's next entries."""
         assert seen.evidence is not None, "only pictures that were taken here are kept"
         kept = seen.evidence.model_copy(update={"what": moment})
@@ -170,7 +172,7 @@ class EvidenceTaker:
         )
         return kept
 
-    async def _check_fresh(self, prepared: Prepared, card: Seen, taken: Seen | None) -> None:
+    async def _check_fresh(self, prepared: Prepared, card: Screenshot, taken: Screenshot | None) -> None:
         tool, parameters = prepared.tool.tool_name, prepared.order.parameters
         target = target_words(tool, parameters)
         try:
@@ -184,26 +186,26 @@ class EvidenceTaker:
             if error.code in _BY_WILL:
                 raise Refused(error.message, error.code) from error
             words = f"Whether {target} is still as it was on the card cannot be seen: {error.message}"
-            raise Held(words, ErrorCode.STALE_OBSERVATION, []) from error
+            raise StaleTargetError(words, ErrorCode.STALE_OBSERVATION, []) from error
         if found.fresh:
             return
         kept = self._keep(
             prepared, now, "just before", card=card.blob, region=found.region.model_dump(), why=found.why
         )
         shown = [] if card.evidence is None else [card.evidence.model_copy(update={"what": "on the card"})]
-        raise Held(
+        raise StaleTargetError(
             f"{target} does not look as it did on the card: {found.why}. Nothing was sent.",
             ErrorCode.STALE_OBSERVATION,
             [*shown, kept],
         )
 
-    async def _compared(self, card: Seen, now: Seen, region: Region) -> Freshness:
+    async def _compared(self, card: Screenshot, now: Screenshot, region: Region) -> Freshness:
         if (card.left, card.top) != (now.left, now.top) and card.evidence is not None:
             return Freshness(fresh=False, region=region, why="the window has moved")
         old, new = await self._journal.get_blob(card.blob), await self._journal.get_blob(now.blob)
         return await asyncio.to_thread(compare, old, new, region, now.scale)
 
-    async def _box(self, prepared: Prepared, picture: Seen) -> Region | None:
+    async def _box(self, prepared: Prepared, picture: Screenshot) -> Region | None:
         """The control's present box, in the picture's pixels; None if the device cannot report positions.
 
         Raises:
@@ -218,8 +220,8 @@ class EvidenceTaker:
             # The card could not mark the target either, and states the reason.
             return None
 
-    async def _located(self, order: Order, picture: Seen) -> Region:
-        wish = Order(
+    async def _located(self, order: CommandRequest, picture: Screenshot) -> Region:
+        wish = CommandRequest(
             order.device,
             UI_TREE,
             search_for(order.parameters),

@@ -14,12 +14,12 @@ TRY_AGAIN = 1.0
 
 
 class Appends(Protocol):
-    """The part of the journal that `LateRecorder` needs."""
+    """The part of the journal that `PendingWrites` needs."""
 
     async def append_many(self, entries: list[NewEntry]) -> list[Entry]: ...
 
 
-class LateRecorder:
+class PendingWrites:
     """Holds entries in order, in memory only, until the journal takes them."""
 
     def __init__(self, journal: Appends, tasks: TaskGroupOwner) -> None:

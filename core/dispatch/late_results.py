@@ -24,7 +24,7 @@ _LONGEST_NAME = 200
 
 
 class Journal(Blobs, Protocol):
-    """The part of the journal that `LateAnswers` needs."""
+    """The part of the journal that `LateResults` needs."""
 
     async def settle(self) -> None: ...
     async def query(self, query: str, *, limit: int = ...) -> Page: ...
@@ -37,7 +37,7 @@ class Keeps(Protocol):
     def keep(self, entries: list[NewEntry]) -> None: ...
 
 
-class LateAnswers:
+class LateResults:
     """Records late answers, each under its command's run and step."""
 
     def __init__(

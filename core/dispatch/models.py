@@ -9,7 +9,7 @@ from pydantic import Field
 
 from core.aip.messages import ResultStatus
 from core.errors import ErrorInfo
-from core.fleet.models import Plain
+from core.fleet.models import FrozenModel
 from core.policy.models import Decision
 
 
@@ -83,7 +83,7 @@ class CommandStage(StrEnum):
 NOT_WRITTEN = frozenset({"decision", "stage"})
 
 
-class Evidence(Plain):
+class Evidence(FrozenModel):
     """A picture, a file or a large text, stored as a blob named by its SHA-256. `size` is in bytes."""
 
     blob: str
@@ -94,7 +94,7 @@ class Evidence(Plain):
     height: int | None = None
 
 
-class CommandResult(Plain):
+class CommandResult(FrozenModel):
     """The outcome of one command, as `--json` prints it and every screen shows it.
 
     `note` is an explanation shown beside the result, for example that a successful read returned no value.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.dispatch.arguments import CheckedArguments, RedactedArguments
-from core.dispatch.command_request import Bound, Order, Prepared, Target
+from core.dispatch.command_request import Bound, CommandRequest, Prepared, Target
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.fleet.models import OTHERWISE, Tool
 from core.statements import make_request
@@ -11,7 +11,7 @@ from core.statements import make_request
 _LONGEST_NAME = 200
 
 
-def tool_of(order: Order, target: Target) -> Tool:
+def tool_of(order: CommandRequest, target: Target) -> Tool:
     """The tool that an order names, as its device offers it now.
 
     Raises:
@@ -35,7 +35,9 @@ def tool_of(order: Order, target: Target) -> Tool:
     return tool
 
 
-def bind(order: Order, target: Target, tool: Tool, arguments: RedactedArguments | CheckedArguments) -> Bound:
+def bind(
+    order: CommandRequest, target: Target, tool: Tool, arguments: RedactedArguments | CheckedArguments
+) -> Bound:
     """Bind redacted arguments to a tool; the result's `request` may be written and shown.
 
     Raises:
@@ -88,7 +90,7 @@ def gone_offline(device: str) -> DeviceError:
     return DeviceError(f"{device} went offline before it was sent.", ErrorCode.DEVICE_OFFLINE)
 
 
-def _unknown_tool(order: Order, target: Target) -> str:
+def _unknown_tool(order: CommandRequest, target: Target) -> str:
     import difflib
 
     # The caller chooses the name, so its length is bounded before it is compared and quoted.

@@ -19,7 +19,7 @@ from core.schema_forms.secret_names import KNOWN_NAMES, SecretNames
 from core.schema_forms.validator import FieldError
 
 
-class Masker:
+class Redactor:
     """Redacts arguments, with the salt of this home and the argument names that are secret here."""
 
     def __init__(self, salt: bytes, names: SecretNames = KNOWN_NAMES) -> None:
@@ -27,7 +27,7 @@ class Masker:
         self._names = names
 
     @classmethod
-    def of(cls, path: Path, names: SecretNames = KNOWN_NAMES) -> Masker:
+    def of(cls, path: Path, names: SecretNames = KNOWN_NAMES) -> Redactor:
         """Read the salt, or create it at first use.
 
         Raises:

@@ -1,4 +1,5 @@
-"""Checks whether an action's target still looks as it did on the approval card. Pure, except `SeenPictures`.
+"""Checks whether an action's target still looks as it did on the approval card. Pure, except
+`ScreenshotCache`.
 
 An operator approves a click on the target that the card shows. If that region has changed since, nothing is
 sent. A blinking caret is not a change, and neither is a change elsewhere on the screen.
@@ -13,11 +14,11 @@ from math import ceil, floor
 from typing import Any
 
 from core.approvals.preview_models import Region
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import CommandResult, Evidence
 from core.dispatch.result_sanitizer import MOST_PIXELS, PICTURE_TYPES
 from core.errors import BadInput
-from core.fleet.models import Plain
+from core.fleet.models import FrozenModel
 from core.text import shorten_middle
 
 SCREENSHOT = "screenshot"
@@ -39,7 +40,7 @@ _NOISE = {"PNG": 8, "WEBP": 48, "JPEG": 48}
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Screenshot:
     """A picture taken through the dispatcher. `parameters` take the same part of the screen again.
 
     `left`, `top` and `scale` map its pixels to the screen. `taken` is its sequence number; 0 for a picture
@@ -68,7 +69,7 @@ class Seen:
         return Region(x=left, y=top, width=right - left, height=bottom - top)
 
 
-class Freshness(Plain):
+class Freshness(FrozenModel):
     """The comparison of a target with the card: `tiles` of the `of` tiles in `region` have changed."""
 
     fresh: bool
@@ -78,16 +79,16 @@ class Freshness(Plain):
     why: str = ""
 
 
-class SeenPictures:
+class ScreenshotCache:
     """The latest pictures of each device, and the pictures that a click can still reference."""
 
     def __init__(self) -> None:
-        self._by_ref: OrderedDict[tuple[str, str], Seen] = OrderedDict()
-        self._latest: dict[str, Seen] = {}
-        self._by_people: dict[str, Seen] = {}
+        self._by_ref: OrderedDict[tuple[str, str], Screenshot] = OrderedDict()
+        self._latest: dict[str, Screenshot] = {}
+        self._by_people: dict[str, Screenshot] = {}
         self._count = 0
 
-    def note(self, order: Order, result: CommandResult) -> None:
+    def note(self, order: CommandRequest, result: CommandResult) -> None:
         """Remember a returned picture. A glimpse is ignored: it is too small to compare with."""
         if order.tool != SCREENSHOT or order.glimpse:
             return
@@ -104,20 +105,20 @@ class SeenPictures:
             while len(self._by_ref) > _KEPT:
                 self._by_ref.popitem(last=False)
 
-    def latest(self, device: str) -> Seen | None:
+    def latest(self, device: str) -> Screenshot | None:
         """The last picture of a device."""
         return self._latest.get(device)
 
-    def by_people(self, device: str) -> Seen | None:
+    def by_people(self, device: str) -> Screenshot | None:
         """The last picture of a device that an operator took."""
         return self._by_people.get(device)
 
-    def named(self, device: str, ref: object) -> Seen | None:
+    def named(self, device: str, ref: object) -> Screenshot | None:
         """The picture with this observation reference; None if it is not remembered."""
         return self._by_ref.get((device, ref)) if isinstance(ref, str) else None
 
 
-def seen_in(order: Order, result: CommandResult) -> Seen | None:
+def seen_in(order: CommandRequest, result: CommandResult) -> Screenshot | None:
     """The picture in an order's result; None if there is none."""
     picture = next((one for one in result.evidence if one.what == "picture"), None)
     if picture is None:
@@ -126,7 +127,7 @@ def seen_in(order: Order, result: CommandResult) -> Seen | None:
     box, scale = told.get("screen_box"), told.get("scale")
     left, top = (box.get("x", 0), box.get("y", 0)) if isinstance(box, dict) else (0, 0)
     sound = all(isinstance(one, int) and abs(one) <= _FURTHEST for one in (left, top))
-    return Seen(
+    return Screenshot(
         blob=picture.blob,
         parameters=order.parameters,
         evidence=picture,

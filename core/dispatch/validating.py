@@ -12,11 +12,11 @@ from core.canonical_json import canonical_bytes, flat_key, is_plain
 from core.dispatch.argument_checks import check_form, harden
 from core.dispatch.arguments import CallKey, CheckedArguments, RedactedArguments, seal
 from core.dispatch.command_request import Devices
-from core.dispatch.redaction import Masker, fault_words
+from core.dispatch.redaction import Redactor, fault_words
 from core.errors import BadInput
 from core.fleet.models import Tool
 from core.schema_forms.defaults import with_defaults
-from core.schema_forms.validator import Aside, FieldError, errors_at_once
+from core.schema_forms.validator import FieldError, ThreadedValidator, errors_at_once
 from core.text import sentences
 
 # Calls. Remembered arguments are small (`flat_key`): 4 KiB per call.
@@ -25,17 +25,17 @@ _MOST_REMEMBERED = 512
 _MOST_NAMED = 5
 
 
-class Validating:
+class ArgumentValidator:
     """Checks arguments for one dispatcher; slow schemas do not block its loop.
 
     A run sends the same arguments to a thousand devices. A passed check depends only on the arguments and the
     contract, so it is cached; refused arguments and arguments with secrets are not.
     """
 
-    def __init__(self, devices: Devices, masker: Masker) -> None:
+    def __init__(self, devices: Devices, masker: Redactor) -> None:
         self._devices = devices
         self._masker = masker
-        self._aside = Aside()
+        self._aside = ThreadedValidator()
         self._passed: dict[CallKey, CheckedArguments] = {}
 
     def known(self, tool: Tool, parameters: dict[str, Any]) -> CheckedArguments | None:

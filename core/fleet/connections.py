@@ -1,11 +1,12 @@
 """Manages the links to remote devices: those that dial in and those that the console dials.
 
-The registry decides which device may connect; the fleet holds what a device offers. `DeviceLinks` introduces
-a connected device to the fleet, marks a silent device as `stale`, and reports why a device is offline.
+The registry decides which device may connect; the fleet holds what a device offers. `DeviceConnections`
+introduces a connected device to the fleet, marks a silent device as `stale`, and reports why a device is
+offline.
 
 The last sign of life of a link is a time of the system clock, and that clock can be set while the link
-exists: set forward, every device would seem silent; set back, no device ever would. `SetClocks` corrects for
-this with the loop's monotonic clock.
+exists: set forward, every device would seem silent; set back, no device ever would. `ClockJumpDetector`
+corrects for this with the loop's monotonic clock.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from core.audit.entries import Kind, NewEntry
 from core.dispatch.channel import WebSocketCommandDispatcher
 from core.dispatch.permit import Gate
 from core.errors import BadInput, DeviceError, QuarterdeckError
-from core.fleet.device_state import Identity
+from core.fleet.device_state import DeviceIdentity
 from core.fleet.doctor import Doctor
 from core.fleet.fleet import Fleet, Recorder
-from core.fleet.known_devices import DEFAULT_AGENT, Registry
-from core.fleet.listen_address import Listener
+from core.fleet.known_devices import DEFAULT_AGENT, KnownDevices
+from core.fleet.listen_address import ConsoleListener
 from core.fleet.models import Check, Health, Listening
 from core.fleet.registration import StockDevice, arrival_of, is_stock
-from core.fleet.rejected_connections import Refusals
+from core.fleet.rejected_connections import RejectedConnections
 from core.tasks import TaskGroupOwner
 
 # Our device client sends a heartbeat every `heartbeat_s`; a stock client every two minutes, not configurable.
@@ -53,7 +54,7 @@ def stale_since(limits: LinkLimits, now: datetime) -> Callable[[DeviceLink], dat
     return lambda link: stock if is_stock(link) else ours
 
 
-class SetClocks:
+class ClockJumpDetector:
     """Detects that the system clock was set, and shifts the links' earlier times accordingly."""
 
     def __init__(self, now: datetime, clock: float) -> None:
@@ -102,13 +103,13 @@ class _Dialled:
     running: asyncio.Task[None]
 
 
-class DeviceLinks:
+class DeviceConnections:
     """The links of all remote devices: `start` opens them, `close` ends them."""
 
     def __init__(
         self,
         fleet: Fleet,
-        registry: Registry,
+        registry: KnownDevices,
         gate: Gate,
         journal: Recorder,
         tls: Path,
@@ -134,7 +135,9 @@ class DeviceLinks:
         self._lines: dict[str, ResumableLink] = {}
         self._ending = False
         self._journal = journal
-        self.refusals = Refusals(journal.note, lambda name: registry.find(name) is not None, fleet.refused)
+        self.refusals = RejectedConnections(
+            journal.note, lambda name: registry.find(name) is not None, fleet.refused
+        )
         self._events = LinkEvents(
             on_connected=self._connected,
             on_lost=self._lost,
@@ -144,7 +147,7 @@ class DeviceLinks:
             on_heartbeat=self._heartbeat,
             on_tools_changed=lambda link: self._introduce_soon(link.name),
         )
-        self._listener = Listener(self._authorise, self._events, tls, limits)
+        self._listener = ConsoleListener(self._authorise, self._events, tls, limits)
         self._doctor = Doctor(self._registry, self.refusals, self.listening)
 
     async def start(self, address: str) -> None:
@@ -202,7 +205,7 @@ class DeviceLinks:
     def know(self, name: str) -> None:
         """Show a device in the fleet as the registry describes it."""
         known = self._registry.get(name)
-        identity = Identity(
+        identity = DeviceIdentity(
             tags=known.tags,
             production=known.production,
             direction=known.direction,
@@ -416,7 +419,7 @@ class DeviceLinks:
     async def _look_after(self) -> None:
         """Detect devices that fall silent and devices that do not come back, of which no event reports."""
         loop = asyncio.get_running_loop()
-        clocks = SetClocks(datetime.now(UTC), loop.time())
+        clocks = ClockJumpDetector(datetime.now(UTC), loop.time())
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             now, clock = datetime.now(UTC), loop.time()

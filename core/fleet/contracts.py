@@ -31,7 +31,7 @@ _MOST_HELD = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class ListedTool:
     """A tool as its device lists it. `exact` is the digest of its whole definition.
 
     `digest`, which is pinned, is that of `pinned_definition`. `begun` is the unfinished SHA-256 of its
@@ -46,7 +46,7 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class BuiltInTool:
     """The facts about a built-in tool, known because it is part of Quarterdeck."""
 
     tool_type: ToolType
@@ -62,8 +62,8 @@ class Known:
 _NO_TRACE = "It leaves nothing behind to look at; a picture taken afterwards shows what came of it."
 
 
-def _reads(why: str) -> Known:
-    return Known(
+def _reads(why: str) -> BuiltInTool:
+    return BuiltInTool(
         "data_collection",
         Effect.OBSERVE,
         Risk.LOW,
@@ -74,7 +74,7 @@ def _reads(why: str) -> Known:
     )
 
 
-_SHELL = Known(
+_SHELL = BuiltInTool(
     "action",
     Effect.UNKNOWN,
     Risk.HIGH,
@@ -84,11 +84,11 @@ _SHELL = Known(
 )
 
 
-def _hand(why: str) -> Known:
-    return Known("action", Effect.UNKNOWN, Risk.HIGH, why, open_world=True, evidence=_NO_TRACE)
+def _hand(why: str) -> BuiltInTool:
+    return BuiltInTool("action", Effect.UNKNOWN, Risk.HIGH, why, open_world=True, evidence=_NO_TRACE)
 
 
-KNOWN: dict[str, Known] = {
+KNOWN: dict[str, BuiltInTool] = {
     "screenshot": _reads("Takes a picture of the screen and changes nothing."),
     "get_system_info": _reads("Reads counters of the operating system."),
     "SYS_INFO": _reads("Reads counters of the operating system."),
@@ -99,7 +99,7 @@ KNOWN: dict[str, Known] = {
     "shell_execute_read": _reads("The kernel forbids its command to change anything or use a network."),
     "list_tools": _reads("Lists what the device offers."),
     "get_mcp_tools": _reads("Lists what the device offers."),
-    "write_file": Known(
+    "write_file": BuiltInTool(
         "action",
         Effect.CHANGE,
         Risk.MEDIUM,
@@ -107,21 +107,21 @@ KNOWN: dict[str, Known] = {
         reversible=True,
         evidence="The SHA-256 of the whole file afterwards is in the result.",
     ),
-    "restore_file": Known(
+    "restore_file": BuiltInTool(
         "action",
         Effect.CHANGE,
         Risk.MEDIUM,
         "Puts one file back as it was; refused when it changed since.",
         evidence="The result names the file and what it contains again.",
     ),
-    "undo": Known(
+    "undo": BuiltInTool(
         "action",
         Effect.CHANGE,
         Risk.MEDIUM,
         "Runs the inverse that the device recorded; refused when the thing changed since.",
         evidence="The result names what was undone, and what the inverse says it did.",
     ),
-    "launch_application": Known(
+    "launch_application": BuiltInTool(
         "action",
         Effect.CHANGE,
         Risk.HIGH,
@@ -129,7 +129,7 @@ KNOWN: dict[str, Known] = {
         open_world=True,
         evidence="The process number is in the result; the list of processes shows it.",
     ),
-    "close_application": Known(
+    "close_application": BuiltInTool(
         "action",
         Effect.DESTROY,
         Risk.HIGH,
@@ -145,7 +145,7 @@ KNOWN: dict[str, Known] = {
     "click_point": _hand("Whatever is under that pixel is pressed, whether a program names it or not."),
     "type_text": _hand("What typed text does is up to the program that gets it; in a terminal it runs."),
     "press_key": _hand("What a key does is up to the program that has the focus."),
-    "scroll": Known(
+    "scroll": BuiltInTool(
         "action",
         Effect.CHANGE,
         Risk.LOW,
@@ -193,7 +193,7 @@ def changed_facts(before: Contract, after: Contract) -> dict[str, list[Any]]:
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def read_tool(info: ToolInfo) -> Offered:
+def read_tool(info: ToolInfo) -> ListedTool:
     """Read a tool that a device lists. Slow for large definitions: seconds for megabytes.
 
     Raises:
@@ -203,7 +203,7 @@ def read_tool(info: ToolInfo) -> Offered:
     data = canonical_bytes(definition)
     exact = hashlib.sha256(data).hexdigest()
     digest = exact if pinned == definition else hashlib.sha256(canonical_bytes(pinned)).hexdigest()
-    return Offered(info, digest, exact, begun_with(data), len(data))
+    return ListedTool(info, digest, exact, begun_with(data), len(data))
 
 
 def judge(info: ToolInfo, ours: bool = True, override: Override | None = None) -> Contract:
@@ -215,7 +215,7 @@ def judge(info: ToolInfo, ours: bool = True, override: Override | None = None) -
     return judge_offered(read_tool(info), claims_of(info, ours), override)
 
 
-def judge_offered(offered: Offered, claims: Claims, override: Override | None = None) -> Contract:
+def judge_offered(offered: ListedTool, claims: Claims, override: Override | None = None) -> Contract:
     """Make a tool's contract, each fact with its source, for the given `claims`.
 
     Built-in knowledge applies only if our own client serves the tool (`claims.ours`): a stock client may use
@@ -247,7 +247,7 @@ def _held(info: ToolInfo, claims: Claims, override: Override | None) -> tuple[Co
     return _HELD[key]
 
 
-def contract_of(offered: Offered, claims: Claims, override: Override | None = None) -> Contract:
+def contract_of(offered: ListedTool, claims: Claims, override: Override | None = None) -> Contract:
     """`judge_offered`, cached: a thousand devices with the same tool share one contract."""
     key = (offered.exact, claims, override.model_dump_json() if override else "")
     contract = _CONTRACTS.get(key)
@@ -261,7 +261,7 @@ def contract_of(offered: Offered, claims: Claims, override: Override | None = No
 
 
 def tool_of(
-    device: str, offered: Offered, *, change: str, ours: bool = True, override: Override | None = None
+    device: str, offered: ListedTool, *, change: str, ours: bool = True, override: Override | None = None
 ) -> Tool:
     """Make the `Tool` model of an offered tool, with its contract; `change` is empty if it has not changed.
 
@@ -285,7 +285,7 @@ def tool_of(
     )
 
 
-def _built_in(known: Known) -> dict[str, Fact[Any]]:
+def _built_in(known: BuiltInTool) -> dict[str, Fact[Any]]:
     def fact(value: Any, why: str) -> Fact[Any]:
         return Fact(value=value, source=Source.BUILT_IN, why=why)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from core.dispatch.channel import BasicCommandDispatcher
-from core.fleet.contracts import Offered
+from core.fleet.contracts import ListedTool
 from core.fleet.models import NOT_CONNECTED_YET, Device, Health, HealthChange, Tool, Unavailable
 from core.ids import now_utc
 from core.policy.policy_file import Overrides
@@ -21,7 +21,7 @@ MOST_WORDS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class DeviceIdentity:
     """The settings of a device, known before it connects. `production` None: its tags decide."""
 
     tags: list[str]
@@ -33,7 +33,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class ConnectionInfo:
     """The data that a device provides when it connects."""
 
     channel: BasicCommandDispatcher
@@ -59,7 +59,7 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class PersistedState:
     """The journal's data on a device that has not connected since the service started."""
 
     since: str | None = None
@@ -76,19 +76,19 @@ def _kept() -> deque[float]:
 
 
 @dataclass(slots=True)
-class Record:
+class DeviceState:
     """The mutable state of one device while the service runs."""
 
     name: str
-    identity: Identity
+    identity: DeviceIdentity
     health: Health = Health.OFFLINE
     since: str = field(default_factory=now_utc)
     reason: str = NOT_CONNECTED_YET
     # The data of its present link; `last` is that of its newest link, also after the link has ended.
-    arrival: Arrival | None = None
-    last: Arrival | None = None
-    remembered: Remembered = field(default_factory=Remembered)
-    offered: dict[str, Offered] = field(default_factory=dict)
+    arrival: ConnectionInfo | None = None
+    last: ConnectionInfo | None = None
+    remembered: PersistedState = field(default_factory=PersistedState)
+    offered: dict[str, ListedTool] = field(default_factory=dict)
     tools: dict[str, Tool] = field(default_factory=dict)
     # The operators' overrides with which `tools` were judged.
     overrides: Overrides = field(default_factory=Overrides)

@@ -32,9 +32,9 @@ from core.aip.registration import CLAIMS, WRONG_NAME
 from core.aip.resolve import FOR_ONE_OF_SEVERAL_S, addresses_of
 from core.aip.tls import fingerprint_of, pinned_client_context
 from core.errors import BadInput, DeviceError
-from core.fleet.known_devices import Known, Registry
+from core.fleet.known_devices import KnownDevice, KnownDevices
 from core.fleet.models import Check, CheckName, CheckState, Device, Health, Listening, Refusal
-from core.fleet.rejected_connections import Refusals
+from core.fleet.rejected_connections import RejectedConnections
 from core.text import escape_hidden, shorten_middle
 
 _MOST_SHOWN = 200
@@ -57,7 +57,7 @@ class Probe:
     handshake; `address` is the first of `addresses` that accepts connections.
     """
 
-    known: Known
+    known: KnownDevice
     token: str
     host: str = field(init=False)
     port: int = field(init=False)
@@ -318,8 +318,8 @@ class Doctor:
 
     def __init__(
         self,
-        registry: Registry,
-        refusals: Refusals,
+        registry: KnownDevices,
+        refusals: RejectedConnections,
         listening: Callable[[], Listening],
         within_s: float = CHECK_WITHIN_S,
     ) -> None:
@@ -363,7 +363,7 @@ class Doctor:
             "reach", f"It is connected from {link.peer} and answers in {took * 1000:.1f} ms.", started
         )
 
-    async def _dialled(self, known: Known) -> list[Check]:
+    async def _dialled(self, known: KnownDevice) -> list[Check]:
         again = f"Pair {known.name} again with the string it prints."
         try:
             # The checks must not send anything to an address that a link would not use.
@@ -404,7 +404,7 @@ class Doctor:
         how = "with TLS" if heard_at.secure else "without TLS, for this computer only"
         return _passed("listening", f"Devices can dial {heard_at.url}, {how}.")
 
-    def _refused(self, device: Device, known: Known) -> Check:
+    def _refused(self, device: Device, known: KnownDevice) -> Check:
         """The last rejected connection in this device's name since it was paired and last heard.
 
         An attempt without a device name counts as this device's only until the device has been heard since
@@ -424,7 +424,7 @@ class Doctor:
         return _passed("refused", "No attempt was refused.")
 
 
-def _heard(device: Device, known: Known) -> Check:
+def _heard(device: Device, known: KnownDevice) -> Check:
     if device.last_heard is None:
         return _failed(
             "heard",

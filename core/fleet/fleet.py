@@ -18,10 +18,10 @@ from core.dispatch.command_request import Target
 from core.dispatch.live_secrets import LiveSecrets
 from core.dispatch.models import CommandResult, Verdict
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
-from core.fleet.contracts import Offered
-from core.fleet.device_state import MOST_WORDS, Arrival, Identity, Record, Remembered
+from core.fleet.contracts import ListedTool
+from core.fleet.device_state import MOST_WORDS, ConnectionInfo, DeviceIdentity, DeviceState, PersistedState
 from core.fleet.models import Device, Health, HealthChange, Tool, Unavailable
-from core.fleet.tool_catalog import Change, Offers, Recorder
+from core.fleet.tool_catalog import Change, Recorder, ToolCatalog
 from core.fleet.tool_pins import Pins
 from core.ids import now_utc
 from core.policy.policy_file import Overrides
@@ -29,7 +29,7 @@ from core.policy.policy_store import Policy
 from core.text import some_names
 
 # Re-exported for the modules that connect devices.
-__all__ = ["Arrival", "Fleet", "Recorder"]
+__all__ = ["ConnectionInfo", "Fleet", "Recorder"]
 
 FORGOTTEN_KEPT = 1000
 # With these verdicts it is not certain that the device answered, so they are no sign of life.
@@ -52,24 +52,24 @@ class Fleet:
         self._journal = journal
         self._policy = policy
         self._pins = pins
-        self._offers = Offers(journal, pins, lambda: policy.overrides)
+        self._offers = ToolCatalog(journal, pins, lambda: policy.overrides)
         self._tell_changed = tell
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, DeviceState] = {}
         # A device may be forgotten while a command for it is in progress: the command then finds it offline
         # instead of unknown.
-        self._forgotten: OrderedDict[str, Record] = OrderedDict()
+        self._forgotten: OrderedDict[str, DeviceState] = OrderedDict()
         self._changes: Coalescer[str] = Coalescer(self._tell)
 
     def add(self, name: str, tags: list[str]) -> None:
         """Add a device of this computer before it has connected."""
-        self.know(name, Identity(tags))
+        self.know(name, DeviceIdentity(tags))
 
-    def know(self, name: str, identity: Identity, why_away: str = "") -> None:
+    def know(self, name: str, identity: DeviceIdentity, why_away: str = "") -> None:
         """Add a device, or update its identity. `why_away` is its reason while it is not connected."""
         record = self._records.get(name)
         before = record.identity if record is not None else None
         if record is None:
-            record = self._records[name] = Record(name, identity)
+            record = self._records[name] = DeviceState(name, identity)
         record.identity = identity
         # The reason depends on pairing and direction, not on tags or the production flag.
         same = before and (before.paired, before.direction) == (identity.paired, identity.direction)
@@ -93,7 +93,7 @@ class Fleet:
             if len(self._forgotten) > FORGOTTEN_KEPT:
                 self._forgotten.popitem(last=False)
 
-    def remember(self, name: str, then: Remembered) -> None:
+    def remember(self, name: str, then: PersistedState) -> None:
         """Take over the journal's data on a device that has not connected yet."""
         record = self._records.get(name)
         if record is None:
@@ -171,7 +171,9 @@ class Fleet:
         arrival = self._addressed(device).arrival
         return arrival.channel if arrival else None
 
-    async def arrived(self, name: str, arrival: Arrival, still: Callable[[], bool] = lambda: True) -> None:
+    async def arrived(
+        self, name: str, arrival: ConnectionInfo, still: Callable[[], bool] = lambda: True
+    ) -> None:
         """Introduce a connected device: list its tools, pin new tools, block changed tools, set it online.
 
         Raises:
@@ -417,7 +419,7 @@ class Fleet:
         """Stop reporting changes."""
         self._changes.close()
 
-    def _record(self, name: str) -> Record:
+    def _record(self, name: str) -> DeviceState:
         record = self._records.get(name)
         if record is None:
             raise BadInput(
@@ -426,19 +428,19 @@ class Fleet:
             )
         return record
 
-    def _addressed(self, name: str) -> Record:
+    def _addressed(self, name: str) -> DeviceState:
         """The device of a command, even if it was forgotten while the command was in progress."""
         known = self._records.get(name) or self._forgotten.get(name)
         return known or self._record(name)
 
-    def _defined(self, name: str, tool_key: str) -> tuple[Record, Offered]:
+    def _defined(self, name: str, tool_key: str) -> tuple[DeviceState, ListedTool]:
         record = self._record(name)
         offered = record.offered.get(tool_key)
         if offered is None:
             raise BadInput(f"{name} has no tool {tool_key}.", ErrorCode.UNKNOWN_TOOL)
         return record, offered
 
-    def _judge(self, record: Record, refreshed: bool = False) -> None:
+    def _judge(self, record: DeviceState, refreshed: bool = False) -> None:
         """Judge a device's tools again if the overrides have changed since.
 
         Display and enforcement both call this, so they always use the same `Tool` objects."""
@@ -447,7 +449,7 @@ class Fleet:
         if record.overrides is not self._policy.overrides:
             self._judge_anew(record)
 
-    def _judge_anew(self, record: Record) -> None:
+    def _judge_anew(self, record: DeviceState) -> None:
         record.tools = self._offers.judged_anew(record.name, record.offered, record.ours, record.tools)
         record.overrides = self._policy.overrides
 
@@ -455,7 +457,7 @@ class Fleet:
         if name in self._records:
             self._tell_changed(name)
 
-    def _set_health(self, record: Record, health: Health, reason: str) -> None:
+    def _set_health(self, record: DeviceState, health: Health, reason: str) -> None:
         record.set_health(health, reason)
         self._changed(record.name)
 
@@ -471,12 +473,12 @@ class Fleet:
             record.shown = record.profile = None
             self._changes.mark(name)
 
-    def _touched(self, record: Record) -> None:
+    def _touched(self, record: DeviceState) -> None:
         """Mark the transient state as changed; `shown` is updated later, as `target` does not need it."""
         record.stale = True
         self._changes.mark(record.name)
 
-    def _shown(self, record: Record) -> Device:
+    def _shown(self, record: DeviceState) -> Device:
         if record.shown is None:
             shown = record.picture_of()
             if record.profile is None:

@@ -33,7 +33,7 @@ from core.audit.entries import Entry
 from core.canonical_json import sha256_hex
 from core.errors import BadInput, ErrorCode
 from core.files import read_own_text
-from core.fleet.models import DeviceSettings, Plain
+from core.fleet.models import DeviceSettings, FrozenModel
 from core.home import OPERATOR_NAME, write_private
 from core.ids import now_utc
 from core.text import escape_hidden, some_names
@@ -53,7 +53,7 @@ _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}")
 _AGENT = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 
-class Known(Plain):
+class KnownDevice(FrozenModel):
     """One known device. `agent` is the name by which a stock client is addressed; empty to detect it.
 
     For a device that dials in, `token_sha256` is the digest of the token that it presents. For a device that
@@ -79,14 +79,14 @@ class Known(Plain):
         return self.revoked_at is None
 
 
-_FILE: TypeAdapter[list[Known]] = TypeAdapter(list[Known])
+_FILE: TypeAdapter[list[KnownDevice]] = TypeAdapter(list[KnownDevice])
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
     """The content of `devices.json`: `text` is None if there is no file, `problem` why it cannot be read."""
 
-    devices: dict[str, Known] = field(default_factory=dict)
+    devices: dict[str, KnownDevice] = field(default_factory=dict)
     text: str | None = None
     problem: str = ""
 
@@ -102,7 +102,7 @@ def read_copy(path: Path) -> Copy:
     return Copy(devices, text)
 
 
-def paired_by(entry: Entry) -> Known:
+def paired_by(entry: Entry) -> KnownDevice:
     """The device that a journal entry pairs: only the data that the entry's signature covers.
 
     Raises:
@@ -110,7 +110,7 @@ def paired_by(entry: Entry) -> Known:
     """
     try:
         after = entry.body["signed"]["statement"]["change"]["after"]
-        return Known.model_validate({**after, "name": entry.device, "paired_at": entry.time})
+        return KnownDevice.model_validate({**after, "name": entry.device, "paired_at": entry.time})
     except (KeyError, TypeError, ValidationError) as error:
         raise BadInput(f"Entry {entry.seq} says of no device how it was paired.") from error
 
@@ -140,7 +140,7 @@ def check_name(name: str) -> str:
     return name
 
 
-def with_settings(known: Known, settings: DeviceSettings) -> Known:
+def with_settings(known: KnownDevice, settings: DeviceSettings) -> KnownDevice:
     """The device with an operator's settings applied.
 
     Raises:
@@ -159,19 +159,19 @@ def with_settings(known: Known, settings: DeviceSettings) -> Known:
     return known.model_copy(update=changed)
 
 
-class Registry:
+class KnownDevices:
     """Known devices by name. Added trust takes effect once it is in the journal, revocation at once."""
 
     def __init__(self, path: Path, dial_tokens: Path) -> None:
         """`path` is the copy, `devices.json`; `dial_tokens` the folder of tokens for dialling."""
         self._path = path
         self._dial_tokens = dial_tokens
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, KnownDevice] = {}
         self._by_token: dict[str, str] = {}
         # By device, a function that verifies the operator's signature over the pairing; removed once called.
         self._proofs: dict[str, Callable[[], bool]] = {}
         # Devices being forgotten, until the journal has recorded it; the copy lists them as revoked.
-        self._leaving: dict[str, Known] = {}
+        self._leaving: dict[str, KnownDevice] = {}
         self._offered: OrderedDict[str, str] = OrderedDict()
         self._problem = ""
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -181,7 +181,7 @@ class Registry:
         return self._turns.setdefault(name.lower(), asyncio.Lock())
 
     def restore(
-        self, known: Iterable[Known], proofs: Mapping[str, Callable[[], bool]], copy: Copy
+        self, known: Iterable[KnownDevice], proofs: Mapping[str, Callable[[], bool]], copy: Copy
     ) -> list[str]:
         """Load the devices that the journal knows; returns notes on where the copy differs.
 
@@ -215,15 +215,15 @@ class Registry:
         """Why the copy could not be written; empty if it is up to date."""
         return self._problem
 
-    def devices(self) -> list[Known]:
+    def devices(self) -> list[KnownDevice]:
         """Every known device, by name."""
         return [self._known[name] for name in sorted(self._known)]
 
-    def find(self, name: str) -> Known | None:
+    def find(self, name: str) -> KnownDevice | None:
         """A known device, or None."""
         return self._known.get(name)
 
-    def get(self, name: str) -> Known:
+    def get(self, name: str) -> KnownDevice:
         """A known device.
 
         Raises:
@@ -244,7 +244,7 @@ class Registry:
             if other != name and other.lower() == name.lower():
                 raise BadInput(f"{other!r} is known already, and differs by the size of letters alone.")
 
-    def owner_of(self, token: str | None) -> Known | None:
+    def owner_of(self, token: str | None) -> KnownDevice | None:
         """The device with this token, even if it was revoked; None if no device has it.
 
         The lookup is by hash, so its timing reveals nothing about a token.
@@ -266,13 +266,13 @@ class Registry:
         """Take the token that was offered under this digest, once; a new random token if there is none."""
         return self._offered.pop(sha256, "") or new_token()
 
-    def pair(self, known: Known) -> None:
+    def pair(self, known: KnownDevice) -> None:
         """Add a paired device, once the journal has the pairing; this replaces every older pairing."""
         self._proofs.pop(known.name, None)
         self._leaving.pop(known.name, None)
         self.put(known)
 
-    def put(self, *devices: Known) -> None:
+    def put(self, *devices: KnownDevice) -> None:
         """Add or replace devices, once the journal has the change."""
         self._take({**self._known, **{one.name: one for one in devices}})
         self._write()
@@ -319,7 +319,7 @@ class Registry:
             raise BadInput(f"{path} does not hold the token that {name} was paired with; pair it again.")
         return token
 
-    def revoke(self, name: str) -> Known:
+    def revoke(self, name: str) -> KnownDevice:
         """Revoke a device's token; the device stays known. `problem` is set if the copy cannot be written.
 
         Raises:
@@ -330,7 +330,7 @@ class Registry:
         self.put(revoked)
         return revoked
 
-    def forget(self, name: str) -> Known:
+    def forget(self, name: str) -> KnownDevice:
         """Remove a device and return it. The copy lists it as revoked until `left` is called.
 
         Raises:
@@ -361,7 +361,7 @@ class Registry:
         except OSError as error:
             raise BadInput(f"{path} cannot be deleted: {error.strerror}.") from error
 
-    def _proved(self, known: Known) -> Known:
+    def _proved(self, known: KnownDevice) -> KnownDevice:
         """Verify the pairing's signature at first use; returns the device, revoked if it is not valid."""
         proof = self._proofs.pop(known.name, None)
         if proof is None or proof():
@@ -390,7 +390,7 @@ class Registry:
         lines = [rows[name].model_dump_json(exclude_defaults=True) for name in sorted(rows)]
         return '{"devices": [\n' + ",\n".join(lines) + "\n]}\n"
 
-    def _take(self, known: dict[str, Known]) -> None:
+    def _take(self, known: dict[str, KnownDevice]) -> None:
         self._known = known
         self._by_token = {one.token_sha256: one.name for one in known.values() if one.token_sha256}
 
@@ -417,14 +417,14 @@ def _token_file(folder: Path, name: str) -> Path:
     return folder / f"{check_name(name)}.token"
 
 
-def _same(row: Known, known: Known) -> bool:
+def _same(row: KnownDevice, known: KnownDevice) -> bool:
     """Whether a row of the copy equals the known device. Older copies lack `dial_token_sha256`."""
     if not row.dial_token_sha256:
         known = known.model_copy(update={"dial_token_sha256": ""})
     return row == known
 
 
-def _by_name(known: list[Known]) -> dict[str, Known]:
+def _by_name(known: list[KnownDevice]) -> dict[str, KnownDevice]:
     """The rows by name; raises `BadInput` if a manual edit made a name or a token ambiguous."""
     for what, seen in (
         ("device", Counter(check_name(one.name) for one in known)),

@@ -30,7 +30,7 @@ TRY_AGAIN_S = (1.0, 30.0)
 _MAY_END = frozenset({errno.EADDRINUSE, errno.EADDRNOTAVAIL})
 
 
-class Listener:
+class ConsoleListener:
     """One listening server, or the reason why it does not listen."""
 
     def __init__(self, authorise: Authorise, events: LinkEvents, tls: Path, limits: LinkLimits) -> None:

@@ -14,7 +14,7 @@ from core.hosted_names import own_name
 BUILT_IN_NAMESPACE = "builtin"
 
 
-class Plain(BaseModel):
+class FrozenModel(BaseModel):
     """Base of frozen models that cross the console API; unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -59,7 +59,7 @@ class Source(StrEnum):
 Value = TypeVar("Value")
 
 
-class Fact(Plain, Generic[Value]):
+class Fact(FrozenModel, Generic[Value]):
     """One fact about a tool, with its source and one sentence of reason."""
 
     value: Value
@@ -74,7 +74,7 @@ NO_EVIDENCE = Fact[str](
 )
 
 
-class Contract(Plain):
+class Contract(FrozenModel):
     """The facts that the console accepts about one tool. `evidence` is what shows that a call has worked.
 
     `digest` covers the device's definition of the tool and every fact below, so that an approval which names
@@ -104,7 +104,7 @@ OTHERWISE = "is defined otherwise, or its device claims less of it"
 """The text for a changed tool if it is not known which of both changed."""
 
 
-class Tool(Plain):
+class Tool(FrozenModel):
     """One tool of one device: the device's definition, and the contract.
 
     `changed` is set while the tool differs from its trusted state: calls are blocked until it is reviewed.
@@ -132,7 +132,7 @@ class Tool(Plain):
         return None if self.namespace == BUILT_IN_NAMESPACE else own_name(self.tool_name, self.namespace)
 
 
-class Unavailable(Plain):
+class Unavailable(FrozenModel):
     """A tool that a device could offer but does not, with the reason and the fix."""
 
     tool: str
@@ -154,7 +154,7 @@ class Health(StrEnum):
 NOT_CONNECTED_YET = "not connected yet"
 
 
-class Device(Plain):
+class Device(FrozenModel):
     """A snapshot of a device. Times are UTC, ISO 8601; durations are in milliseconds.
 
     `direction`: the device dials (`in`), the console dials (`out`), or there is no remote link (`local`).
@@ -206,7 +206,7 @@ class Device(Plain):
     own_computer: bool = False
 
 
-class Pairing(Plain):
+class Pairing(FrozenModel):
     """The data with which a device finds and trusts this console: shown once, and not stored in this form.
 
     `string` is the line to paste on the device. `command` is the command that prompts for it there, so that
@@ -223,7 +223,7 @@ class Pairing(Plain):
     fingerprint: str = ""
 
 
-class DeviceSettings(Plain):
+class DeviceSettings(FrozenModel):
     """An operator's settings of a device. None leaves a setting unchanged; `agent` is for stock clients."""
 
     tags: list[str] | None = None
@@ -231,7 +231,7 @@ class DeviceSettings(Plain):
     agent: str | None = None
 
 
-class Refusal(Plain):
+class Refusal(FrozenModel):
     """A rejected connection. `name` is the device whose token or name it used, empty if unknown."""
 
     at: str
@@ -241,7 +241,7 @@ class Refusal(Plain):
     count: int = 1
 
 
-class HealthChange(Plain):
+class HealthChange(FrozenModel):
     """A change of a device's health: its time, the new health and the reason."""
 
     at: str
@@ -249,7 +249,7 @@ class HealthChange(Plain):
     reason: str = ""
 
 
-class DeviceDetails(Plain):
+class DeviceDetails(FrozenModel):
     """The data of the device page; lists are oldest first."""
 
     device: Device
@@ -273,7 +273,7 @@ CheckName = Literal[
 ]  # fmt: skip
 
 
-class Check(Plain):
+class Check(FrozenModel):
     """One check of the doctor: `found` is the finding, `next` the operator's next step."""
 
     name: CheckName
@@ -283,7 +283,7 @@ class Check(Plain):
     took_ms: float = 0.0
 
 
-class Listening(Plain):
+class Listening(FrozenModel):
     """The address at which this console listens for devices; `problem` is why it does not listen."""
 
     address: str

@@ -1,4 +1,4 @@
-"""Reads a device's registration into an `Arrival`, and lists the tools of stock devices."""
+"""Reads a device's registration into an `ConnectionInfo`, and lists the tools of stock devices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.aip.messages import ToolInfo
 from core.aip.tool_discovery import STOCK_AGENTS, probe_agents
 from core.dispatch.channel import BasicCommandDispatcher, Link, WebSocketCommandDispatcher
 from core.dispatch.permit import Gate
-from core.fleet.device_state import Arrival
+from core.fleet.device_state import ConnectionInfo
 from core.fleet.models import Unavailable
 from core.machine_id import machine_mark
 
@@ -45,13 +45,14 @@ class StockDevice(WebSocketCommandDispatcher):
         return tools
 
 
-def arrival_of(link: DeviceLink, channel: BasicCommandDispatcher) -> Arrival:
-    """The `Arrival` of a remote device, from its registration; missing or invalid values are left empty."""
+def arrival_of(link: DeviceLink, channel: BasicCommandDispatcher) -> ConnectionInfo:
+    """The `ConnectionInfo` of a remote device, from its registration; missing or invalid values are left
+    empty."""
     metadata = link.metadata
     system = _object(metadata.get("system_info"))
     ours = _object(metadata.get("quarterdeck"))
     stock = is_stock(link)
-    return Arrival(
+    return ConnectionInfo(
         channel=channel,
         kind="websocket",
         platform=_words(metadata.get("platform") or system.get("platform")).lower(),

@@ -88,7 +88,7 @@ class _Pool:
             del self.kept[next(key for key in self.kept if of[key[self._owner_at]] == most)]
 
 
-class Refusals:
+class RejectedConnections:
     """A bounded summary of all rejected connections of this service."""
 
     def __init__(

@@ -29,7 +29,7 @@ from core.aip.link_server import DeviceLinkServer
 from core.dispatch.channel import LocalCommandDispatcher, WebSocketCommandDispatcher
 from core.dispatch.permit import Gate
 from core.errors import BadInput, QuarterdeckError
-from core.fleet.device_state import Arrival
+from core.fleet.device_state import ConnectionInfo
 from core.fleet.fleet import Fleet
 from core.fleet.models import Health, Unavailable
 from core.fleet.registration import approvers_of, read_unavailable
@@ -132,7 +132,7 @@ class ThisComputer:
             on_changed=lambda: self._list_again(_unavailable_in(router.unavailable)),
         )
         self._inside = InProcessDevice(router, told)
-        arrival = Arrival(
+        arrival = ConnectionInfo(
             channel=LocalCommandDispatcher(NAME, self._inside, self._gate),
             kind="in-process",
             platform=sys.platform,
@@ -317,13 +317,13 @@ class ThisComputer:
         self._fleet.lost(NAME, channel, reason, health)
 
 
-def _arrival_of(link: DeviceLink, channel: WebSocketCommandDispatcher) -> Arrival:
+def _arrival_of(link: DeviceLink, channel: WebSocketCommandDispatcher) -> ConnectionInfo:
     metadata = link.metadata or {}
     system = metadata.get("system_info") or {}
     ours = metadata.get("quarterdeck") or {}
     roots = ours.get("roots")
     # The link is from the process that this service started: no other process was given the token.
-    return Arrival(
+    return ConnectionInfo(
         channel=channel,
         kind="process",
         platform=str(metadata.get("platform") or system.get("platform") or ""),

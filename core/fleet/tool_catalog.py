@@ -24,7 +24,7 @@ from core.contract_digest import definition_of, pinned_definition
 from core.dispatch.channel import BasicCommandDispatcher
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
 from core.fleet.contracts import (
-    Offered,
+    ListedTool,
     changed_facts,
     claimed_risk,
     claims_of,
@@ -58,7 +58,7 @@ class Arrived(Protocol):
     def ours(self) -> bool: ...
 
 
-class Pause:
+class YieldTimer:
     """Yields to the loop whenever the caller has run for some milliseconds."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Pause:
 
 async def read_tools(
     infos: list[ToolInfo], one_at_a_time: asyncio.Lock, still: Callable[[], bool]
-) -> list[Offered]:
+) -> list[ListedTool]:
     """Read the tools that a device lists, in its order.
 
     Raises:
@@ -82,7 +82,7 @@ async def read_tools(
     """
     if _weight([definition_of(info) for info in infos], AT_ONCE) < AT_ONCE:
         return [read_tool(info) for info in infos]
-    found: list[Offered] = []
+    found: list[ListedTool] = []
     async with one_at_a_time:
         for part in _parts(infos):
             if not still():
@@ -91,7 +91,7 @@ async def read_tools(
     return found
 
 
-def _read_all(infos: list[ToolInfo]) -> list[Offered]:
+def _read_all(infos: list[ToolInfo]) -> list[ListedTool]:
     return [read_tool(info) for info in infos]
 
 
@@ -164,7 +164,7 @@ class Change:
     contract_before: Contract | None
 
 
-class Offers:
+class ToolCatalog:
     """Lists devices' tools and compares them with the pins."""
 
     def __init__(self, journal: Recorder, pins: Pins, overrides: Callable[[], Overrides]) -> None:
@@ -189,7 +189,7 @@ class Offers:
 
     async def of(
         self, name: str, arrival: Arrived, still: Callable[[], bool]
-    ) -> tuple[dict[str, Offered], dict[str, Tool]]:
+    ) -> tuple[dict[str, ListedTool], dict[str, Tool]]:
         """List a device's tools and pin new ones; returns them as offered, by key, and as judged, by name.
 
         This takes a moment, longer for large lists. If `still` returns False by then, because the link has
@@ -203,7 +203,7 @@ class Offers:
         offered = dict(zip(infos, await read_tools(list(infos.values()), self._reading, still), strict=True))
         async with self.alone(name):
             _check_there(name, still)
-            pause = Pause()
+            pause = YieldTimer()
             fresh: dict[str, Pin] = {}
             changed: dict[str, str] = {}
             for key, tool in offered.items():
@@ -225,7 +225,7 @@ class Offers:
         return offered, held
 
     async def _note_changed(
-        self, name: str, offered: dict[str, Offered], changed: dict[str, str], ours: bool
+        self, name: str, offered: dict[str, ListedTool], changed: dict[str, str], ours: bool
     ) -> None:
         """Journal the blocked tools; once, however often the device lists them like this."""
         claims = _said({key: claimed_risk(offered[key].info) for key in changed})
@@ -260,14 +260,14 @@ class Offers:
         pin = self._pins.get(name, tool_name)
         return pin.definition if pin is not None else ""
 
-    def pin_now(self, offered: Offered, ours: bool) -> Pin:
+    def pin_now(self, offered: ListedTool, ours: bool) -> Pin:
         """The pin for a tool as it is listed now."""
         return Pin(offered.digest, claims_of(offered.info, ours))
 
     def judged(
         self,
         name: str,
-        offered: Offered,
+        offered: ListedTool,
         ours: bool,
         was: Mapping[str, Tool] = MappingProxyType({}),
         overrides: Overrides | None = None,
@@ -286,7 +286,7 @@ class Offers:
         return tool_of(name, offered, change=change, ours=ours, override=override)
 
     def judged_anew(
-        self, name: str, offered: Mapping[str, Offered], ours: bool, was: Mapping[str, Tool]
+        self, name: str, offered: Mapping[str, ListedTool], ours: bool, was: Mapping[str, Tool]
     ) -> dict[str, Tool]:
         """All tools of a device by name, each from `judged`."""
         return {one.info.tool_name: self.judged(name, one, ours, was) for one in offered.values()}
@@ -294,7 +294,7 @@ class Offers:
     async def accept(
         self,
         name: str,
-        offered: Offered,
+        offered: ListedTool,
         ours: bool,
         reviewer: str,
         still: Callable[[], bool],
@@ -319,7 +319,7 @@ class Offers:
             await self._trust(name, tools, pins, ours, still, more, body)
             self._noted.pop(name, None)
 
-    async def change(self, name: str, offered: Offered, ours: bool) -> Change:
+    async def change(self, name: str, offered: ListedTool, ours: bool) -> Change:
         """A tool's trusted definition beside its present one, each with its claims if the trusted claims are
         known."""
         info = offered.info
@@ -336,7 +336,7 @@ class Offers:
             contract_before=await self._contract_before(name, before, pin.claims),
         )
 
-    def _admitted(self, name: str, offered: Offered, ours: bool) -> Pin | None:
+    def _admitted(self, name: str, offered: ListedTool, ours: bool) -> Pin | None:
         """The pin for a tool as listed, if no review is needed; None if an operator must review it.
 
         A new tool is pinned. Claims that demand more care are added to the pin. Claims that would allow less
@@ -362,7 +362,7 @@ class Offers:
     async def _trust(
         self,
         name: str,
-        tools: dict[str, Offered],
+        tools: dict[str, ListedTool],
         pins: dict[str, Pin],
         ours: bool,
         still: Callable[[], bool],
@@ -415,18 +415,18 @@ class Offers:
         info = offered.info
         return judge_offered(offered, claims, self._overrides().of(name, info.tool_name, info.namespace))
 
-    async def _keep_all(self, name: str, tools: Iterable[Offered]) -> list[str]:
+    async def _keep_all(self, name: str, tools: Iterable[ListedTool]) -> list[str]:
         """Store the definitions that are not too large; returns the names of the blobs."""
         # Two thousand writes at once would delay all other blobs.
         room = asyncio.Semaphore(_KEPT_AT_ONCE)
 
-        async def keep(tool: Offered) -> str:
+        async def keep(tool: ListedTool) -> str:
             async with room:
                 return await self._keep(name, tool)
 
         return [sha for sha in await asyncio.gather(*map(keep, tools)) if sha]
 
-    async def _keep(self, name: str, tool: Offered) -> str:
+    async def _keep(self, name: str, tool: ListedTool) -> str:
         if tool.digest in self._kept:
             return tool.digest
         kept = self._bytes_kept.get(name, 0) + tool.size
@@ -439,7 +439,7 @@ class Offers:
         self._kept.add(await self._journal.put_blob(data))
         return tool.digest
 
-    def _change_words(self, name: str, offered: Offered, ours: bool) -> str:
+    def _change_words(self, name: str, offered: ListedTool, ours: bool) -> str:
         """What has changed in a tool that needs a review; empty if it needs none."""
         if self._admitted(name, offered, ours) is not None:
             return ""
@@ -499,7 +499,7 @@ def _distinct(device: str, infos: list[ToolInfo], ours: bool) -> dict[str, ToolI
     return by_key
 
 
-def _is_same(pin: Pin, offered: Offered) -> bool:
+def _is_same(pin: Pin, offered: ListedTool) -> bool:
     """Whether a tool has its pinned definition; earlier versions pinned the exact digest."""
     return pin.definition in (offered.digest, offered.exact)
 

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from pydantic import Field, PrivateAttr, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from core.fleet.models import Plain
+from core.fleet.models import FrozenModel
 from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, SafePattern, safe_pattern
 
 Scalar = str | int | float | bool | None
@@ -42,11 +42,11 @@ _MOST_ELEMENTS = 1_000
 _LONGEST_NUMBER = 400
 
 
-class Unsure(Exception):
+class Undecidable(Exception):
     """The condition cannot decide this value."""
 
 
-class Constraint(Plain):
+class Constraint(FrozenModel):
     """A condition on one argument. All given fields must hold; at least one must be given.
 
     `min`, `max`: bounds of a number. `min_length`, `max_length`: in characters, or elements of a list.
@@ -118,7 +118,7 @@ class Constraint(Plain):
     def forbids(self, value: Any, real: Callable[[str], str] | None = None) -> bool:
         """Whether a deny or ask rule applies to this value. True if undecided.
 
-        `real` resolves a path on this computer's disk to its normal path, or raises `Unsure`.
+        `real` resolves a path on this computer's disk to its normal path, or raises `Undecidable`.
         """
         inside = isinstance(value, (list, dict)) and (self._by_element or self._equals_one)
         if inside and len(value) > _MOST_ELEMENTS:
@@ -127,7 +127,7 @@ class Constraint(Plain):
             return True
         try:
             return self._holds(value, real, all_ways=False)
-        except Unsure:
+        except Undecidable:
             return True
 
     def permits(self, value: Any, real: Callable[[str], str] | None = None) -> bool:
@@ -136,7 +136,7 @@ class Constraint(Plain):
             return 0 < len(value) <= _MOST_ELEMENTS and all(self.permits(one, real) for one in value)
         try:
             return self._holds(value, real, all_ways=True)
-        except Unsure:
+        except Undecidable:
             return False
 
     def words(self) -> str:
@@ -194,7 +194,7 @@ class Constraint(Plain):
         try:
             return self._pattern.search(value)
         except PatternTooCostly as error:
-            raise Unsure from error
+            raise Undecidable from error
 
 
 def elements(value: Any) -> Iterator[Any]:
@@ -284,14 +284,14 @@ def _is_below(value: Any, folder: str, real: Callable[[str], str] | None, *, all
     if not isinstance(value, str):
         return False
     if len(value) > LONGEST_PATH:
-        raise Unsure
+        raise Undecidable
     homes = value.startswith("~") and folder.startswith("~")
     if homes and _first_part(value) != _first_part(folder):
         # Another user's home, or a path out of a home: only the device knows where these are.
-        raise Unsure
+        raise Undecidable
     if not homes and (not is_absolute(value) or is_odd(value)):
         # Only the device knows where a relative path leads.
-        raise Unsure
+        raise Undecidable
     ways = _ways(normal_path(value), normal_path(folder), loose=not all_ways)
     if real is not None:
         # Lazily, because a path that is below by name alone can be denied without following links.

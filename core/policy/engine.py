@@ -16,17 +16,17 @@ from typing import Any, NamedTuple
 
 from core.approvals.grants import Grant, GrantBook
 from core.fleet.models import BUILT_IN_NAMESPACE, Contract, Device, Effect, Risk, Source, Tool
-from core.policy.analysis.call_analysis import Words, words_of
+from core.policy.analysis.call_analysis import CallAnalysis, analyze_call
 from core.policy.models import Answer, Decision, Finding, Profile, Reason
 from core.policy.policy_file import PolicyFile
-from core.policy.rule_index import RuleBook
-from core.policy.rules import Question, Rule
+from core.policy.rule_index import RuleIndex
+from core.policy.rules import MatchContext, Rule
 from core.quick import made
 
 _MOST_SETTLED = 512
 
 
-class Asked(NamedTuple):
+class PolicyQuery(NamedTuple):
     """One call to be decided.
 
     Rules and grants read `parameters`, the arguments as they would be sent. Texts for display are made from
@@ -50,23 +50,23 @@ class Asked(NamedTuple):
     same: tuple[str, str, str, bytes] | None = None
 
 
-class Judge:
+class PolicyEngine:
     """Decides calls by one policy file. Reads no file, and the clock only if a rule has a time condition."""
 
     def __init__(self, file: PolicyFile) -> None:
         self.file = file
-        self.book = RuleBook(file.rules, file.line_numbers)
+        self.book = RuleIndex(file.rules, file.line_numbers)
         # A run sends equal calls to up to thousands of devices; calls with equal inputs are decided once.
         self._settled: dict[tuple[Any, ...], Decision] = {}
 
-    def decide(self, asked: Asked, grants: GrantBook, problem: str = "") -> Decision:
+    def decide(self, asked: PolicyQuery, grants: GrantBook, problem: str = "") -> Decision:
         """Decide a call. `problem` says why the policy is broken; every call that is not denied then asks.
 
         Equal decisions may be the same object, so callers must not change them.
         """
         tool, same = asked.tool, asked.same
         home = os.path.expanduser("~") if asked.shares_disk else ""
-        words = words_of(tool, asked.shown, home, same[-1] if same else None, asked.real)
+        words = analyze_call(tool, asked.shown, home, same[-1] if same else None, asked.real)
         risk = _highest(tool.contract, words.findings)
         question = question_of(asked, risk)
         profile = self.file.profile_for(asked.device)
@@ -93,9 +93,9 @@ class Judge:
 
     def _decide(
         self,
-        asked: Asked,
-        words: Words,
-        question: Question,
+        asked: PolicyQuery,
+        words: CallAnalysis,
+        question: MatchContext,
         profile: tuple[Profile, str],
         speaking: list[Rule],
         grants: GrantBook,
@@ -133,9 +133,9 @@ class Judge:
         return made(Decision, fields), verdict.yields
 
 
-def question_of(asked: Asked, risk: Risk) -> Question:
+def question_of(asked: PolicyQuery, risk: Risk) -> MatchContext:
     """The call as rules and grants read it, with its risk."""
-    return Question(
+    return MatchContext(
         device=asked.device,
         tool=asked.tool,
         parameters=asked.parameters,
@@ -146,7 +146,7 @@ def question_of(asked: Asked, risk: Risk) -> Question:
     )
 
 
-class Verdict(NamedTuple):
+class RuleOutcome(NamedTuple):
     """The answer of rules and profile to a call.
 
     `yields`: a grant may change the answer to allow. `signed`: the device itself requires signatures of
@@ -161,23 +161,23 @@ class Verdict(NamedTuple):
     signed: bool = False
 
 
-def weigh(question: Question, file: PolicyFile, book: RuleBook, problem: str = "") -> Verdict:
+def weigh(question: MatchContext, file: PolicyFile, book: RuleIndex, problem: str = "") -> RuleOutcome:
     """The answer of rules and profile without grants. `problem` says why the policy is broken."""
     return _weigh(question, file.profile_for(question.device), book.speaking(question), book, problem)
 
 
 def _weigh(
-    question: Question, held: tuple[Profile, str], speaking: list[Rule], book: RuleBook, problem: str
-) -> Verdict:
+    question: MatchContext, held: tuple[Profile, str], speaking: list[Rule], book: RuleIndex, problem: str
+) -> RuleOutcome:
     profile, origin = held
     by_profile, told = _by_profile(profile, question.tool.contract.effect.value, question.risk, origin)
     signed = _wanted_by_device(question)
 
-    def say(answer: Answer, *reasons: Reason, yields: bool = False) -> Verdict:
+    def say(answer: Answer, *reasons: Reason, yields: bool = False) -> RuleOutcome:
         if signed is not None and answer is not Answer.DENY:
             # The device refuses the command without signatures, so no rule, grant or profile may allow it.
-            return Verdict(Answer.ASK, profile, [signed, *reasons], speaking, signed=True)
-        return Verdict(answer, profile, list(reasons), speaking, yields, signed is not None)
+            return RuleOutcome(Answer.ASK, profile, [signed, *reasons], speaking, signed=True)
+        return RuleOutcome(answer, profile, list(reasons), speaking, yields, signed is not None)
 
     by_rules = [_by_rule(rule, book) for rule in speaking]
     asking = [_by_rule(rule, book) for rule in speaking if rule.decision is Answer.ASK]
@@ -208,7 +208,7 @@ def _by_profile(profile: Profile, effect: Effect, risk: Risk, origin: str) -> tu
     return answer, Reason(text=_why(profile, effect, risk, answer), origin=origin)
 
 
-def _wanted_by_device(question: Question) -> Reason | None:
+def _wanted_by_device(question: MatchContext) -> Reason | None:
     device = question.device
     tool = question.tool
     # For a hosted server's tool, only the server itself claims that it changes nothing; that is not trusted.
@@ -219,7 +219,7 @@ def _wanted_by_device(question: Question) -> Reason | None:
     return Reason(text=f"{device.name} wants every action signed by {who}", origin=f"device {device.name}")
 
 
-def _by_rule(rule: Rule, book: RuleBook) -> Reason:
+def _by_rule(rule: Rule, book: RuleIndex) -> Reason:
     line = book.line_of(rule)
     word = {Answer.ALLOW: "allows", Answer.ASK: "asks", Answer.DENY: "denies"}[rule.decision]
     where = f"policy.toml line {line}" if line else "policy.toml"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from core.fleet.models import Contract, Device, Effect, Fact, Health, Plain, Risk, Source, Tool
+from core.fleet.models import Contract, Device, Effect, Fact, FrozenModel, Health, Risk, Source, Tool
 from core.policy.policy_file import PolicyFile
-from core.policy.rules import Example, Question, Rule, is_glob
+from core.policy.rules import Example, MatchContext, Rule, is_glob
 
 
-class ExampleResult(Plain):
+class ExampleResult(FrozenModel):
     """The result of one example. `line` is the line at which its rule begins, 0 if unknown.
 
     `wanted` is True for `match` and False for `not_match`; `number` counts from 1 among these of the rule.
@@ -48,7 +48,7 @@ def faults_of(rule: Rule, example: Example) -> list[str]:
         production=bool(rule.production),
     )
     tool = example_tool(example.tool or _fitting(rule.tool, "example"), rule, example.effect)
-    question = Question(
+    question = MatchContext(
         device=device,
         tool=tool,
         parameters=example.parameters or {},

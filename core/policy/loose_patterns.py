@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from core.fleet.models import Device, Health, Plain, Risk
+from core.fleet.models import Device, FrozenModel, Health, Risk
 from core.policy.analysis.shell.findings import judge_line
 from core.policy.analysis.shell.tool_arguments import SHELL_ARGUMENTS, holds_line
 from core.policy.constraints import Constraint
 from core.policy.examples import example_tool
 from core.policy.models import Answer
 from core.policy.policy_file import PolicyFile
-from core.policy.rules import Question, Rule, is_glob
+from core.policy.rules import MatchContext, Rule, is_glob
 from core.schema_forms.samples import Sampler
 
 MOST_RULES_TRIED = 100
@@ -45,7 +45,7 @@ BEFORE: dict[Risk, tuple[str, ...]] = {
 }
 
 
-class PolicyWarning(Plain):
+class PolicyWarning(FrozenModel):
     """A warning about a rule that allows more than it seems to, or a rule or contract that fits no tool.
 
     `line` is the line at which the entry begins, 0 if unknown. `rule` is the rule's id, or `[[contract]]` and
@@ -164,7 +164,7 @@ def _attempts(sampler: Sampler, allowed: list[str], risk: Risk) -> Iterator[Iter
 def _matches(rule: Rule, tool: str, name: str, line: str, risk: Risk) -> bool:
     """Whether the rule applies to this line at this risk, if all its other conditions hold."""
     lowest = min(rule.risks, key=lambda known: known.rank)
-    question = Question(
+    question = MatchContext(
         device=Device(name="example", health=Health.ONLINE, since=""),
         tool=example_tool(tool, rule),
         parameters=_nested(name, line),

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from core.fleet.models import Effect, Plain, Risk
+from core.fleet.models import Effect, FrozenModel, Risk
 
 
 class Profile(StrEnum):
@@ -36,7 +36,7 @@ class Moment(StrEnum):
     AFTER = "after"
 
 
-class RuleHit(Plain):
+class RuleHit(FrozenModel):
     """A rule that applied to the call. `line` is the line at which it begins in policy.toml, 0 if unknown.
 
     `evidence` is when the rule requires evidence.
@@ -49,14 +49,14 @@ class RuleHit(Plain):
     evidence: list[Moment] = Field(default_factory=list)
 
 
-class Reason(Plain):
+class Reason(FrozenModel):
     """One reason for a decision in words, and its origin (profile, contract or line of the file)."""
 
     text: str
     origin: str
 
 
-class Finding(Plain):
+class Finding(FrozenModel):
     """One effect of the arguments in words, and the least risk that it gives the call.
 
     `argument` names the parameter; `start` and `end` are character offsets into its text, or None.
@@ -70,7 +70,7 @@ class Finding(Plain):
     end: int | None = None
 
 
-class Decision(Plain):
+class Decision(FrozenModel):
     """The policy's decision on a call. The same object is enforced, journalled and shown.
 
     `rules` are the rules that applied, the deciding rule first. `grant` is the id of the grant that allowed

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from pydantic import Field
 
 from core.errors import BadInput
-from core.fleet.models import Plain
+from core.fleet.models import FrozenModel
 from core.policy.examples import ExampleResult, run_examples
 from core.policy.loose_patterns import PolicyWarning, loose_patterns
 from core.policy.models import Answer
@@ -20,7 +20,7 @@ __all__ = ["PolicyCheck", "PolicyProblem", "PolicyText", "PolicyWarning", "Trial
 _LINE = re.compile(r"\bline (\d+)")
 
 
-class PolicyText(Plain):
+class PolicyText(FrozenModel):
     """The present policy.toml. `digest` is the SHA-256 of the text; a save request names the digest of the
     text that was edited.
 
@@ -34,14 +34,14 @@ class PolicyText(Plain):
     accepted: str = ""
 
 
-class PolicyProblem(Plain):
+class PolicyProblem(FrozenModel):
     """One mistake in a text. `line` counts from 1; 0 if unknown."""
 
     line: int
     message: str
 
 
-class PolicyCheck(Plain):
+class PolicyCheck(FrozenModel):
     """The result of checking a text. The text may be saved if it has no problem and every example holds.
 
     `warnings` name rules that allow more than they seem to, and rules and contracts that fit no tool of any
@@ -55,7 +55,7 @@ class PolicyCheck(Plain):
     rules: int = 0
 
 
-class TrialRow(Plain):
+class TrialRow(FrozenModel):
     """One command of the journal under the edited policy. `human` is the operator's answer then, or ""."""
 
     seq: int
@@ -71,7 +71,7 @@ class TrialRow(Plain):
     rule: str = ""
 
 
-class Trial(Plain):
+class Trial(FrozenModel):
     """The decisions that a policy would have made on the commands in the journal.
 
     `changed` counts the commands with a different answer; `rows` are these commands, newest first, up to the

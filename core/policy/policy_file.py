@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from core.errors import BadInput
 from core.files import read_own_text
-from core.fleet.models import BUILT_IN_NAMESPACE, Device, Effect, Plain, Risk
+from core.fleet.models import BUILT_IN_NAMESPACE, Device, Effect, FrozenModel, Risk
 from core.hosted_names import own_name
 from core.policy.models import Profile
 from core.policy.rules import Patterns, Rule, fits, is_glob
@@ -28,7 +28,7 @@ LARGEST_FILE = 8 * 1024 * 1024
 FACTS = ("effect", "risk", "reversible", "idempotent", "open_world", "evidence")
 
 
-class ProfileFor(Plain):
+class ProfileFor(FrozenModel):
     """A profile for the devices whose name or tag matches (`*` and `?` as in file names)."""
 
     profile: Profile
@@ -42,7 +42,7 @@ class ProfileFor(Plain):
         return by_name or by_tag
 
 
-class Override(Plain):
+class Override(FrozenModel):
     """An operator's statement of facts about a tool. It overrides every other source of the contract.
 
     The first entry that names a tool applies; later entries add nothing to it. `why` is shown with the
@@ -97,7 +97,7 @@ class Override(Plain):
         return own is not None and fits(own, self.tool)
 
 
-class PolicyFile(Plain):
+class PolicyFile(FrozenModel):
     """The whole file; unknown keys are errors. `line_numbers` has the line at which each rule begins."""
 
     profile: Profile = Profile.GUARDED

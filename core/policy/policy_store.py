@@ -17,8 +17,8 @@ from pathlib import Path
 from core.approvals.grants import GrantBook, GrantMiss
 from core.canonical_json import sha256_hex
 from core.errors import BadInput
-from core.fleet.models import Device, Plain
-from core.policy.engine import Asked, Judge, question_of
+from core.fleet.models import Device, FrozenModel
+from core.policy.engine import PolicyEngine, PolicyQuery, question_of
 from core.policy.examples import run_examples
 from core.policy.loosening import loosenings, more_careful
 from core.policy.models import Answer, Decision, Profile, Reason, RuleHit
@@ -29,7 +29,7 @@ from core.quick import changed
 NOT_ACCEPTED = "policy.toml, not accepted"
 
 
-class Explanation(Plain):
+class Explanation(FrozenModel):
     """A decision, and the rules and grants that nearly applied."""
 
     decision: Decision
@@ -51,7 +51,7 @@ class Policy:
         self.problem = ""
         self._text = ""
         # Decides by the present file, next to the accepted text; None if both parse to equal policies.
-        self._edited: Judge | None = None
+        self._edited: PolicyEngine | None = None
         self._take_accepted("")
 
     def restore(self, accepted: str) -> Policy:
@@ -75,8 +75,8 @@ class Policy:
                 )
             self._text = text or ""
             file = checked_policy(self._text)
-            # An equal policy needs no second `Judge`.
-            self._edited = None if file == self._accepted.file else Judge(file)
+            # An equal policy needs no second `PolicyEngine`.
+            self._edited = None if file == self._accepted.file else PolicyEngine(file)
             self.problem = ""
         except BadInput as error:
             # `_edited` stays, so that calls denied by the last valid text stay denied.
@@ -137,7 +137,7 @@ class Policy:
         """The profile that applies to one device."""
         return more_careful([file.profile_for(device)[0] for file in self.files])
 
-    def decide(self, asked: Asked, refreshed: bool = False) -> Decision:
+    def decide(self, asked: PolicyQuery, refreshed: bool = False) -> Decision:
         """Decide one call. The returned object is the one that is enforced, shown and journalled.
 
         `refreshed`: the caller has already called `refresh` for this call, as `Fleet.target` does.
@@ -150,7 +150,7 @@ class Policy:
         edited = self._edited.decide(asked, self.grants, self.problem)
         return _stricter(decision, edited, self._contract_differs(asked))
 
-    def explain(self, asked: Asked) -> Explanation:
+    def explain(self, asked: PolicyQuery) -> Explanation:
         """Decide one call, and list the rules and grants that nearly applied."""
         decision = self.decide(asked)
         question = question_of(asked, decision.risk)
@@ -164,7 +164,7 @@ class Policy:
         edited = self._edited.book.folders if self._edited else ()
         return {*self._accepted.book.folders, *edited, *self.grants.folders}
 
-    def _contract_differs(self, asked: Asked) -> bool:
+    def _contract_differs(self, asked: PolicyQuery) -> bool:
         """Whether the file's `[[contract]]` entry for this tool differs from the accepted text's."""
         if self._edited is None or self._edited.file.contracts == self._accepted.file.contracts:
             return False
@@ -174,7 +174,7 @@ class Policy:
     def _take_accepted(self, text: str) -> None:
         file = checked_policy(text)
         self._accepted_text = text
-        self._accepted = Judge(file)
+        self._accepted = PolicyEngine(file)
         # The object stays the same while the entries are equal, so that its users need not decide again.
         known: Overrides | None = getattr(self, "overrides", None)
         if known is None or file.contracts != known.entries:

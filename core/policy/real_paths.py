@@ -2,7 +2,7 @@
 
 Rules, grants and findings are decided without blocking. So the paths they need are resolved beforehand in a
 thread, because a network share that does not answer must not block the service. A path that was not resolved
-is undecided, which counts against the call (`core.policy.constraints.Unsure`).
+is undecided, which counts against the call (`core.policy.constraints.Undecidable`).
 
 Not recognised as the same file: hard links and bind mounts, which are further names without a symbolic link,
 and names that differ only in case, which some file systems (mainly on macOS) treat as equal.
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.errors import ErrorCode, Refused
-from core.policy.constraints import LONGEST_PATH, Unsure, normal_path
+from core.policy.constraints import LONGEST_PATH, Undecidable, normal_path
 
 WITHIN_S = 5.0
 # Per call; further paths are undecided and so count against the call.
@@ -46,7 +46,7 @@ class Leads:
         try:
             return self.known[path]
         except KeyError:
-            raise Unsure from None
+            raise Undecidable from None
 
 
 NOT_FOLLOWED = Leads()

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from core.fleet.models import Plain
+from core.fleet.models import FrozenModel
 from core.policy.constraints import (
     LONGEST_PATH,
-    Unsure,
+    Undecidable,
     elements,
     folders_of,
     is_absolute,
@@ -26,7 +26,7 @@ from core.policy.constraints import (
     normal_path,
 )
 from core.policy.models import Answer, RuleHit
-from core.policy.rules import Question, Rule, is_glob, prepare_globs, values_meant
+from core.policy.rules import MatchContext, Rule, is_glob, prepare_globs, values_meant
 
 _ANY = "*"
 _SHELVES_KEPT = 4_096
@@ -36,7 +36,7 @@ Key = tuple[str, Any]
 Kept = TypeVar("Kept")
 
 
-class NearMiss(Plain):
+class NearMiss(FrozenModel):
     """A rule that nearly applied to a call. `fault` is the condition that did not hold, in words."""
 
     id: str
@@ -46,7 +46,7 @@ class NearMiss(Plain):
 
 
 @dataclass(slots=True)
-class _Shelf:
+class _IndexBucket:
     """An index of rules with the same decision that fit one device and tool, by an argument's condition."""
 
     equal: dict[str, dict[Key, list[int]]] = field(
@@ -89,7 +89,7 @@ class _Shelf:
             return
         self.rest.append(number)
 
-    def candidates(self, question: Question) -> list[int]:
+    def candidates(self, question: MatchContext) -> list[int]:
         """The numbers of the rules that may apply to a call, in the order of the file."""
         found = set(self.rest)
         for name, by_key in self.equal.items():
@@ -112,10 +112,10 @@ class _Shelf:
         return sorted(found)
 
 
-Shelves = dict[Answer, _Shelf]
+Shelves = dict[Answer, _IndexBucket]
 
 
-class RuleBook:
+class RuleIndex:
     """The indexed rules of one policy file. `lines` are the lines at which they begin."""
 
     def __init__(self, rules: Sequence[Rule] = (), lines: Sequence[int] = ()) -> None:
@@ -142,7 +142,7 @@ class RuleBook:
         for name in self._anywhere:
             self._shelve_name(name, follows=False)
 
-    def speaking(self, question: Question) -> list[Rule]:
+    def speaking(self, question: MatchContext) -> list[Rule]:
         """The rules that apply: the first deny rule only, or else all ask rules and then all allow rules."""
         if not self.rules:
             return []
@@ -174,7 +174,7 @@ class RuleBook:
         """The line at which a rule begins in its file; 0 if unknown."""
         return self._lines[self._number[rule.id]]
 
-    def near(self, question: Question, most: int = 5) -> list[NearMiss]:
+    def near(self, question: MatchContext, most: int = 5) -> list[NearMiss]:
         """Rules that nearly apply, in the order of the file. Slow: for explanations only.
 
         Either exactly one condition on actor, risk, time or arguments does not hold, or all of these hold
@@ -195,7 +195,7 @@ class RuleBook:
                 break
         return found
 
-    def _matches(self, shelves: list[Shelves], answer: Answer, question: Question) -> Iterator[Rule]:
+    def _matches(self, shelves: list[Shelves], answer: Answer, question: MatchContext) -> Iterator[Rule]:
         found = {
             number for one in shelves if (shelf := one.get(answer)) for number in shelf.candidates(question)
         }
@@ -204,7 +204,7 @@ class RuleBook:
             if not rule.faults(question, 1):
                 yield rule
 
-    def _shelves_for(self, question: Question) -> list[Shelves]:
+    def _shelves_for(self, question: MatchContext) -> list[Shelves]:
         device, tool = question.device, question.tool
         ours = question.real is not None
         kind = (tool.tool_name, tool.namespace, tool.contract.effect.value, ours)
@@ -233,7 +233,7 @@ class RuleBook:
         self._ready[name, follows] = shelves
         return shelves
 
-    def _shelve_odd(self, question: Question) -> tuple[Shelves, list[int]]:
+    def _shelve_odd(self, question: MatchContext) -> tuple[Shelves, list[int]]:
         shelves: Shelves = {}
         some = []
         for number in self._odd:
@@ -248,16 +248,16 @@ class RuleBook:
 
     def _put(self, shelves: Shelves, number: int, *, follows: bool) -> None:
         rule = self.rules[number]
-        shelves.setdefault(rule.decision, _Shelf()).put(number, rule, follows=follows)
+        shelves.setdefault(rule.decision, _IndexBucket()).put(number, rule, follows=follows)
 
-    def _shelve_device(self, numbers: list[int], question: Question) -> Shelves:
+    def _shelve_device(self, numbers: list[int], question: MatchContext) -> Shelves:
         shelves: Shelves = {}
         for number in numbers:
             if self.rules[number].device_fault(question.device) is None:
                 self._put(shelves, number, follows=question.real is not None)
         return shelves
 
-    def _shelve_own(self, own: str, question: Question) -> Shelves:
+    def _shelve_own(self, own: str, question: MatchContext) -> Shelves:
         """The deny and ask rules that name a hosted server's tool by the server's own name for it."""
         numbers = [*self._anywhere.get(own, ()), *self._somewhere.get(own, ())]
         return self._shelve_device([number for number in numbers if self.rules[number].against], question)
@@ -306,7 +306,7 @@ def _key(value: Any) -> Key | None:
     return ("null", None) if value is None else None
 
 
-def _values(question: Question, name: str) -> Iterable[Any]:
+def _values(question: MatchContext, name: str) -> Iterable[Any]:
     """All values that a rule may test under a name, including those nested in lists and objects."""
     waiting = values_meant(question.parameters, name)
     while waiting:
@@ -327,13 +327,13 @@ def _below(value: Any, by_folder: dict[str, list[int]]) -> Iterator[int]:
         yield from by_folder.get(folder, ())
 
 
-def _followed(value: Any, rows: list[tuple[str, set[str], int]], question: Question) -> Iterator[int]:
+def _followed(value: Any, rows: list[tuple[str, set[str], int]], question: MatchContext) -> Iterator[int]:
     if not isinstance(value, str):
         return
     real = question.real
     try:
         there = set() if real is None or _is_undecided(value) else set(folders_of(real(value)))
-    except Unsure:
+    except Undecidable:
         there = set()
     here = _folders_by_name(value) if there else set()
     for folder, names, number in rows:
@@ -344,7 +344,7 @@ def _followed(value: Any, rows: list[tuple[str, set[str], int]], question: Quest
 def _leads_into(folder: str, there: set[str], real: Callable[[str], str]) -> bool:
     try:
         return real(folder) in there
-    except Unsure:
+    except Undecidable:
         return True
 
 

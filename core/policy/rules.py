@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from core.controls import PROGRAM_NAMES
-from core.fleet.models import BUILT_IN_NAMESPACE, Device, Effect, Plain, Risk, Tool
+from core.fleet.models import BUILT_IN_NAMESPACE, Device, Effect, FrozenModel, Risk, Tool
 from core.policy.constraints import Constraint
 from core.policy.models import Answer, Moment
 
@@ -40,7 +40,7 @@ def _risks(value: Any) -> Any:
 Patterns = Annotated[list[str], BeforeValidator(_listed), Field(min_length=1)]
 
 
-class TimeWindow(Plain):
+class TimeWindow(FrozenModel):
     """A time window in the service's local time. `from` is included, `to` is not. It may span midnight."""
 
     days: list[Day] = Field(default_factory=lambda: list(DAYS))
@@ -66,7 +66,7 @@ class TimeWindow(Plain):
         return clock < self.to and DAYS[day - 1] in self.days
 
 
-class Example(Plain):
+class Example(FrozenModel):
     """A call that a rule must (`match`) or must not (`not_match`) apply to. Absent fields fit the rule."""
 
     device: str | None = None
@@ -80,7 +80,7 @@ class Example(Plain):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class MatchContext:
     """One call, as rules read it. `real` resolves a path of this computer, or raises `Unsure` if unknown.
 
     `at`: the time to decide at. If it is not given, the time at which the first rule reads it.
@@ -105,7 +105,7 @@ class Question:
         return self.at
 
 
-class Rule(Plain):
+class Rule(FrozenModel):
     """A rule: conditions, all of which must hold, and the decision on the calls that fulfil them.
 
     An allow rule without `risk` applies to low and medium risk only. A call whose arguments raise the risk
@@ -192,7 +192,7 @@ class Rule(Plain):
             and fits(own, self.tool)
         )
 
-    def faults(self, question: Question, most: int = 9) -> list[str]:
+    def faults(self, question: MatchContext, most: int = 9) -> list[str]:
         """The conditions on actor, risk, time and arguments that do not hold, in words; at most `most`."""
         found: list[str] = []
         for check in (self._actor_fault, self._risk_fault, self._time_fault):
@@ -209,7 +209,7 @@ class Rule(Plain):
                     return found
         return found
 
-    def parameter_holds(self, name: str, condition: Constraint, question: Question) -> bool:
+    def parameter_holds(self, name: str, condition: Constraint, question: MatchContext) -> bool:
         """Whether one argument fulfils its condition. A missing argument never does."""
         values = values_meant(question.parameters, name)
         if self.against:
@@ -219,13 +219,13 @@ class Rule(Plain):
             return False
         return bool(values) and all(condition.permits(one, question.real) for one in values)
 
-    def _actor_fault(self, question: Question) -> str | None:
+    def _actor_fault(self, question: MatchContext) -> str | None:
         return None if fits(question.actor, self.actor) else f"the asker is {question.actor}"
 
-    def _risk_fault(self, question: Question) -> str | None:
+    def _risk_fault(self, question: MatchContext) -> str | None:
         return None if question.risk in self.risks else f"the risk is {question.risk.value}"
 
-    def _time_fault(self, question: Question) -> str | None:
+    def _time_fault(self, question: MatchContext) -> str | None:
         if self.time is None or self.time.covers(question.moment):
             return None
         return f"it is {question.moment:%a %H:%M}"

@@ -14,7 +14,7 @@ from PIL import Image, ImageChops, UnidentifiedImageError
 from pydantic import Field
 
 from core.errors import BadInput
-from core.fleet.models import Plain
+from core.fleet.models import FrozenModel
 
 MOST_PIXELS = 80_000_000
 """Larger pictures are refused before a pixel is decoded."""
@@ -27,7 +27,7 @@ _LARGEST_TILE = 16
 _THRESHOLD = [0] * (_NOISE + 1) + [255] * (255 - _NOISE)
 
 
-class Rect(Plain):
+class Rect(FrozenModel):
     """A rectangle in the picture's pixels."""
 
     x: int
@@ -36,7 +36,7 @@ class Rect(Plain):
     height: int
 
 
-class Changes(Plain):
+class Changes(FrozenModel):
     """The differences between two pictures.
 
     `size` is the width and height of the later picture. `rects` do not overlap, cover every changed pixel and

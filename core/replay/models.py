@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from core.fleet.models import Plain
+from core.fleet.models import FrozenModel
 
 
-class Moment(Plain):
+class Moment(FrozenModel):
     """A journal entry as a step of the replay. `picture` is the blob shown at this moment, or None."""
 
     seq: int
@@ -29,7 +29,7 @@ class Moment(Plain):
 SpanKind = Literal["action", "observation", "approval_wait", "failed", "unknown", "lost"]
 
 
-class Span(Plain):
+class Span(FrozenModel):
     """A period on a lane. `end` is None while the period has not ended."""
 
     lane: str
@@ -41,7 +41,7 @@ class Span(Plain):
     call_id: str | None = None
 
 
-class Mark(Plain):
+class Mark(FrozenModel):
     """A decision on an operator's lane."""
 
     lane: str
@@ -51,7 +51,7 @@ class Mark(Plain):
     seq: int
 
 
-class Frame(Plain):
+class Frame(FrozenModel):
     """A picture in the film strip. `mark` is the point (x, y) in picture pixels that an action aimed at.
 
     `ended` says how a command without success ended; such a frame may have no picture.
@@ -68,7 +68,7 @@ class Frame(Plain):
     ended: Literal["", "failed", "unknown"] = ""
 
 
-class Timeline(Plain):
+class Timeline(FrozenModel):
     """A run, or an excerpt of the journal, for stepping through."""
 
     title: str

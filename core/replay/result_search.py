@@ -7,7 +7,7 @@ from typing import Any
 
 from core.audit.entries import Entry, Kind
 from core.errors import BadInput, JournalError
-from core.fleet.models import Plain
+from core.fleet.models import FrozenModel
 
 MOST_WORDS = 16
 LONGEST_WORD = 200
@@ -16,7 +16,7 @@ MOST_TEXT_BYTES = 1024 * 1024
 MOST_BYTES = 32 * 1024 * 1024
 
 
-class ContentHits(Plain):
+class ContentHits(FrozenModel):
     """For each word, in the order asked, the numbers of the entries whose result contains it, ascending.
 
     `not_searched` counts stored texts that are too large or cannot be read.

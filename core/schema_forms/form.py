@@ -28,7 +28,14 @@ from core.schema_forms.kinds import (
     unit_of,
 )
 from core.schema_forms.messages import branch_phrase, is_secret, type_phrase
-from core.schema_forms.normalize import Normal, NotUnderstood, Work, default_of, normalise, resolver_for
+from core.schema_forms.normalize import (
+    NormalizedSchema,
+    NotUnderstood,
+    WorkBudget,
+    default_of,
+    normalise,
+    resolver_for,
+)
 from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, safe_pattern
 from core.schema_forms.written import written
 from core.text import escape_hidden, shorten_middle
@@ -64,7 +71,7 @@ class Field:
     path: Path
     kind: FieldKind
     required: bool
-    normal: Normal
+    normal: NormalizedSchema
     depth: int = 0
     reason: str = ""
     title: str = ""
@@ -148,7 +155,7 @@ class Field:
     @cached_property
     def properties(self) -> tuple[Field, ...]:
         """The named fields of an object in the schema's order."""
-        work = Work()
+        work = WorkBudget()
         return tuple(self.property_of(name, work) for name in _dict(self.keys.get("properties")))
 
     @cached_property
@@ -157,7 +164,7 @@ class Field:
         required = self.keys.get("required")
         return frozenset(one for one in required if isinstance(one, str)) if _is_list(required) else _NONE
 
-    def property_of(self, name: str, work: Work) -> Field:
+    def property_of(self, name: str, work: WorkBudget) -> Field:
         """Build one of the named fields within the remaining work.
 
         Raises:
@@ -165,20 +172,22 @@ class Field:
         """
         return self._below(name, _dict(self.keys.get("properties"))[name], name in self.required_names, work)
 
-    def _below(self, part: str | int, schema: Any, required: bool, work: Work | None = None) -> Field:
-        made = work or Work()
+    def _below(self, part: str | int, schema: Any, required: bool, work: WorkBudget | None = None) -> Field:
+        made = work or WorkBudget()
         return _build(schema, self.normal.resolver, (*self.path, part), required, self.depth + 1, made)
 
     def key_field(self, key: str) -> Field:
         """The field for a key outside `properties`, from patternProperties or additionalProperties."""
         if key in _dict(self.keys.get("properties")):
-            return self.property_of(key, Work())
+            return self.property_of(key, WorkBudget())
         try:
             for schema in _speaking_of(key, _dict(self.keys.get("patternProperties"))):
                 return self._below(key, schema, False)
         except PatternTooCostly:
             words = "the patterns that its name is held against are too large"
-            return Field((*self.path, key), FieldKind.JSON, False, Normal({}, None), self.depth + 1, words)
+            return Field(
+                (*self.path, key), FieldKind.JSON, False, NormalizedSchema({}, None), self.depth + 1, words
+            )
         beyond = self.keys.get("additionalProperties", True)
         return self._below(key, beyond if isinstance(beyond, dict) else True, False)
 
@@ -194,7 +203,7 @@ class Field:
             return True
         return beyond is None and not _dict(self.keys.get("properties"))
 
-    def item_field(self, index: int, work: Work | None = None) -> Field:
+    def item_field(self, index: int, work: WorkBudget | None = None) -> Field:
         """The field for one item of an array or tuple."""
         prefix, items = self._tuple_and_rest()
         schema = prefix[index] if index < len(prefix) else items
@@ -221,7 +230,7 @@ class Field:
     def alternatives(self) -> tuple[Field, ...]:
         """The alternatives of an anyOf or oneOf as fields, each with its own `title`."""
         found: list[Field] = []
-        work = Work()
+        work = WorkBudget()
         for at, branch in enumerate(self.normal.branches):
             built = _build_normal(branch, self.path, self.required, self.depth + 1)
             title = _branch_title(branch, built, work) or f"alternative {at + 1}"
@@ -274,8 +283,8 @@ def field_for(schema: Any) -> Field:
     """The field for a whole schema; a `json` field where it is not understood."""
     if not written(schema).text:
         words = f"its schema has more than {budget.MAX_CHARACTERS:,} characters, or is nested too deeply"
-        return Field((), FieldKind.JSON, True, Normal({}, None), 0, words)
-    return _build(schema, None, (), True, 0, Work())
+        return Field((), FieldKind.JSON, True, NormalizedSchema({}, None), 0, words)
+    return _build(schema, None, (), True, 0, WorkBudget())
 
 
 def form_for(schema: Any) -> Field:
@@ -285,12 +294,12 @@ def form_for(schema: Any) -> Field:
         return root
     if root.kind is FieldKind.JSON and not root.reason:
         keys = {**root.keys, "type": "object"}
-        return Field((), FieldKind.OBJECT, True, Normal(keys, root.normal.resolver))
+        return Field((), FieldKind.OBJECT, True, NormalizedSchema(keys, root.normal.resolver))
     return root
 
 
-def _build(schema: Any, resolver: Any, path: Path, required: bool, depth: int, work: Work) -> Field:
-    empty = Normal({}, resolver)
+def _build(schema: Any, resolver: Any, path: Path, required: bool, depth: int, work: WorkBudget) -> Field:
+    empty = NormalizedSchema({}, resolver)
     if depth > MAX_DEPTH:
         return Field(path, FieldKind.JSON, required, empty, depth, "it is nested too deeply for a form")
     try:
@@ -310,14 +319,14 @@ def _resolver(schema: Any) -> Any:
         return resolver_for({})
 
 
-def _build_normal(normal: Normal, path: Path, required: bool, depth: int) -> Field:
+def _build_normal(normal: NormalizedSchema, path: Path, required: bool, depth: int) -> Field:
     name = path[-1] if path and isinstance(path[-1], str) else ""
     kind, reason = kind_of(normal, name)
     title = _line(_text(normal.keys.get("title")))
     return Field(path, kind, required, normal, depth, _line(reason), title)
 
 
-def _branch_title(branch: Normal, built: Field, work: Work) -> str:
+def _branch_title(branch: NormalizedSchema, built: Field, work: WorkBudget) -> str:
     title = _line(_text(branch.keys.get("title")))
     words = title or _tag(built, work) or _line(branch_phrase(branch.keys))
     if built.kind is FieldKind.ARRAY and not title:
@@ -326,7 +335,7 @@ def _branch_title(branch: Normal, built: Field, work: Work) -> str:
     return words[:80]
 
 
-def _tag(built: Field, work: Work) -> str:
+def _tag(built: Field, work: WorkBudget) -> str:
     """The label of an alternative: the value of its first property that has only one allowed value."""
     for name in _dict(built.keys.get("properties")):
         if work.left < 0:
@@ -389,13 +398,13 @@ def _dict(value: Any) -> dict[str, Any]:
 def best_alternative(field: Field, value: Any) -> int | None:
     """The index of the alternative of an anyOf that a value belongs to; None when it fits none."""
     # One work limit for all alternatives: a hundred of them, each slow to read, cost no more than one.
-    work = Work()
+    work = WorkBudget()
     scores = [_score(alternative, value, work) for alternative in field.alternatives]
     best = max(scores, default=0)
     return scores.index(best) if best > 0 else None
 
 
-def _score(field: Field, value: Any, work: Work) -> int:
+def _score(field: Field, value: Any, work: WorkBudget) -> int:
     if not _fits(field, value, work) or (value is None and field.kind is not FieldKind.NULL):
         return 0
     if field.kind is FieldKind.JSON:
@@ -411,7 +420,7 @@ def _score(field: Field, value: Any, work: Work) -> int:
     return _object_score(field, value, work)
 
 
-def _fits(field: Field, value: Any, work: Work) -> bool:
+def _fits(field: Field, value: Any, work: WorkBudget) -> bool:
     try:
         work.take(1 + len(field.values))
     except NotUnderstood:
@@ -419,7 +428,7 @@ def _fits(field: Field, value: Any, work: Work) -> bool:
     return field.fits(value)
 
 
-def _object_score(field: Field, value: dict[str, Any], work: Work) -> int:
+def _object_score(field: Field, value: dict[str, Any], work: WorkBudget) -> int:
     """Score an object: tags decide, then more known names and fewer missing ones count."""
     properties = field.keys.get("properties")
     known = properties if isinstance(properties, dict) else {}

@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 from core.schema_forms.json_values import shown
 from core.schema_forms.messages import bound, is_secret
-from core.schema_forms.normalize import Normal
+from core.schema_forms.normalize import NormalizedSchema
 from core.text import shorten_middle
 
 
@@ -40,7 +40,7 @@ _LONGEST_BOUND = 40
 NUMBER_KINDS = frozenset({FieldKind.INTEGER, FieldKind.NUMBER})
 
 
-def kind_of(normal: Normal, name: str) -> tuple[FieldKind, str]:
+def kind_of(normal: NormalizedSchema, name: str) -> tuple[FieldKind, str]:
     """The kind of field for a schema; for `json` also the reason."""
     keys = normal.keys
     if isinstance(values := keys.get("enum"), list):

@@ -47,7 +47,7 @@ class NotUnderstood(Exception):
     """This part of a schema has no form; the message says why, for people."""
 
 
-class Work:
+class WorkBudget:
     """Remaining work for one place, or for all places that are shown together."""
 
     def __init__(self, most: int = MOST_WORK) -> None:
@@ -65,13 +65,13 @@ class Work:
 
 
 @dataclass(slots=True)
-class Normal:
+class NormalizedSchema:
     """One place of a schema: its keywords, the resolver of its references, and its alternatives."""
 
     keys: dict[str, Any]
     resolver: Any
     nullable: bool = False
-    branches: list[Normal] = field(default_factory=list)
+    branches: list[NormalizedSchema] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def resolver_for(schema: Any) -> References:
     return References(registry.resolver(uri), is_small or not by_name, specification)
 
 
-def normalise(schema: Any, resolver: Any, work: Work, hops: int = 0) -> Normal:
+def normalise(schema: Any, resolver: Any, work: WorkBudget, hops: int = 0) -> NormalizedSchema:
     """Bring one place of a schema to normal form.
 
     Raises:
@@ -143,7 +143,7 @@ def normalise(schema: Any, resolver: Any, work: Work, hops: int = 0) -> Normal:
         raise NotUnderstood("its references lead in a circle")
     work.take(_PART)
     if schema is True:
-        return Normal({}, resolver)
+        return NormalizedSchema({}, resolver)
     if schema is False:
         raise NotUnderstood("the schema allows no value here")
     if not isinstance(schema, dict):
@@ -156,21 +156,21 @@ def normalise(schema: Any, resolver: Any, work: Work, hops: int = 0) -> Normal:
     return _with_branches(normal, work, hops)
 
 
-def _follow(schema: dict[str, Any], resolver: Any, work: Work, hops: int) -> Normal:
+def _follow(schema: dict[str, Any], resolver: Any, work: WorkBudget, hops: int) -> NormalizedSchema:
     work.take(len(schema))
     ref = next((schema[name] for name in ("$ref", "$dynamicRef", "$recursiveRef") if name in schema), None)
     own = {key: value for key, value in schema.items() if key not in ("$ref", "$dynamicRef", "$recursiveRef")}
     if ref is None:
-        return Normal(own, resolver)
+        return NormalizedSchema(own, resolver)
     if not isinstance(ref, str):
         raise NotUnderstood("its reference is not text")
     work.take(_LOOKUP + ref.count("/") + len(ref) // 20)
     contents, inner = resolver.lookup(ref)
     target = normalise(contents, inner, work, hops + 1)
-    return _merged(target, Normal(own, resolver), work) if own else target
+    return _merged(target, NormalizedSchema(own, resolver), work) if own else target
 
 
-def _merged(base: Normal, over: Normal, work: Work) -> Normal:
+def _merged(base: NormalizedSchema, over: NormalizedSchema, work: WorkBudget) -> NormalizedSchema:
     """Merge two schemas that both apply. Texts of `over` win; the narrower bounds and types win."""
     work.take(len(base.keys) + len(over.keys))
     keys = dict(base.keys)
@@ -180,10 +180,12 @@ def _merged(base: Normal, over: Normal, work: Work) -> Normal:
         raise NotUnderstood("it combines several sets of alternatives")
     # Sub-schemas of both sides keep their meaning only where references mean the same in both; within one
     # document they do.
-    return Normal(keys, over.resolver, base.nullable and over.nullable, base.branches or over.branches)
+    return NormalizedSchema(
+        keys, over.resolver, base.nullable and over.nullable, base.branches or over.branches
+    )
 
 
-def _merged_key(name: str, left: Any, right: Any, work: Work) -> Any:
+def _merged_key(name: str, left: Any, right: Any, work: WorkBudget) -> Any:
     if name in ("properties", "patternProperties") and isinstance(left, dict) and isinstance(right, dict):
         work.take(len(left) + len(right))
         both = {k: _both(left[k], value, work) if k in left else value for k, value in right.items()}
@@ -210,16 +212,16 @@ def _merged_key(name: str, left: Any, right: Any, work: Work) -> Any:
     return right
 
 
-def _in_both(left: list[Any], right: list[Any], work: Work) -> list[Any]:
+def _in_both(left: list[Any], right: list[Any], work: WorkBudget) -> list[Any]:
     known = {_key(value, work) for value in right}
     return [value for value in left if _key(value, work) in known]
 
 
-def _alike(left: Any, right: Any, work: Work) -> bool:
+def _alike(left: Any, right: Any, work: WorkBudget) -> bool:
     return left is right or _key(left, work) == _key(right, work)
 
 
-def _key(value: Any, work: Work) -> Any:
+def _key(value: Any, work: WorkBudget) -> Any:
     """A hashable key, equal exactly for values that are written the same."""
     work.take(1)
     if isinstance(value, dict):
@@ -229,7 +231,7 @@ def _key(value: Any, work: Work) -> Any:
     return type(value), value
 
 
-def _both(left: Any, right: Any, work: Work) -> Any:
+def _both(left: Any, right: Any, work: WorkBudget) -> Any:
     return left if _alike(left, right, work) else {"allOf": [left, right]}
 
 
@@ -243,7 +245,7 @@ def _narrower_type(left: Any, right: Any) -> Any:
     return common[0] if len(common) == 1 else common
 
 
-def _set_null_apart(normal: Normal) -> None:
+def _set_null_apart(normal: NormalizedSchema) -> None:
     types = _types(normal.keys.get("type"))
     if isinstance(normal.keys.get("type"), list):  # `["string"]` means the same as `"string"`
         normal.keys["type"] = types if len(types) > 1 else types[0] if types else None
@@ -256,14 +258,16 @@ def _set_null_apart(normal: Normal) -> None:
         normal.keys["type"] = rest[0] if len(rest) == 1 else rest
 
 
-def _with_branches(normal: Normal, work: Work, hops: int) -> Normal:
+def _with_branches(normal: NormalizedSchema, work: WorkBudget, hops: int) -> NormalizedSchema:
     """Turn anyOf, oneOf and lists of types into alternatives, or into the only schema left beside null."""
     name = next((name for name in ("anyOf", "oneOf") if isinstance(normal.keys.get(name), list)), "")
     if not name:
         types = _types(normal.keys.get("type"))
         if len(types) > 1 and "enum" not in normal.keys and "const" not in normal.keys:
             work.take(len(types) * len(normal.keys))
-            normal.branches = [Normal(_for_type(normal.keys, one), normal.resolver) for one in types]
+            normal.branches = [
+                NormalizedSchema(_for_type(normal.keys, one), normal.resolver) for one in types
+            ]
         return normal
     work.take(len(normal.keys) + len(normal.keys[name]))
     rest = {key: value for key, value in normal.keys.items() if key != name}
@@ -271,35 +275,37 @@ def _with_branches(normal: Normal, work: Work, hops: int) -> Normal:
     if any(is_secret(branch) for branch in raw if _only_constrains(branch)):
         rest["writeOnly"] = True
     if not raw or (all(_only_constrains(branch) for branch in raw) and _SHAPE & rest.keys()):
-        return Normal(rest, normal.resolver, normal.nullable, normal.branches)
+        return NormalizedSchema(rest, normal.resolver, normal.nullable, normal.branches)
     if (listed := _as_enum(raw)) is not None:
-        return Normal(rest | listed, normal.resolver, normal.nullable)
+        return NormalizedSchema(rest | listed, normal.resolver, normal.nullable)
     if len(raw) > MOST_BRANCHES:
         raise NotUnderstood(f"it has more than {MOST_BRANCHES} alternatives")
     found = [normalise(branch, normal.resolver, work, hops + 1) for branch in raw]
-    return _of_branches(Normal(rest, normal.resolver, normal.nullable), found, work)
+    return _of_branches(NormalizedSchema(rest, normal.resolver, normal.nullable), found, work)
 
 
-def _of_branches(whole: Normal, found: list[Normal], work: Work) -> Normal:
+def _of_branches(
+    whole: NormalizedSchema, found: list[NormalizedSchema], work: WorkBudget
+) -> NormalizedSchema:
     """Combine a place with its alternatives: each of them also gets the keywords common to all."""
     rest = whole.keys
     kept = [one for one in found if one.keys.get("type") != "null" and one.keys.get("const", 0) is not None]
     nullable = whole.nullable or len(kept) < len(found) or any(one.nullable for one in kept)
     if not kept:
-        return Normal(rest | {"type": "null"}, whole.resolver)
+        return NormalizedSchema(rest | {"type": "null"}, whole.resolver)
     if len(kept) == 1:
-        one = _merged(kept[0], Normal(rest, kept[0].resolver), work)
-        return Normal(one.keys, one.resolver, nullable, one.branches)
-    base = Normal({key: value for key, value in rest.items() if key not in _WORDS}, whole.resolver)
+        one = _merged(kept[0], NormalizedSchema(rest, kept[0].resolver), work)
+        return NormalizedSchema(one.keys, one.resolver, nullable, one.branches)
+    base = NormalizedSchema({key: value for key, value in rest.items() if key not in _WORDS}, whole.resolver)
     merged = [_with_words(_merged(base, one, work), one) for one in kept]
     flat = [leaf for one in merged for leaf in (one.branches or [one])]
     if len(flat) > MOST_BRANCHES:
         raise NotUnderstood(f"it has more than {MOST_BRANCHES} alternatives")
-    return Normal(rest, whole.resolver, nullable, flat)
+    return NormalizedSchema(rest, whole.resolver, nullable, flat)
 
 
-def _with_words(merged: Normal, one: Normal) -> Normal:
-    return Normal(merged.keys, one.resolver, one.nullable, merged.branches)
+def _with_words(merged: NormalizedSchema, one: NormalizedSchema) -> NormalizedSchema:
+    return NormalizedSchema(merged.keys, one.resolver, one.nullable, merged.branches)
 
 
 def _only_constrains(branch: Any) -> bool:

@@ -5,7 +5,8 @@ Schemas come from devices and MCP servers, so they are untrusted input: a remote
 gives a single error that says so.
 
 Time is bounded too. Reading the worst schema that is admitted takes seconds, and checking arguments against
-it half a second. So `Aside` does quick work on the event loop and slow work in a thread, one at a time.
+it half a second. So `ThreadedValidator` does quick work on the event loop and slow work in a thread, one at a
+time.
 """
 
 from __future__ import annotations
@@ -301,7 +302,7 @@ _MOST_PARTS, _MOST_CHARACTERS = 40, 8_000
 _LATER = [FieldError((), "The tool's schema has not been read yet; ask again in a moment.")]
 
 
-class Aside:
+class ThreadedValidator:
     """Validator for one event loop; slow work runs in a thread, one at a time."""
 
     def __init__(self) -> None:
@@ -335,7 +336,8 @@ class Aside:
 
 
 def errors_at_once(schema: Any, parameters: Any, digest: str) -> list[FieldError]:
-    """As `Aside.errors`, for callers that cannot wait: what takes long and has no result yet is an error."""
+    """As `ThreadedValidator.errors`, for callers that cannot wait: what takes long and has no result yet is
+    an error."""
     if not isinstance(parameters, dict):
         return NOT_AN_OBJECT
     found = _at_once(schema, parameters, digest)

@@ -26,7 +26,7 @@ MOST_KEPT = 16
 """Schemas remembered at a time; the largest takes some megabytes."""
 
 
-class Apart:
+class ValidationWorker:
     """Answers questions and remembers the latest schemas."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ def _answer(found: list[FieldError]) -> dict[str, Any]:
 
 def serve(questions: Iterable[bytes], answers: BinaryIO) -> None:
     """Answer the questions in order."""
-    apart = Apart()
+    apart = ValidationWorker()
     for line in questions:
         try:
             answer = apart.answer(json.loads(line))

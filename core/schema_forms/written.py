@@ -14,7 +14,7 @@ _MOST_KEPT = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class SerializedSchema:
     """A schema with quick checks of its text; `text` is empty where it is too large or nested too deeply."""
 
     schema: Any
@@ -43,15 +43,16 @@ class Written:
 # Most references are pointers into the schema itself; they need no names.
 _BY_NAME = re.compile(r'"\$(?:ref|dynamicRef|recursiveRef)": "(?!#?["/])')
 
-# Keyed by identity, which is safe: `Written` holds the schema. The window has each schema as one object.
-_kept: OrderedDict[int, Written] = OrderedDict()
+# Keyed by identity, which is safe: `SerializedSchema` holds the schema. The window has each schema as one
+# object.
+_kept: OrderedDict[int, SerializedSchema] = OrderedDict()
 
 
-def written(schema: Any) -> Written:
+def written(schema: Any) -> SerializedSchema:
     """The text of a schema, cached by identity; the schema must not change afterwards."""
     known = _kept.get(id(schema))
     if known is None:
-        known = _kept[id(schema)] = Written(schema, _text(schema))
+        known = _kept[id(schema)] = SerializedSchema(schema, _text(schema))
         if len(_kept) > _MOST_KEPT:
             _kept.popitem(last=False)
     _kept.move_to_end(id(schema))

@@ -17,7 +17,7 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
 from core.errors import BadInput, JournalCorrupt, JournalError
 from core.files import read_own_text
-from core.fleet.known_devices import Known, read_copy, read_dial_token, token_digest
+from core.fleet.known_devices import KnownDevice, read_copy, read_dial_token, token_digest
 from core.fleet.models import Risk
 from core.fleet.tool_pins import Claims, Pin, Rows, read_rows
 from core.home import Home
@@ -58,7 +58,7 @@ async def adopt_earlier(home: Home, journal: Journal) -> int:
     return written[0].seq
 
 
-def _body(name: str, devices: dict[str, Known], pins: Rows) -> dict[str, Any]:
+def _body(name: str, devices: dict[str, KnownDevice], pins: Rows) -> dict[str, Any]:
     body: dict[str, Any] = {"pins": pins.get(name, {})}
     if name in devices:
         body["known"] = devices[name].model_dump(mode="json", exclude_defaults=True)
@@ -100,7 +100,7 @@ def _claims(body: dict[str, Any], key: str) -> Claims | None:
     return Claims(Risk(risk) if risk else None, bool(body["ours"]))
 
 
-def _known(home: Home, earlier: _Earlier) -> dict[str, Known]:
+def _known(home: Home, earlier: _Earlier) -> dict[str, KnownDevice]:
     """The paired devices in `devices.json`, the only file with the digests of their tokens.
 
     Raises:
@@ -112,7 +112,7 @@ def _known(home: Home, earlier: _Earlier) -> dict[str, Known]:
             f"{home.devices} is damaged ({copy.problem}). "
             "Put a copy back, or move it away and pair every device anew."
         )
-    found: dict[str, Known] = {}
+    found: dict[str, KnownDevice] = {}
     for name, row in copy.devices.items():
         body = earlier.paired.get(name)
         if body is None or row.direction != body.get("direction"):

@@ -10,7 +10,7 @@ from core.approvals.models import Approval, Operator
 from core.batch.models import Cell, RunSummary
 from core.fleet.models import (
     Device,
-    Plain,
+    FrozenModel,
 )
 from core.service.api_models import (
     JournalStatus,
@@ -18,49 +18,49 @@ from core.service.api_models import (
 )
 
 
-class DeviceChanged(Plain):
+class DeviceChanged(FrozenModel):
     """A device's state; replaces the state of the device of the same name."""
 
     event: Literal["device"] = "device"
     device: Device
 
 
-class DeviceForgotten(Plain):
+class DeviceForgotten(FrozenModel):
     """A device was forgotten; replaces pending events about it."""
 
     event: Literal["device_forgotten"] = "device_forgotten"
     name: str
 
 
-class ApprovalChanged(Plain):
+class ApprovalChanged(FrozenModel):
     """An approval request; replaces the request of the same id. A final request leaves the queue."""
 
     event: Literal["approval"] = "approval"
     approval: Approval
 
 
-class RunChanged(Plain):
+class RunChanged(FrozenModel):
     """A run's summary; replaces the summary of the run of the same id."""
 
     event: Literal["run"] = "run"
     run: RunSummary
 
 
-class CellChanged(Plain):
+class CellChanged(FrozenModel):
     """A cell of a run; replaces the cell of the same run, device and step."""
 
     event: Literal["cell"] = "cell"
     cell: Cell
 
 
-class JournalChanged(Plain):
+class JournalChanged(FrozenModel):
     """The journal grew, was verified, or became unwritable."""
 
     event: Literal["journal"] = "journal"
     journal: JournalStatus
 
 
-class ControlChanged(Plain):
+class ControlChanged(FrozenModel):
     """Profile, policy, operators or Stop all changed."""
 
     event: Literal["control"] = "control"
@@ -70,7 +70,7 @@ class ControlChanged(Plain):
     operators: list[Operator]
 
 
-class WorkProgressed(Plain):
+class WorkProgressed(FrozenModel):
     """Progress of long work in the service: `done` of `total` journal entries are processed."""
 
     event: Literal["work"] = "work"
@@ -79,7 +79,7 @@ class WorkProgressed(Plain):
     total: int
 
 
-class Missed(Plain):
+class Missed(FrozenModel):
     """This client was too slow and `count` events were dropped. The client must call `state` again."""
 
     event: Literal["missed"] = "missed"

@@ -11,11 +11,11 @@ from core.approvals.models import Approval, Operator
 from core.audit.entries import Entry
 from core.batch.models import RunSummary
 from core.dispatch.models import CommandResult
-from core.fleet.models import Contract, Device, Plain
+from core.fleet.models import Contract, Device, FrozenModel
 from core.policy.models import Decision, Profile
 
 
-class JournalStatus(Plain):
+class JournalStatus(FrozenModel):
     """The journal's status. `verified_at` is None until this service has completed a verification."""
 
     entries: int
@@ -27,7 +27,7 @@ class JournalStatus(Plain):
     first_bad: int | None = None
 
 
-class PolicyStatus(Plain):
+class PolicyStatus(FrozenModel):
     """The profile in force and the health of policy.toml.
 
     `problem` is the fault because of which every call needs approval. `pending` and `pending_settings` list
@@ -54,7 +54,7 @@ class LiveState(StrEnum):
     REFUSED = "refused"
 
 
-class LivePicture(Plain):
+class LivePicture(FrozenModel):
     """The state of a device's live picture; `why` is what it waits for, or the reason of the refusal."""
 
     device: str
@@ -62,7 +62,7 @@ class LivePicture(Plain):
     why: str = ""
 
 
-class ConsoleState(Plain):
+class ConsoleState(FrozenModel):
     """The snapshot that a client starts from. Later events replace parts of it.
 
     `home_key` is the public key of the home's journal, hexadecimal; signed statements contain it.
@@ -85,7 +85,7 @@ class ConsoleState(Plain):
     secret_names: tuple[str, ...] = ()
 
 
-class EntryPage(Plain):
+class EntryPage(FrozenModel):
     """Journal entries, newest first. `more`: older entries match too. `total` is the number of matches, a
     lower bound if `total_exact` is false."""
 
@@ -96,21 +96,21 @@ class EntryPage(Plain):
     took_ms: float
 
 
-class NumberPage(Plain):
+class NumberPage(FrozenModel):
     """Numbers of journal entries, highest first. `next_before` requests the next page; None at the end."""
 
     numbers: list[int]
     next_before: int | None
 
 
-class RunPage(Plain):
+class RunPage(FrozenModel):
     """Runs that match a search, newest first. `next_before` requests the next page; None at the end."""
 
     runs: list[RunSummary]
     next_before: int | None
 
 
-class Bucket(Plain):
+class Bucket(FrozenModel):
     """The number of entries in an interval (UTC, ISO 8601), and how many of them failed or are unknown."""
 
     start: str
@@ -120,14 +120,14 @@ class Bucket(Plain):
     unknown: int = 0
 
 
-class Facet(Plain):
+class Facet(FrozenModel):
     """A value of a query field, and the number of entries with it."""
 
     value: str
     count: int
 
 
-class VerifyReport(Plain):
+class VerifyReport(FrozenModel):
     """The findings of a verification. `first_bad` is the number of the first entry that does not verify.
 
     `checkpoint` is the newest checkpoint, a C2SP signed note, if the journal is intact.
@@ -145,7 +145,7 @@ class VerifyReport(Plain):
     checkpoint: str = ""
 
 
-class Proof(Plain):
+class Proof(FrozenModel):
     """An inclusion proof (RFC 6962): `path` holds the sibling hashes from the leaf up. Hexadecimal.
 
     `entry` is the canonical text whose leaf hash is `leaf`; `checkpoint` is a C2SP signed note over root and
@@ -162,7 +162,7 @@ class Proof(Plain):
     public_key: str = ""
 
 
-class CommandRecord(Plain):
+class CommandRecord(FrozenModel):
     """All journal entries of a command, with its decision and result."""
 
     call_id: str
@@ -171,7 +171,7 @@ class CommandRecord(Plain):
     result: CommandResult | None = None
 
 
-class ContractChange(Plain):
+class ContractChange(FrozenModel):
     """A tool that has changed since it was trusted. `before` is None if that definition was not stored.
 
     `before` and `after` hold the definition and, if known, `claimed_risk` (the risk that the device claims)

@@ -14,20 +14,20 @@ from core.approvals.models import Approval, Fatigue
 from core.approvals.preview_models import Helper, Preview
 from core.approvals.suggestions import helpers_for
 from core.canonical_json import digest_of
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.contracts import changed_parts
 from core.policy.models import Answer
 from core.service.console import ContractChange
-from core.service.policy_api import PolicyDoor
+from core.service.policy_api import PolicyApi
 from core.service.previews import Previewer
 from core.statements import SignedStatement
 
 LOOK_TIMEOUT = 20.0
 
 
-class DecidingDoor(PolicyDoor):
+class ApprovalsApi(PolicyApi):
     """The calls about approval requests in a client's console API."""
 
     async def approvals(self) -> list[Approval]:
@@ -116,5 +116,5 @@ class DecidingDoor(PolicyDoor):
         return decision.answer is Answer.ALLOW
 
     async def _look(self, device: str, tool: str, parameters: dict[str, Any]) -> CommandResult:
-        order = Order(device, tool, parameters, self._actor, timeout=LOOK_TIMEOUT, unasked=True)
+        order = CommandRequest(device, tool, parameters, self._actor, timeout=LOOK_TIMEOUT, unasked=True)
         return await self._service.dispatcher.dispatch(order)

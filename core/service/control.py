@@ -12,7 +12,7 @@ from pathlib import Path
 import core
 from core.approvals.operator_keys import login_name
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, ServiceError, error_from
-from core.fleet.models import Plain
+from core.fleet.models import FrozenModel
 from core.home import Home, HomeLock
 from core.service import exit_codes
 from core.service.rpc.client import RemoteConsole
@@ -33,7 +33,7 @@ MOST_STARTS = 5
 _started: list[subprocess.Popen[bytes]] = []
 
 
-class ServiceStatus(Plain):
+class ServiceStatus(FrozenModel):
     """Whether a service owns a home and answers. `owner` is the process ID in the home's lock."""
 
     running: bool

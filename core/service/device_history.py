@@ -9,7 +9,7 @@ from core.aip.messages import ResultStatus
 from core.audit.entries import Entry, Kind
 from core.audit.journal import Journal
 from core.dispatch.command_request import shows_whole_screen
-from core.fleet.device_state import Remembered
+from core.fleet.device_state import PersistedState
 from core.fleet.models import Health, HealthChange, Refusal
 
 PAGE = 500
@@ -19,13 +19,13 @@ CHANGES = 100
 REFUSALS = 100
 
 
-async def remembered_devices(journal: Journal, names: set[str]) -> dict[str, Remembered]:
+async def remembered_devices(journal: Journal, names: set[str]) -> dict[str, PersistedState]:
     """The last known facts about these devices, from the newest entries.
 
     Raises:
         JournalError: the journal cannot be read.
     """
-    found: dict[str, Remembered] = {}
+    found: dict[str, PersistedState] = {}
     seen: set[str] = set()
     async for entry in _newest(journal, f"kind:{Kind.DEVICE_CONNECTED},{Kind.DEVICE_LOST}"):
         name = entry.device or ""
@@ -50,7 +50,7 @@ async def remembered_devices(journal: Journal, names: set[str]) -> dict[str, Rem
     results: dict[str, Entry] = {}
     async for entry in _newest(journal, taken):
         name, call_id = entry.device or "", entry.call_id or ""
-        if name not in names or found.get(name, Remembered()).picture:
+        if name not in names or found.get(name, PersistedState()).picture:
             continue
         if entry.kind is Kind.RESULT_RECORDED:
             if entry.status == ResultStatus.SUCCESS and _picture_in(entry):
@@ -60,7 +60,7 @@ async def remembered_devices(journal: Journal, names: set[str]) -> dict[str, Rem
         parameters = entry.body.get("parameters")
         if result is None or not isinstance(parameters, dict) or not shows_whole_screen(parameters):
             continue
-        then = found.get(name, Remembered())
+        then = found.get(name, PersistedState())
         found[name] = replace(then, picture=_picture_in(result), picture_at=result.time)
         if all(name in found and found[name].picture for name in names):
             break
@@ -91,11 +91,11 @@ async def _newest(journal: Journal, query: str) -> AsyncIterator[Entry]:
             return
 
 
-def _first_word(entry: Entry) -> Remembered:
+def _first_word(entry: Entry) -> PersistedState:
     """The facts in a device's newest entry."""
     if entry.kind is Kind.DEVICE_LOST:
-        return Remembered(since=entry.time, reason=str(entry.body.get("reason", "")))
-    return Remembered(since=entry.time, reason="not seen since the service started anew")
+        return PersistedState(since=entry.time, reason=str(entry.body.get("reason", "")))
+    return PersistedState(since=entry.time, reason="not seen since the service started anew")
 
 
 def _change(entry: Entry) -> HealthChange:

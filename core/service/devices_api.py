@@ -17,7 +17,7 @@ from core.aip.pairing import decode_pairing, encode_pairing
 from core.audit.entries import Entry, Kind, NewEntry
 from core.changes import SignedChange
 from core.errors import BadInput, JournalUnavailable, Refused
-from core.fleet.known_devices import THIS_COMPUTER, Known, paired_by, token_digest, with_settings
+from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, paired_by, token_digest, with_settings
 from core.fleet.models import (
     Check,
     Device,
@@ -40,7 +40,7 @@ log = structlog.get_logger(__name__)
 _LONGEST_ADDRESS = 300
 
 
-class DeviceDoor(Console):
+class DevicesApi(Console):
     """The calls about devices in a client's console API."""
 
     def __init__(self, service: Service, actor: str) -> None:
@@ -268,7 +268,7 @@ class DeviceDoor(Console):
         if not await self._service.dispatcher.record_late():
             raise JournalUnavailable("The journal cannot be written; no device is paired until it can.")
 
-    async def _record_end(self, kind: Kind, known: Known) -> None:
+    async def _record_end(self, kind: Kind, known: KnownDevice) -> None:
         """Record that trust in a device has ended, which is already in effect.
 
         If the journal cannot be written now, the entry is written later; until then the registry's file holds
@@ -314,7 +314,7 @@ def _signed_digest(signed: SignedChange | None) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _shown(known: Known) -> dict[str, Any]:
+def _shown(known: KnownDevice) -> dict[str, Any]:
     """The settings of a device that may be recorded in the journal; no credentials."""
     told = {"tags": known.tags, "production": known.production, "agent": known.agent}
     return {key: value for key, value in told.items() if value not in (None, "", [])}

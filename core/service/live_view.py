@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from core.dispatch.channel import BasicCommandDispatcher
-from core.dispatch.command_request import Order, Target
+from core.dispatch.command_request import CommandRequest, Target
 from core.dispatch.models import CommandResult, Verdict
 from core.errors import BadInput, ErrorCode, QuarterdeckError
 from core.fleet.models import Device, Health, Tool
@@ -72,7 +72,7 @@ class Dispatches(Protocol):
 
     @property
     def stopped(self) -> str: ...
-    async def dispatch(self, order: Order) -> CommandResult: ...
+    async def dispatch(self, order: CommandRequest) -> CommandResult: ...
     async def cancel(self, call_id: str) -> bool: ...
     def explain(self, device: str, tool: str, parameters: dict[str, Any], actor: str) -> Decision: ...
 
@@ -94,7 +94,7 @@ class _Refusal:
 
 
 @dataclass(slots=True)
-class _Wish:
+class _Lease:
     """One client's request. Refusals outlast the lease: scrolling away and back repeats no refused call."""
 
     actor: str
@@ -104,7 +104,7 @@ class _Wish:
 
 
 @dataclass(slots=True)
-class _Turn:
+class _Slot:
     """A device's schedule, in seconds of `time.monotonic`.
 
     `ended`: end of its last attempt. `due`: earliest start of the next. `came`: arrival of its last picture.
@@ -118,7 +118,7 @@ class _Turn:
     why: str = ""
 
 
-class LivePictures:
+class LiveView:
     """The live pictures of a service, shared by all its clients."""
 
     def __init__(
@@ -135,8 +135,8 @@ class LivePictures:
         self._journal_problem = journal_problem
         self._tasks = tasks
         self._pace = pace or Pace()
-        self._wishes: dict[str, _Wish] = {}
-        self._turns: dict[str, _Turn] = {}
+        self._wishes: dict[str, _Lease] = {}
+        self._turns: dict[str, _Slot] = {}
         self._under_way: dict[str, str] = {}
         self._changed = asyncio.Event()
         self._idle = asyncio.Event()
@@ -155,7 +155,7 @@ class LivePictures:
         """
         if len(devices) > MOST_DEVICES:
             raise BadInput(f"At most {MOST_DEVICES} devices are watched at once; these are {len(devices)}.")
-        wish = self._wishes.setdefault(client, _Wish(actor))
+        wish = self._wishes.setdefault(client, _Lease(actor))
         if anew:
             # A new dict: a picture still being taken records its refusal in the old dict, which is discarded.
             wish.refused = {}
@@ -199,16 +199,16 @@ class LivePictures:
                 wait = self._begin(wanted, time.monotonic())
             await _set_within(self._changed, wait)
 
-    def _wanted(self) -> dict[str, list[_Wish]]:
+    def _wanted(self) -> dict[str, list[_Lease]]:
         """The devices of all valid leases, each with the requests for it."""
         now = time.monotonic()
-        wanted: dict[str, list[_Wish]] = {}
+        wanted: dict[str, list[_Lease]] = {}
         for wish in () if self._closed else self._wishes.values():
             for device in wish.devices if wish.until > now else ():
                 wanted.setdefault(device, []).append(wish)
         return wanted
 
-    def _begin(self, wanted: dict[str, list[_Wish]], now: float) -> float:
+    def _begin(self, wanted: dict[str, list[_Lease]], now: float) -> float:
         """Start at most one picture that is due; returns the seconds to wait if no event comes earlier."""
         if len(self._under_way) >= self._pace.at_once:
             return self._pace.look
@@ -225,8 +225,8 @@ class LivePictures:
                 return self._pace.gap
         return self._pace.look
 
-    def _start(self, device: str, asker: _Wish) -> None:
-        order = Order(
+    def _start(self, device: str, asker: _Lease) -> None:
+        order = CommandRequest(
             device,
             SCREENSHOT,
             self._parameters(device),
@@ -245,9 +245,9 @@ class LivePictures:
         lasting = (wish for wish in self._wishes.values() if wish.until > now)
         return self._closed or not any(device in wish.devices for wish in lasting)
 
-    def _turn(self, device: str) -> _Turn:
+    def _turn(self, device: str) -> _Slot:
         """The device's schedule. A lookup stores nothing, so that unknown names use no memory."""
-        return self._turns.get(device) or _Turn()
+        return self._turns.get(device) or _Slot()
 
     def _parameters(self, device: str) -> dict[str, Any]:
         """The arguments for the smallest picture that this device's tool can make."""
@@ -269,8 +269,8 @@ class LivePictures:
 
     # Taking a picture
 
-    async def _take(self, order: Order, refused: dict[str, _Refusal]) -> None:
-        turn = self._turns.setdefault(order.device, _Turn())
+    async def _take(self, order: CommandRequest, refused: dict[str, _Refusal]) -> None:
+        turn = self._turns.setdefault(order.device, _Slot())
         try:
             result = await self._dispatcher.dispatch(order)
             self._note(order, refused, turn, result)
@@ -285,7 +285,9 @@ class LivePictures:
             turn.due = turn.ended + min(pause, self._pace.longest_pause)
             self._changed.set()
 
-    def _note(self, order: Order, refused: dict[str, _Refusal], turn: _Turn, result: CommandResult) -> None:
+    def _note(
+        self, order: CommandRequest, refused: dict[str, _Refusal], turn: _Slot, result: CommandResult
+    ) -> None:
         if result.error is None and any(one.what == "picture" for one in result.evidence):
             turn.came, turn.missed, turn.why = time.monotonic(), 0, ""
             return
@@ -316,7 +318,7 @@ class LivePictures:
             return False
         return decision.answer is Answer.ALLOW
 
-    def _judge_again(self, wish: _Wish) -> None:
+    def _judge_again(self, wish: _Lease) -> None:
         """Discard refusals that no longer hold: the policy allows the call now, or the link is new."""
         for device in wish.devices:
             refusal = wish.refused.get(device)
@@ -329,7 +331,7 @@ class LivePictures:
 
     # State
 
-    def _standing(self, wish: _Wish, device: str) -> LivePicture:
+    def _standing(self, wish: _Lease, device: str) -> LivePicture:
         if (refusal := wish.refused.get(device)) is not None:
             return LivePicture(device=device, state=LiveState.REFUSED, why=refusal.why)
         turn = self._turn(device)

@@ -14,7 +14,7 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.history import rebuild_run
 from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch, Step, flatten
 from core.batch.planner import make_plan
-from core.batch.run_state import Live
+from core.batch.run_state import ActiveRun
 from core.batch.saved import SavedBatches
 from core.canonical_json import canonical_bytes
 from core.changes import Change, ChangeKind, Proposal, SignedChange, SignedIdentity
@@ -27,7 +27,7 @@ from core.replay.models import Timeline
 from core.replay.result_search import ContentHits, find_in_results
 from core.replay.timeline import build_timeline
 from core.service import proposals
-from core.service.approvals_api import DecidingDoor
+from core.service.approvals_api import ApprovalsApi
 from core.service.console import (
     Bucket,
     CommandRecord,
@@ -52,7 +52,7 @@ LONGEST_WAIT = 3600.0
 MOST_SAID = 20_000
 
 
-class LocalConsole(DecidingDoor):
+class LocalConsole(ApprovalsApi):
     """The console API of one client, for a service in this process."""
 
     async def state(self) -> ConsoleState:
@@ -197,7 +197,7 @@ class LocalConsole(DecidingDoor):
         await self._cancel(live)
         return live.summary()
 
-    async def _cancel(self, live: Live) -> None:
+    async def _cancel(self, live: ActiveRun) -> None:
         await self._service.runner.cancel(live, self._actor)
         self._service.approvals.withdraw("The run was cancelled; nothing was sent.", live.id)
 

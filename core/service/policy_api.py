@@ -19,13 +19,13 @@ from core.policy.policy_file import parse_policy, read_policy_text, with_profile
 from core.policy.policy_store import Explanation, checked_policy, text_digest
 from core.service import proposals
 from core.service.console import PolicyStatus
-from core.service.devices_api import DeviceDoor
+from core.service.devices_api import DevicesApi
 from core.service.time_machine import try_over_journal
 
 MOST_TRIAL_ROWS = 2_000
 
 
-class PolicyDoor(DeviceDoor):
+class PolicyApi(DevicesApi):
     """The calls about policy in a client's console API."""
 
     async def explanation(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from core.aip.extensions import Progress
 from core.audit.entries import Kind, NewEntry
 from core.batch.models import Cell
-from core.batch.run_state import Live
+from core.batch.run_state import ActiveRun
 from core.batch.runner import Runner
 from core.dispatch.live_secrets import LiveSecrets, Stream
 from core.errors import QuarterdeckError
@@ -30,7 +30,7 @@ CALLS_KEPT = 4096
 class _Call:
     """A call that reports progress. `left_out` counts the reports since its last entry."""
 
-    live: Live
+    live: ActiveRun
     key: tuple[str, str]
     streams: dict[str, Stream] = field(default_factory=dict)
     entered_at: float = float("-inf")
@@ -38,7 +38,7 @@ class _Call:
     left_out: int = 0
 
 
-class ProgressDesk:
+class ProgressLog:
     """Handles the progress that devices report about the calls of runs."""
 
     def __init__(

@@ -15,7 +15,7 @@ from core.approvals.operators import adding, removing
 from core.changes import Change, ChangeKind
 from core.errors import BadInput, ErrorCode
 from core.fleet.contracts import changed_parts
-from core.fleet.known_devices import THIS_COMPUTER, Known, check_name, token_digest, with_settings
+from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, check_name, token_digest, with_settings
 from core.fleet.models import DeviceSettings
 from core.home import split_address
 from core.policy.loosening import loosenings
@@ -203,7 +203,7 @@ def operator_removed(service: Service, name: str) -> Wanted:
     return Wanted(removing(operator), [f"{name} (key …{operator.fingerprint}) decides nothing any more."])
 
 
-def paired_as(service: Service, name: str, wanted: DeviceSettings) -> Known:
+def paired_as(service: Service, name: str, wanted: DeviceSettings) -> KnownDevice:
     """The device to be paired, with its earlier settings if it is already registered.
 
     Raises:
@@ -211,10 +211,10 @@ def paired_as(service: Service, name: str, wanted: DeviceSettings) -> Known:
     """
     check_name(name)
     service.registry.check_free(name)
-    return with_settings(service.registry.find(name) or Known(name=name), wanted)
+    return with_settings(service.registry.find(name) or KnownDevice(name=name), wanted)
 
 
-def settings_of(known: Known) -> dict[str, Any]:
+def settings_of(known: KnownDevice) -> dict[str, Any]:
     """The settings of a device that an operator chooses; no credentials."""
     return {"tags": list(known.tags), "production": known.production, "agent": known.agent}
 
@@ -298,6 +298,6 @@ def _before(service: Service, name: str) -> dict[str, Any]:
     return settings_of(known) if known is not None else {}
 
 
-def _tagged(known: Known) -> str:
+def _tagged(known: KnownDevice) -> str:
     tags = f" with the tags {' '.join(known.tags)}" if known.tags else ""
     return tags + (", production" if known.production else "")

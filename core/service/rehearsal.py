@@ -12,7 +12,7 @@ from collections import defaultdict
 
 from core.approvals.grants import GrantBook
 from core.fleet.models import Device, Tool
-from core.policy.engine import Asked, Judge
+from core.policy.engine import PolicyEngine, PolicyQuery
 from core.policy.models import Answer
 from core.policy.policy_file import Overrides, PolicyFile, parse_policy
 from core.service.service import Service
@@ -66,7 +66,7 @@ def _pairs(service: Service, after: PolicyFile) -> tuple[list[_Pair], bool]:
 
 
 def _compare(pairs: list[_Pair], before: PolicyFile, after: PolicyFile) -> list[str]:
-    was, would = Judge(before), Judge(after)
+    was, would = PolicyEngine(before), PolicyEngine(after)
     grants = GrantBook()
     unasked: dict[str, list[str]] = defaultdict(list)
     no_longer_denied: dict[str, list[str]] = defaultdict(list)
@@ -82,8 +82,8 @@ def _compare(pairs: list[_Pair], before: PolicyFile, after: PolicyFile) -> list[
     ]
 
 
-def _asked(device: Device, tool: Tool) -> Asked:
-    return Asked(device=device, tool=tool, parameters={}, shown={}, actor=ACTOR)
+def _asked(device: Device, tool: Tool) -> PolicyQuery:
+    return PolicyQuery(device=device, tool=tool, parameters={}, shown={}, actor=ACTOR)
 
 
 def _sentence(tools: dict[str, list[str]], what: str) -> list[str]:

@@ -24,11 +24,11 @@ from core.batch.models import Cell, RunSummary
 from core.batch.runner import Runner
 from core.debounce import Coalescer
 from core.dispatch.dispatcher import Dispatcher
-from core.dispatch.late_results import LateAnswers
+from core.dispatch.late_results import LateResults
 from core.dispatch.live_secrets import LiveSecrets
-from core.dispatch.redaction import Masker
+from core.dispatch.redaction import Redactor
 from core.errors import BadInput, QuarterdeckError
-from core.fleet.connections import DeviceLinks
+from core.fleet.connections import DeviceConnections
 from core.fleet.fleet import Fleet
 from core.fleet.this_computer import NAME, ThisComputer
 from core.home import Home, HomeLock
@@ -51,9 +51,9 @@ from core.service.console import (
 )
 from core.service.device_history import refusals_before, remembered_devices
 from core.service.event_hub import EventHub
-from core.service.live_view import LivePictures
+from core.service.live_view import LiveView
 from core.service.log_setup import masking_also
-from core.service.progress_log import ProgressDesk, in_words
+from core.service.progress_log import ProgressLog, in_words
 from core.service.recovery import Recovered, grants_before, recover, standing_stop
 from core.service.trusted import Trusted, pending_settings, read_trusted
 from core.tasks import TaskGroupOwner
@@ -114,7 +114,7 @@ class Service:
             policy=self.policy,
             approvals=self.approvals,
             journal=journal,
-            masker=Masker.of(home.keys / "masking.salt", SecretNames(self.settings.secret_names)),
+            masker=Redactor.of(home.keys / "masking.salt", SecretNames(self.settings.secret_names)),
             live_secrets=self.live_secrets,
             tasks=self.tasks,
             ui_on_own_computer=self.settings.ui_actions_on_this_computer,
@@ -127,14 +127,14 @@ class Service:
             self._tell_cell,
             self.dispatcher.masked,
         )
-        self.live_pictures = LivePictures(self.dispatcher, self.fleet, self._journal_problem, self.tasks)
-        self._late_answers = LateAnswers(journal, self.dispatcher, self.tasks, self.live_secrets)
-        self._progress = ProgressDesk(self.runner, journal.note, self._tell_cell, self.live_secrets)
+        self.live_pictures = LiveView(self.dispatcher, self.fleet, self._journal_problem, self.tasks)
+        self._late_answers = LateResults(journal, self.dispatcher, self.tasks, self.live_secrets)
+        self._progress = ProgressLog(self.runner, journal.note, self._tell_cell, self.live_secrets)
         self._open_the_ways_to_devices()
 
     def _open_the_ways_to_devices(self) -> None:
         home, journal = self.home, self.journal
-        self.links = DeviceLinks(
+        self.links = DeviceConnections(
             self.fleet,
             self.registry,
             self.dispatcher.gate,

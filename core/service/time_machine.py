@@ -24,8 +24,8 @@ from core.policy.engine import weigh
 from core.policy.models import Answer
 from core.policy.policy_check import Trial, TrialRow
 from core.policy.policy_file import Override, Overrides, PolicyFile
-from core.policy.rule_index import RuleBook
-from core.policy.rules import Question
+from core.policy.rule_index import RuleIndex
+from core.policy.rules import MatchContext
 
 PAGE = 2_000
 AT_ONCE = 50
@@ -153,7 +153,7 @@ def _judge(
     if device is None or policy.asks_for_secrets(parameters):
         return None
     override = policy.overrides.of(device.name, prepared.tool or "", prepared.body["namespace"])
-    question = Question(
+    question = MatchContext(
         device=device,
         tool=policy.tool(prepared, Effect(then["effect"]), override),
         parameters=parameters,
@@ -190,7 +190,7 @@ class _Edited:
 
     def __init__(self, file: PolicyFile) -> None:
         self.file = file
-        self.book = RuleBook(file.rules, file.line_numbers)
+        self.book = RuleIndex(file.rules, file.line_numbers)
         self.overrides = Overrides(file.contracts)
         self._asked_for = {name.partition(".")[0] for rule in file.rules for name in rule.parameters}
         self._tools: dict[tuple[Any, ...], Tool] = {}

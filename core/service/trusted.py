@@ -17,7 +17,7 @@ from core.audit.entries import Entry, Kind
 from core.audit.journal import Journal
 from core.changes import Change, ChangeKind, SignedChange
 from core.errors import BadInput, JournalError
-from core.fleet.known_devices import Registry
+from core.fleet.known_devices import KnownDevices
 from core.fleet.tool_pins import Pins
 from core.home import Home, Settings, split_address
 from core.policy.loosening import loosenings
@@ -42,7 +42,7 @@ class Trusted:
     policy_text: str
     settings: Settings
     accepted_settings: dict[str, Any]
-    registry: Registry
+    registry: KnownDevices
     pins: Pins
     notes: list[str] = field(default_factory=list)
 

@@ -15,7 +15,7 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
 from core.changes import Change, ChangeKind
 from core.errors import BadInput, JournalCorrupt
-from core.fleet.known_devices import Copy, Known, Registry, paired_by, read_copy, with_settings
+from core.fleet.known_devices import Copy, KnownDevice, KnownDevices, paired_by, read_copy, with_settings
 from core.fleet.models import DeviceSettings
 from core.fleet.tool_pins import Pin, Pins, Rows, pin_of
 from core.fleet.updated_tools import is_update
@@ -39,7 +39,7 @@ SignedIn = Callable[[Entry, ChangeKind], Change | None]
 
 async def read_trusted_devices(
     home: Home, journal: Journal, signed_in: SignedIn, notes: list[str]
-) -> tuple[Registry, Pins]:
+) -> tuple[KnownDevices, Pins]:
     """Read the trusted state of devices, and record revocations that only `devices.json` contains.
 
     Untrusted contents of the copies, and unsigned entries of the journal, are added to `notes`. A pairing's
@@ -58,13 +58,13 @@ async def read_trusted_devices(
     copy = read_copy(home.devices)
     for entry in await journal.append_many(_revoked_in(copy, reading.devices)):
         reading.take(entry)
-    registry, pins = Registry(home.devices, home.dial_tokens), Pins(home.contracts)
+    registry, pins = KnownDevices(home.devices, home.dial_tokens), Pins(home.contracts)
     notes += registry.restore(reading.devices.values(), reading.proofs, copy)
     notes += pins.restore(reading.pins)
     return registry, pins
 
 
-def _revoked_in(copy: Copy, devices: dict[str, Known]) -> list[NewEntry]:
+def _revoked_in(copy: Copy, devices: dict[str, KnownDevice]) -> list[NewEntry]:
     """Entries for revocations that are in the copy only, because the journal could not be written then.
 
     A reduction of trust is accepted from the copy too, if it is of the same pairing.
@@ -91,7 +91,7 @@ class _Reading:
     signed_in: SignedIn
     notes: list[str]
     began: bool = False
-    devices: dict[str, Known] = field(default_factory=dict)
+    devices: dict[str, KnownDevice] = field(default_factory=dict)
     proofs: dict[str, Callable[[], bool]] = field(default_factory=dict)
     pins: Rows = field(default_factory=dict)
 
@@ -121,7 +121,7 @@ class _Reading:
             self.began = True
             return
         if "known" in entry.body:
-            self.devices[entry.device] = Known.model_validate(entry.body["known"])
+            self.devices[entry.device] = KnownDevice.model_validate(entry.body["known"])
         self.pins[entry.device] = {tool: pin_of(row).row for tool, row in entry.body["pins"].items()}
 
     def _of_device(self, entry: Entry) -> None:
@@ -149,7 +149,7 @@ class _Reading:
         self._not_counted(entry, "was paired")
         return False
 
-    def _set(self, known: Known, entry: Entry) -> Known:
+    def _set(self, known: KnownDevice, entry: Entry) -> KnownDevice:
         """The device with the entry's settings; from the signed change if the entry is signed."""
         words = entry.body
         if "signed" in words:
@@ -190,6 +190,6 @@ class _Reading:
         self.notes.append(f"{words} without a valid signature (entry {entry.seq}): that does not count.")
 
 
-def _ends(entry: Entry, known: Known) -> bool:
+def _ends(entry: Entry, known: KnownDevice) -> bool:
     """Whether the entry ends this pairing of the device, not an earlier pairing."""
     return bool(entry.body.get("paired_at", known.paired_at) == known.paired_at)

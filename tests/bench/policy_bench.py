@@ -9,7 +9,7 @@ from typing import Any
 
 from core.approvals.grants import GrantBook
 from core.fleet.models import Device, Health, Tool
-from core.policy.engine import Asked, Judge
+from core.policy.engine import PolicyEngine, PolicyQuery
 from core.policy.policy_file import parse_policy
 from tests.bench.journal_bench import Figures
 from tests.fakes.policy_calls import a_tool
@@ -32,7 +32,7 @@ def run() -> Figures:
     for size in SIZES:
         started = time.perf_counter()
         file = parse_policy(_policy(size))
-        judge = Judge(file)
+        judge = PolicyEngine(file)
         loaded = time.perf_counter() - started
         gc.collect()
         firsts, times = _judged(judge)
@@ -50,7 +50,7 @@ def run() -> Figures:
     return figures
 
 
-def _judged(judge: Judge) -> tuple[list[float], list[float]]:
+def _judged(judge: PolicyEngine) -> tuple[list[float], list[float]]:
     grants = GrantBook()
     device = Device(name="lab-7", health=Health.ONLINE, since="", tags=["lab", "desk"])
     asked = [_asked(device, a_tool(tool, _kind(tool)), sent) for tool, sent in CALLS]
@@ -63,11 +63,11 @@ def _kind(tool: str) -> Any:
     return "data_collection" if tool in ("read_file", "get_system_info") else "action"
 
 
-def _asked(device: Device, tool: Tool, sent: dict[str, Any]) -> Asked:
-    return Asked(device=device, tool=tool, parameters=sent, shown=sent, actor="agent:night")
+def _asked(device: Device, tool: Tool, sent: dict[str, Any]) -> PolicyQuery:
+    return PolicyQuery(device=device, tool=tool, parameters=sent, shown=sent, actor="agent:night")
 
 
-def _timed(asked: Asked, judge: Judge, grants: GrantBook) -> float:
+def _timed(asked: PolicyQuery, judge: PolicyEngine, grants: GrantBook) -> float:
     started = time.perf_counter()
     judge.decide(asked, grants)
     return time.perf_counter() - started

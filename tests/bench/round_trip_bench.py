@@ -19,7 +19,7 @@ from pathlib import Path
 from websockets.asyncio.client import connect
 
 from core.aip.messages import Command, ToolType
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.home import Home
 from core.ids import new_id
 from core.service.console import Console
@@ -106,13 +106,13 @@ def _figures(times: dict[str, list[float]]) -> Figures:
 
 async def _observe(service: Service) -> None:
     tool, _, parameters = _read()
-    result = await service.dispatcher.dispatch(Order(DEVICE, tool, parameters, "operator:bench"))
+    result = await service.dispatcher.dispatch(CommandRequest(DEVICE, tool, parameters, "operator:bench"))
     assert result.error is None, result.error
 
 
 async def _act(service: Service, folder: Path) -> None:
     tool, _, parameters = _write(folder)
-    result = await service.dispatcher.dispatch(Order(DEVICE, tool, parameters, "operator:bench"))
+    result = await service.dispatcher.dispatch(CommandRequest(DEVICE, tool, parameters, "operator:bench"))
     assert result.error is None, result.error
 
 

@@ -28,7 +28,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from app.tour.display import some_display
 from core.aip.extensions import FEATURE_BINARY
 from core.aip.frames import acknowledgement
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.home import Home
 from core.service.service import Service
 from tests.bench.journal_bench import Figures
@@ -194,7 +194,7 @@ async def _through(service: Service, form: str) -> float:
     took: list[float] = []
     for _ in range(PICTURES):
         started = time.perf_counter()
-        order = Order("this-computer", "screenshot", {"format": form}, "operator:bench")
+        order = CommandRequest("this-computer", "screenshot", {"format": form}, "operator:bench")
         result = await service.dispatcher.dispatch(order)
         took.append(time.perf_counter() - started)
         assert result.error is None, result.error

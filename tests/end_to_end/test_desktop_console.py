@@ -18,9 +18,9 @@ from core.approvals.operator_keys import statement_for
 from core.device import DeviceConfig, build_router
 from core.device.desktop.linux import actions, atspi
 from core.dispatch.channel import LocalCommandDispatcher
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import CommandResult
-from core.fleet.fleet import Arrival
+from core.fleet.fleet import ConnectionInfo
 from core.home import Home
 from tests.fakes.accessible_session import App, accessible_session, running_app
 from tests.fakes.device_process import device, running_console
@@ -52,7 +52,7 @@ async def app(session: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Async
 
 async def ask(rig: Rig, tool: str, **parameters: Any) -> CommandResult:
     """Dispatch one command to the device as the operator anna."""
-    return await rig.dispatcher.dispatch(Order(NAME, tool, parameters, "operator:anna"))
+    return await rig.dispatcher.dispatch(CommandRequest(NAME, tool, parameters, "operator:anna"))
 
 
 async def approve_next(rig: Rig) -> str:
@@ -72,7 +72,9 @@ async def test_a_secret_typed_into_a_program_is_nowhere_in_the_home(
         rig = await stack.enter_async_context(open_rig(home))
         rig.fleet.add(NAME, ["lab"])
         channel = LocalCommandDispatcher(NAME, router, rig.dispatcher.gate)
-        await rig.fleet.arrived(NAME, Arrival(channel, "in-process", "linux", "test", "test", [], None))
+        await rig.fleet.arrived(
+            NAME, ConnectionInfo(channel, "in-process", "linux", "test", "test", [], None)
+        )
         field = await field_named(rig, "Your code")
         typing = rig.tasks.spawn(
             "type", ask(rig, "type_text", text=SECRET, control_id=field["id"], secret=True)

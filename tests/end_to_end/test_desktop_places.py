@@ -16,7 +16,7 @@ from Xlib.display import Display
 from core.device.desktop.interface import Bounds, Box, Control, Scope
 from core.device.desktop.linux import atspi, tree_reader
 from core.device.desktop.linux.backend import LinuxDesktop
-from core.device.desktop.ui_tools import Use
+from core.device.desktop.ui_tools import UiTools
 from core.device.observations import Observation, ObservationStore
 from core.errors import DeviceError, ErrorCode
 from tests.fakes.accessible_program import (
@@ -239,7 +239,7 @@ async def test_fields_and_rows_are_pointed_at_and_nothing_is_sent_or_opened(
     program: Program, desktop: LinuxDesktop, things: dict[str, Thing], screen: Screen
 ) -> None:
     screen.show()
-    use = Use(desktop, ObservationStore())
+    use = UiTools(desktop, ObservationStore())
     for role, action in ((ENTRY, "activate"), (TABLE_CELL, "activate"), (LIST_ITEM, "toggle")):
         things["/e"].role, things["/e"].actions = role, (action,)
         clicked = await use.click_element({"control_id": (await named(desktop, "Name")).id})
@@ -249,7 +249,7 @@ async def test_fields_and_rows_are_pointed_at_and_nothing_is_sent_or_opened(
 async def test_an_action_is_known_by_its_own_name_whatever_the_user_reads(
     program: Program, desktop: LinuxDesktop, things: dict[str, Thing]
 ) -> None:
-    use = Use(desktop, ObservationStore())
+    use = UiTools(desktop, ObservationStore())
     # GTK in German, and Chromium, which has no names for users.
     for told in ("Klicken", ""):
         things["/b"].lies = {"GetActions": ("a(sss)", [[[told, "", ""]]])}
@@ -289,7 +289,7 @@ async def test_a_click_on_a_picture_is_refused_when_its_window_moved_or_was_cove
     program: Program, desktop: LinuxDesktop, screen: Screen
 ) -> None:
     window = screen.show()
-    use = Use(desktop, ObservationStore())
+    use = UiTools(desktop, ObservationStore())
 
     async def ref() -> str:
         seen = Observation(1, 0, 0, 640, 480, 640, 480, tuple(await desktop.layers()))

@@ -15,10 +15,10 @@ from core.approvals.models import Approval
 from core.approvals.operator_keys import statement_for
 from core.device import DeviceConfig, Router, build_router
 from core.dispatch.channel import LocalCommandDispatcher
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import CommandResult
 from core.errors import ErrorCode
-from core.fleet.fleet import Arrival
+from core.fleet.fleet import ConnectionInfo
 from core.home import Home
 from tests.fakes.accessible_session import App, accessible_session, running_app
 from tests.fakes.rig import Rig, open_rig
@@ -42,7 +42,7 @@ class Bench:
     app: App
 
     async def ask(self, tool: str, **parameters: Any) -> CommandResult:
-        return await self.rig.dispatcher.dispatch(Order(NAME, tool, parameters, "operator:anna"))
+        return await self.rig.dispatcher.dispatch(CommandRequest(NAME, tool, parameters, "operator:anna"))
 
     async def meanwhile(self, tool: str, **parameters: Any) -> None:
         """Something happens on the screen, past the console."""
@@ -87,7 +87,7 @@ async def bench(
             async with open_rig(home) as rig:
                 rig.fleet.add(NAME, ["lab"])
                 channel = LocalCommandDispatcher(NAME, router, rig.dispatcher.gate)
-                arrival = Arrival(channel, "in-process", "linux", "test", "test", [], None)
+                arrival = ConnectionInfo(channel, "in-process", "linux", "test", "test", [], None)
                 await rig.fleet.arrived(NAME, arrival)
                 yield Bench(rig, router, app)
         finally:

@@ -14,7 +14,7 @@ from core.approvals.models import Approval
 from core.approvals.operator_keys import create_operator_key, statement_for
 from core.audit.entries import Kind
 from core.device.config import PinnedOperator
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.home import Home
@@ -40,7 +40,7 @@ async def hosting(home: Home, tmp_path: Path, channel: str) -> AsyncIterator[tup
 
 async def ask(rig: Rig, tool: str, **given: str) -> tuple[asyncio.Task[CommandResult], Approval]:
     task = rig.tasks.spawn(
-        "call", rig.dispatcher.dispatch(Order(NAME, f"rogue_{tool}", given, "operator:anna"))
+        "call", rig.dispatcher.dispatch(CommandRequest(NAME, f"rogue_{tool}", given, "operator:anna"))
     )
     return task, await asyncio.wait_for(rig.asked.get(), 20)
 

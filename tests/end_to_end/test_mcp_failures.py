@@ -12,7 +12,7 @@ from core.aip.messages import ResultStatus
 from core.approvals.operator_keys import statement_for
 from core.batch.models import CellState
 from core.batch.run_state import cell_state_of
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import Basis
 from core.errors import ErrorCode
 from core.home import Home
@@ -51,7 +51,7 @@ async def test_a_failing_tool_of_a_hosted_server_failed(
     home: Home, tmp_path: Path, channel: str, answer: dict[str, Any], words: str
 ):
     async with hosting_console(home, tmp_path, rogue(tools=["say"]), channel) as (rig, _):
-        result = await _approved(rig, Order(NAME, "rogue_say", {"answer": answer}, "operator:anna"))
+        result = await _approved(rig, CommandRequest(NAME, "rogue_say", {"answer": answer}, "operator:anna"))
         assert result.status is ResultStatus.FAILURE
         assert result.error is not None
         assert (result.error.code, result.error.message) == (ErrorCode.TOOL_FAILED, words)
@@ -61,7 +61,7 @@ async def test_a_failing_tool_of_a_hosted_server_failed(
         assert cell_state_of(result) is CellState.FAILED
 
 
-async def _approved(rig: Rig, order: Order) -> Any:
+async def _approved(rig: Rig, order: CommandRequest) -> Any:
     task = rig.tasks.spawn("call", rig.dispatcher.dispatch(order))
     approval = await rig.asked.get()
     await rig.approvals.decide(rig.key.sign(statement_for(approval, "approve", "anna")))

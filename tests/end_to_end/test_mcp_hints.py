@@ -12,7 +12,7 @@ import pytest
 from core.aip.messages import ResultStatus
 from core.approvals.operator_keys import statement_for
 from core.audit.entries import Kind
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.home import Home
@@ -40,7 +40,9 @@ async def hosting(home: Home, tmp_path: Path, channel: str, *tools: str) -> Asyn
 
 
 async def call(rig: Rig, tool: str, timeout: float | None = None) -> CommandResult:
-    order = Order(NAME, f"rogue_{tool}", {"answer": {"content": []}}, "operator:anna", timeout=timeout)
+    order = CommandRequest(
+        NAME, f"rogue_{tool}", {"answer": {"content": []}}, "operator:anna", timeout=timeout
+    )
     task = rig.tasks.spawn("call", rig.dispatcher.dispatch(order))
     asked = rig.tasks.spawn("asked", rig.asked.get())
     await asyncio.wait([task, asked], return_when=asyncio.FIRST_COMPLETED)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.errors import ErrorCode
 from core.home import Home
 from tests.fakes.hosting_console import CHANNELS, NAME, hosting_console
@@ -41,7 +41,7 @@ async def test_a_deny_rule_holds_before_and_after_another_server_with_the_same_t
         rig.use_policy(POLICY)
 
         async def denied(tool: str) -> bool:
-            order = Order(NAME, tool, {"answer": {"content": []}}, "operator:anna")
+            order = CommandRequest(NAME, tool, {"answer": {"content": []}}, "operator:anna")
             result = await rig.dispatcher.dispatch(order)
             return result.error is not None and result.error.code is ErrorCode.DENIED_BY_POLICY
 
@@ -57,7 +57,7 @@ async def test_a_deny_rule_holds_before_and_after_another_server_with_the_same_t
         assert not [tool for tool in rig.fleet.tools(NAME) if tool.changed]
         for tool in ("alpha_say", "beta_say"):
             assert await denied(tool)
-        result = await rig.dispatcher.dispatch(Order(NAME, "say", {}, "operator:anna"))
+        result = await rig.dispatcher.dispatch(CommandRequest(NAME, "say", {}, "operator:anna"))
         assert result.error is not None
         assert result.error.code is ErrorCode.UNKNOWN_TOOL
         assert "Did you mean alpha_say or beta_say?" in result.error.message

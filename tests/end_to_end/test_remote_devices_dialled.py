@@ -11,7 +11,7 @@ import pytest
 
 from core.aip.pairing import Pairing, decode_pairing, encode_pairing
 from core.errors import BadInput
-from core.fleet.known_devices import Known
+from core.fleet.known_devices import KnownDevice
 from core.fleet.models import CheckState, DeviceSettings, Health
 from core.home import Home
 from core.service.rpc.client import RemoteConsole
@@ -155,8 +155,8 @@ async def test_an_address_beyond_this_computer_without_a_certificate_to_pin_is_n
 async def test_one_device_that_cannot_be_dialled_does_not_keep_the_service_from_starting(home):
     await put_trusted(
         home,
-        dialled(Known(name="lab-1"), "wss://lab.example:5001/ws", "a-token", ""),
-        dialled(Known(name="lab-2"), "ws://127.0.0.1:1/ws", "a-token", ""),
+        dialled(KnownDevice(name="lab-1"), "wss://lab.example:5001/ws", "a-token", ""),
+        dialled(KnownDevice(name="lab-2"), "ws://127.0.0.1:1/ws", "a-token", ""),
     )
     home.dial_tokens.mkdir(mode=0o700)
     (home.dial_tokens / "lab-1.token").write_text("a-token")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from core.dispatch.arguments import CheckedArguments
-from core.dispatch.redaction import Masker
-from core.dispatch.validating import Validating
+from core.dispatch.redaction import Redactor
+from core.dispatch.validating import ArgumentValidator
 from core.fleet.models import Contract, Effect, Fact, Risk, Source, Tool
 
 CONTRACT = "c" * 64
@@ -40,10 +40,10 @@ def tool_of(name: str = "shell_execute", schema: dict[str, Any] | None = None) -
 def checked(parameters: dict[str, Any], tool: Tool | None = None) -> CheckedArguments:
     """Arguments that passed the first three stages."""
     offered = tool or tool_of()
-    validating = Validating(None, Masker(b"x" * 32))  # type: ignore[arg-type]  # no device is asked for its tools
+    validating = ArgumentValidator(None, Redactor(b"x" * 32))  # type: ignore[arg-type]  # no device is asked for its tools
     return validating.check_at_once(offered, validating.redact(offered, parameters))
 
 
 def masked(parameters: dict[str, Any], *schemas: Any, salt: bytes = b"x" * 32) -> dict[str, Any]:
     """Arguments as they are shown."""
-    return Masker(salt).redact("a_tool", parameters, schemas).shown
+    return Redactor(salt).redact("a_tool", parameters, schemas).shown

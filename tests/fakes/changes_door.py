@@ -23,7 +23,7 @@ from core.audit.entries import Entry, Kind
 from core.canonical_json import sha256_hex
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.errors import BadInput, ErrorCode, Refused
-from core.fleet.known_devices import Known, token_digest
+from core.fleet.known_devices import KnownDevice, token_digest
 from core.fleet.models import Device, Listening
 from core.home import Settings
 from core.policy.loosening import is_as_strict, loosenings
@@ -181,13 +181,13 @@ class ChangesDoor(JournalDoor):
             self._accepted_settings = loosening_settings(Settings())
         return self._accepted_settings
 
-    def _find(self, name: str) -> Known | None:
+    def _find(self, name: str) -> KnownDevice | None:
         device = self.devices.get(name)
         if device is None:
             return None
-        return Known(name=name, tags=device.tags, production=device.production, agent=device.agent)
+        return KnownDevice(name=name, tags=device.tags, production=device.production, agent=device.agent)
 
-    def _known(self, name: str) -> Known:
+    def _known(self, name: str) -> KnownDevice:
         found = self._find(name)
         if found is None:
             raise BadInput(f"There is no device {name!r}.", ErrorCode.UNKNOWN_DEVICE)

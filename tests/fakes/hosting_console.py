@@ -14,7 +14,7 @@ from core.aip.link_server import DeviceLinkServer, token_table
 from core.device.client import DeviceClient
 from core.device.in_process import FEATURES, InProcessDevice, Told
 from core.dispatch.channel import LocalCommandDispatcher, WebSocketCommandDispatcher
-from core.fleet.fleet import Arrival
+from core.fleet.fleet import ConnectionInfo
 from core.fleet.registration import arrival_of
 from core.home import Home
 from tests.fakes import link_console
@@ -39,7 +39,7 @@ async def hosting_console(
         if channel == "in-process":
             inside = InProcessDevice(built.router, Told())
             local = LocalCommandDispatcher(NAME, inside, rig.dispatcher.gate)
-            arrival = Arrival(
+            arrival = ConnectionInfo(
                 *(local, "in-process", "linux", "test", "test", [], None),
                 features=sorted(FEATURES),
                 approvers=built.router.approvers,

@@ -14,8 +14,8 @@ from pathlib import Path
 from core.aip.device_link import DeviceLink
 from core.aip.link_server import DeviceLinkServer, LinkEvents
 from core.dispatch.channel import WebSocketCommandDispatcher
-from core.dispatch.command_request import Order
-from core.fleet.fleet import Arrival
+from core.dispatch.command_request import CommandRequest
+from core.fleet.fleet import ConnectionInfo
 from core.home import Home
 from tests.fakes.rig import DEVICE, open_rig
 
@@ -30,13 +30,15 @@ async def run(home: Home) -> None:
         await server.start()
         print(server.port, token, flush=True)
         channel = WebSocketCommandDispatcher(DEVICE, await arrived.get(), rig.dispatcher.gate)
-        await rig.fleet.arrived(DEVICE, Arrival(channel, "process", "linux", "test", "test", [], None))
+        await rig.fleet.arrived(DEVICE, ConnectionInfo(channel, "process", "linux", "test", "test", [], None))
 
         async def worker(number: int) -> None:
             for turn in count():
                 path = f"/tmp/{number}-{turn}"
-                change = Order(DEVICE, "write_file", {"file_path": path, "content": "x"}, "operator:anna")
-                read = Order(DEVICE, "read_file", {"file_path": path}, "operator:anna")
+                change = CommandRequest(
+                    DEVICE, "write_file", {"file_path": path, "content": "x"}, "operator:anna"
+                )
+                read = CommandRequest(DEVICE, "read_file", {"file_path": path}, "operator:anna")
                 await rig.dispatcher.dispatch(change if turn % 2 else read)
 
         await asyncio.gather(*(worker(number) for number in range(8)))

@@ -7,7 +7,7 @@ from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
 from core.changes import Change, ChangeKind
-from core.fleet.known_devices import Known, Registry, new_token, token_digest
+from core.fleet.known_devices import KnownDevice, KnownDevices, new_token, token_digest
 from core.fleet.tool_pins import Pins
 from core.home import Home
 from core.ids import now_utc
@@ -15,7 +15,7 @@ from core.service.trusted import signed_change
 from core.service.trusted_devices import read_trusted_devices
 
 
-def pair(registry: Registry, known: Known) -> str:
+def pair(registry: KnownDevices, known: KnownDevice) -> str:
     """Know a device that dials in, as it is once the journal has it; gives its token."""
     token = new_token()
     fresh = {"token_sha256": token_digest(token), "paired_at": now_utc(), "revoked_at": None}
@@ -23,14 +23,16 @@ def pair(registry: Registry, known: Known) -> str:
     return token
 
 
-def dialled(known: Known, url: str, token: str, fingerprint: str) -> Known:
+def dialled(known: KnownDevice, url: str, token: str, fingerprint: str) -> KnownDevice:
     """The device as one that is dialled there."""
     where = {"direction": "out", "url": url, "fingerprint": fingerprint, "token_sha256": ""}
     proof = {"dial_token_sha256": token_digest(token), "paired_at": now_utc(), "revoked_at": None}
     return known.model_copy(update={**where, **proof})
 
 
-def pair_listening(registry: Registry, known: Known, url: str, token: str, fingerprint: str) -> None:
+def pair_listening(
+    registry: KnownDevices, known: KnownDevice, url: str, token: str, fingerprint: str
+) -> None:
     """Know a device that is dialled, as it is once the journal has it."""
     with registry.staged_dial_token(known.name, token) as put_in_place:
         registry.pair(dialled(known, url, token, fingerprint))
@@ -48,7 +50,7 @@ async def pins_in(home: Home, journal: Journal, operators: Operators) -> Pins:
     return pins
 
 
-async def put_trusted(home: Home, *devices: Known) -> None:
+async def put_trusted(home: Home, *devices: KnownDevice) -> None:
     """Let these be the devices that a new home took over from an earlier version; no service owns it."""
     key = load_or_create_journal_key(home.keys / "journal.key")
     journal = await Journal.open(home.path, key, "quarterdeck")

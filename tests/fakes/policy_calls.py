@@ -9,10 +9,10 @@ from core.aip.messages import ToolInfo, ToolType
 from core.approvals.grants import GrantBook
 from core.fleet.contracts import read_tool, tool_of
 from core.fleet.models import Device, Health, Risk, Tool
-from core.policy.engine import Asked, Judge
+from core.policy.engine import PolicyEngine, PolicyQuery
 from core.policy.models import Decision
 from core.policy.policy_file import PolicyFile, parse_policy
-from core.policy.rules import Question
+from core.policy.rules import MatchContext
 
 MONDAY_NOON = datetime.fromisoformat("2026-11-16T12:00:00+01:00")
 NO_ETC = """
@@ -55,8 +55,8 @@ def a_question(
     risk: Risk = Risk.MEDIUM,
     moment: datetime = MONDAY_NOON,
     **more: Any,
-) -> Question:
-    return Question(
+) -> MatchContext:
+    return MatchContext(
         device=device or a_device(),
         tool=tool or a_tool(),
         parameters=parameters or {},
@@ -80,7 +80,7 @@ def judged(
     """What a policy says of one call."""
     file = parse_policy(policy) if isinstance(policy, str) else policy
     sent = {"file_path": "/home/anna/a.txt", "content": "x"} if parameters is None else parameters
-    asked = Asked(
+    asked = PolicyQuery(
         device=device or a_device(),
         tool=a_tool(tool) if isinstance(tool, str) else tool,
         parameters=sent,
@@ -89,7 +89,7 @@ def judged(
         moment=more.pop("moment", MONDAY_NOON),
         **more,
     )
-    return Judge(file).decide(asked, grants or GrantBook(), problem)
+    return PolicyEngine(file).decide(asked, grants or GrantBook(), problem)
 
 
 def rule(decision: str, more: str = "", name: str = "r") -> str:

@@ -23,7 +23,7 @@ from core.approvals.grants import GrantBook, GrantTerms, SignedGrant, exact_argu
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import OperatorKey
 from core.audit.entries import Kind
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError
 from core.home import Home
@@ -41,7 +41,7 @@ DENIES_SHELL = {"deny", "observe"}
 class Asked:
     """One call as the model knows it."""
 
-    order: Order
+    order: CommandRequest
     task: asyncio.Task[CommandResult]
     read: bool
     approvals: set[str] = field(default_factory=set)
@@ -212,7 +212,7 @@ class RequestModel(RuleBasedStateMachine):
         # An operator at a window proves who asks; at a terminal, or of an agent, it is not known here.
         kind, _, name = actor.partition(":")
         operators = (name if kind == "operator" else "",)
-        order = Order(DEVICE, tool, parameters, actor, run=run, operators=operators)
+        order = CommandRequest(DEVICE, tool, parameters, actor, run=run, operators=operators)
 
         async def work() -> None:
             task = self.rig.tasks.spawn("call", self.rig.dispatcher.dispatch(order))

@@ -22,13 +22,13 @@ from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
 from core.dispatch.channel import LocalCommandDispatcher
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.dispatch.dispatcher import Dispatcher
 from core.dispatch.live_secrets import LiveSecrets
 from core.dispatch.models import CommandResult
-from core.dispatch.redaction import Masker
+from core.dispatch.redaction import Redactor
 from core.errors import BadInput, JournalUnavailable
-from core.fleet.fleet import Arrival, Fleet
+from core.fleet.fleet import ConnectionInfo, Fleet
 from core.home import Home
 from core.policy.policy_file import read_policy_text
 from core.policy.policy_store import Policy, checked_policy
@@ -164,7 +164,7 @@ class Rig:
     async def call(self, tool: str, **parameters: Any) -> CommandResult:
         """Dispatch one command as the operator anna."""
         return await self.dispatcher.dispatch(
-            Order(DEVICE, tool, parameters, "operator:anna", operators=("anna",))
+            CommandRequest(DEVICE, tool, parameters, "operator:anna", operators=("anna",))
         )
 
     def start(self, tool: str, **parameters: Any) -> asyncio.Task[CommandResult]:
@@ -172,10 +172,10 @@ class Rig:
         return self.tasks.spawn(f"call {tool}", self.call(tool, **parameters))
 
     async def connect(self, roots: list[Path] | None = None, **more: Any) -> None:
-        """Let the scripted device connect (again); `more` are further fields of `Arrival`."""
+        """Let the scripted device connect (again); `more` are further fields of `ConnectionInfo`."""
         channel = LocalCommandDispatcher(DEVICE, self.tools, self.dispatcher.gate)
         more.setdefault("shares_disk", roots is not None)
-        arrival = Arrival(channel, "in-process", "linux", "test", "test", [], roots, **more)
+        arrival = ConnectionInfo(channel, "in-process", "linux", "test", "test", [], roots, **more)
         await self.fleet.arrived(DEVICE, arrival)
 
     def add_operator(self, name: str) -> OperatorKey:
@@ -244,7 +244,7 @@ async def open_rig(
         policy=policy,
         approvals=approvals,
         journal=disk,
-        masker=Masker.of(home.keys / "masking.salt"),
+        masker=Redactor.of(home.keys / "masking.salt"),
         live_secrets=live_secrets,
         tasks=tasks,
     )

@@ -20,7 +20,7 @@ from core.errors import BadInput, ErrorCode
 from core.fleet.contracts import judge
 from core.fleet.models import Contract, Device, Risk, Tool
 from core.policy.constraints import Constraint
-from core.policy.engine import Asked, Judge, question_of
+from core.policy.engine import PolicyEngine, PolicyQuery, question_of
 from core.policy.models import Answer
 from core.policy.policy_check import PolicyCheck, PolicyText, Trial, TrialRow, check_text
 from core.policy.policy_file import PolicyFile, parse_policy
@@ -231,7 +231,7 @@ class RulesDoor(ChangesDoor):
         return self._trial(parse_policy(text), limit)
 
     def _trial(self, file: PolicyFile, limit: int) -> Trial:
-        judge, grants = Judge(file), GrantBook()
+        judge, grants = PolicyEngine(file), GrantBook()
         counts = dict.fromkeys(Answer, 0)
         rows: list[TrialRow] = []
         against = number = 0
@@ -260,10 +260,10 @@ class RulesDoor(ChangesDoor):
             glimpses=self.live_pictures[0], glimpses_refused=self.live_pictures[1],
         )  # fmt: skip
 
-    def _asked(self, device: str, tool: str, parameters: dict[str, Any], actor: str) -> Asked:
+    def _asked(self, device: str, tool: str, parameters: dict[str, Any], actor: str) -> PolicyQuery:
         known = self.devices[device]
         found = self.tool_named(device, tool)
-        return Asked(
+        return PolicyQuery(
             device=known, tool=found, parameters=parameters, shown=parameters, actor=actor,
             moment=NOW.replace(hour=11).astimezone(),
         )  # fmt: skip
@@ -283,7 +283,7 @@ class RulesDoor(ChangesDoor):
     ) -> Explanation:
         await self._step("explanation")
         self._device(device)
-        judge, grants = Judge(parse_policy(self.policy_on_disk)), GrantBook()
+        judge, grants = PolicyEngine(parse_policy(self.policy_on_disk)), GrantBook()
         for grant in reversed(self.given):
             if not grant.over:
                 contract = self.tool_named(device, tool).contract.digest

@@ -11,7 +11,7 @@ from core.aip.messages import ResultStatus
 from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.models import Cell, RunSummary
 from core.batch.runner import Runner
-from core.dispatch.command_request import Order, Stage
+from core.dispatch.command_request import CommandRequest, Stage
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo, JournalUnavailable
 from core.fleet.models import Effect, Risk
@@ -79,7 +79,7 @@ class ScriptedDispatcher:
     most: int = 0
     cancelled: list[str] = field(default_factory=list)
 
-    async def dispatch(self, order: Order, on_stage: Callable[[Stage, str], None]) -> CommandResult:
+    async def dispatch(self, order: CommandRequest, on_stage: Callable[[Stage, str], None]) -> CommandResult:
         place = (order.device, order.step or "")
         end = self.script.get(place, "done")
         self.running += 1
@@ -118,7 +118,7 @@ class ScriptedDispatcher:
         async with asyncio.timeout(10), self.arrived:
             await self.arrived.wait_for(lambda: (device, step) in self.begun)
 
-    def _note(self, order: Order, kind: Kind, body: dict[str, Any]) -> None:
+    def _note(self, order: CommandRequest, kind: Kind, body: dict[str, Any]) -> None:
         self.journal.note(
             NewEntry(
                 kind=kind,
@@ -177,7 +177,7 @@ def decision_that(answer: Answer) -> Decision:
     )
 
 
-def result_that(end: str, order: Order, decision: Decision | None) -> CommandResult:
+def result_that(end: str, order: CommandRequest, decision: Decision | None) -> CommandResult:
     """What the dispatcher gives for one of `ENDS`."""
     status, verdict, basis, code = ENDS[end]
     return CommandResult(

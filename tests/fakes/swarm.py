@@ -28,7 +28,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from core.fleet.known_devices import Known, new_token, token_digest
+from core.fleet.known_devices import KnownDevice, new_token, token_digest
 from core.home import Home
 from core.ids import now_stamp, now_utc
 from core.tasks import TaskGroupOwner
@@ -261,7 +261,7 @@ async def pair_swarm(home: Home, count: int, tokens: Path) -> None:
     await put_trusted(
         home,
         *(
-            Known(name=name, tags=["swarm"], token_sha256=token_digest(token), paired_at=now_utc())
+            KnownDevice(name=name, tags=["swarm"], token_sha256=token_digest(token), paired_at=now_utc())
             for name, token in given.items()
         ),
     )

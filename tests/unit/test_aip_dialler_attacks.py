@@ -16,7 +16,7 @@ from core.aip.limits import LinkLimits
 from core.aip.link_events import LinkEvents
 from core.errors import BadInput, DeviceError
 from core.fleet import doctor
-from core.fleet.known_devices import Known
+from core.fleet.known_devices import KnownDevice
 from tests.fakes.aip_house import soon
 
 LIMITS = LinkLimits(register_s=2.0, close_s=0.5)
@@ -57,7 +57,7 @@ async def test_a_redirect_is_not_followed() -> None:
 
 async def test_the_doctor_does_not_follow_a_redirect_either() -> None:
     async with redirecting() as house:
-        probe = doctor.Probe(Known(name="d1", direction="out", url=house.url), "secret")
+        probe = doctor.Probe(KnownDevice(name="d1", direction="out", url=house.url), "secret")
         with pytest.raises(doctor.CheckFailed, match="302"):
             await soon(doctor.knock(probe))
         assert house.paths == ["/ws"]

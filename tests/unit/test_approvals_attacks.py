@@ -13,7 +13,7 @@ from core.approvals import queue
 from core.approvals.grants import GrantBook
 from core.approvals.models import ApprovalState
 from core.audit.entries import Entry, Kind
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.errors import ErrorCode, Refused
 from core.home import Home
 from core.statements import short_code
@@ -100,7 +100,7 @@ class TestFloods:
         async with open_rig(home) as rig:
 
             def ask(actor: str) -> asyncio.Task[Any]:
-                order = Order(DEVICE, "shell_execute", SHELL, actor)
+                order = CommandRequest(DEVICE, "shell_execute", SHELL, actor)
                 return rig.tasks.spawn("ask", rig.dispatcher.dispatch(order))
 
             async def refused_of(asks: list[asyncio.Task[Any]], in_line: int) -> set[asyncio.Task[Any]]:

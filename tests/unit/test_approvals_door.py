@@ -16,7 +16,7 @@ from core.approvals.suggestions import helpers_for
 from core.audit.entries import Kind
 from core.dispatch.channel import LocalCommandDispatcher
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
-from core.fleet.fleet import Arrival
+from core.fleet.fleet import ConnectionInfo
 from core.home import Home
 from core.service.console import Console
 from core.service.service import Service
@@ -185,7 +185,9 @@ class TestFiles:
         tools = ScriptedTools([tool_info("write_file", "action", {"file_path": TEXT, "content": TEXT})])
         service.fleet.add("desk", [])
         channel = LocalCommandDispatcher("desk", tools, service.dispatcher.gate)
-        await service.fleet.arrived("desk", Arrival(channel, "in-process", "linux", "t", "t", [], None))
+        await service.fleet.arrived(
+            "desk", ConnectionInfo(channel, "in-process", "linux", "t", "t", [], None)
+        )
         approval = await asked(console, "write_file", "desk", file_path="/srv/a", content="new\n")
         shown = await console.preview(approval.id)
         assert (shown.before, shown.after, shown.is_new) == (None, "new\n", False)
@@ -228,7 +230,9 @@ class TestScreens:
         tools.answers["get_ui_tree"] = lambda command: {"tree": [frame]}
         service.fleet.add("desk", [])
         channel = LocalCommandDispatcher("desk", tools, service.dispatcher.gate)
-        await service.fleet.arrived("desk", Arrival(channel, "in-process", "linux", "t", "t", [], None))
+        await service.fleet.arrived(
+            "desk", ConnectionInfo(channel, "in-process", "linux", "t", "t", [], None)
+        )
         return tools
 
     async def shot(self, console: Console, service: Service) -> None:
@@ -458,7 +462,7 @@ async def test_a_changed_definition_is_shown_beside_the_trusted_one(console: Con
     tools = ScriptedTools([tool_info("act", "action", {"path": TEXT})])
     service.fleet.add("desk", [])
     channel = LocalCommandDispatcher("desk", tools, service.dispatcher.gate)
-    arrival = Arrival(channel, "in-process", "linux", "t", "t", [], None)
+    arrival = ConnectionInfo(channel, "in-process", "linux", "t", "t", [], None)
     await service.fleet.arrived("desk", arrival)
     [trusted] = await console.tools("desk")
     tools.infos = [tools.infos[0].model_copy(update={"description": "act, and more"})]

@@ -8,7 +8,7 @@ import pytest
 
 from core.approvals.models import Approval, ApprovalState
 from core.audit.entries import Kind
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.errors import ErrorCode, Refused
 from core.home import Home
 from tests.fakes.operator_answers import SHELL, TWO, asked, no, signed_grant, terms_for, yes
@@ -108,7 +108,7 @@ class TestSeveralOperators:
     async def test_the_asker_does_not_count_from_a_terminal_either(self, home: Home):
         home.policy.write_text(TWO)
         async with open_rig(home) as rig:
-            order = Order(DEVICE, "shell_execute", SHELL, "cli:root", operators=("anna",))
+            order = CommandRequest(DEVICE, "shell_execute", SHELL, "cli:root", operators=("anna",))
             task = rig.tasks.spawn("ask", rig.dispatcher.dispatch(order))
             with pytest.raises(Refused, match="asker does not count"):
                 await rig.approvals.decide(yes(rig.key, await asked(rig)))
@@ -122,7 +122,7 @@ class TestSeveralOperators:
         home.policy.write_text(TWO)
         async with open_rig(home) as rig:
             bert, carl = rig.add_operator("bert"), rig.add_operator("carl")
-            order = Order(DEVICE, "shell_execute", SHELL, actor)
+            order = CommandRequest(DEVICE, "shell_execute", SHELL, actor)
             task = rig.tasks.spawn("ask", rig.dispatcher.dispatch(order))
             approval = await asked(rig)
             # Of these three one may have asked; the two others have approved all the same.

@@ -13,7 +13,7 @@ from core.audit.entries import Kind
 from core.batch.models import Batch, Parallel, Step
 from core.dispatch.channel import LocalCommandDispatcher
 from core.errors import ErrorCode
-from core.fleet.fleet import Arrival
+from core.fleet.fleet import ConnectionInfo
 from core.home import Home
 from core.service.service import Service
 from tests.fakes.desk import choose_channel, open_service
@@ -63,7 +63,7 @@ class Crowd:
     async def connect(self) -> None:
         self.service.fleet.add(DEVICE, [])
         channel = LocalCommandDispatcher(DEVICE, self.tools, self.service.dispatcher.gate)
-        arrival = Arrival(channel, "in-process", "linux", "t", "t", [], None)
+        arrival = ConnectionInfo(channel, "in-process", "linux", "t", "t", [], None)
         await self.service.fleet.arrived(DEVICE, arrival)
 
     async def fill(self) -> list[str]:

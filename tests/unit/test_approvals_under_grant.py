@@ -12,7 +12,7 @@ import pytest
 from core.approvals.models import Approval, ApprovalState
 from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.models import RunState
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import CommandResult
 from core.errors import ErrorCode, Refused
 from core.home import Home
@@ -34,7 +34,7 @@ Task = asyncio.Task[CommandResult]
 
 def ask_as(rig: Rig, actor: str, command: str, **more: Any) -> Task:
     """Dispatch a command of an agent in the background."""
-    order = Order(DEVICE, "shell_execute", {"command": command}, actor, operators=(), **more)
+    order = CommandRequest(DEVICE, "shell_execute", {"command": command}, actor, operators=(), **more)
     return rig.tasks.spawn(f"call of {actor}", rig.dispatcher.dispatch(order))
 
 

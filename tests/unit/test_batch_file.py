@@ -18,7 +18,7 @@ from core.batch.yaml_reader import resolve
 from core.device.build import build_router
 from core.device.config import DeviceConfig
 from core.errors import BadInput, ErrorCode
-from core.schema_forms.validator import Aside
+from core.schema_forms.validator import ThreadedValidator
 from tests.fakes.pace import once_within
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "resources" / "batches").glob("*.yaml"))
@@ -52,7 +52,7 @@ async def test_the_examples_call_real_tools_with_arguments_that_these_accept(tmp
         for step in flatten(read_batch(path.read_text(encoding="utf-8"), path.name).steps):
             if step.tool in missing:
                 continue  # this machine has no screen; what the tool accepts is tested where it has one
-            found = await Aside().errors(schemas[step.tool], step.parameters, "")
+            found = await ThreadedValidator().errors(schemas[step.tool], step.parameters, "")
             assert found == [], f"{path.name}: {step.id}"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from core.audit.entries import Kind
 from core.batch.models import Batch, CellState, RunState
-from core.batch.run_state import Live
+from core.batch.run_state import ActiveRun
 from core.batch.runner import KEPT_IN_MEMORY
 from core.errors import JournalUnavailable
 from tests.fakes.scripted_runs import House, open_house
@@ -30,17 +30,17 @@ def batch(steps: list[Any], **more: Any) -> Batch:
     return Batch.model_validate({"name": "test", "steps": steps, **more})
 
 
-async def start(house: House, steps: list[Any], devices: list[str] | None = None, **more: Any) -> Live:
+async def start(house: House, steps: list[Any], devices: list[str] | None = None, **more: Any) -> ActiveRun:
     return await house.runner.start(batch(steps, **more), devices or ["one"], "operator:anna", "batch")
 
 
-async def ended(run: Live) -> Live:
+async def ended(run: ActiveRun) -> ActiveRun:
     async with asyncio.timeout(10):
         await run.ended.wait()
     return run
 
 
-def states(run: Live, device: str = "one") -> dict[str, CellState]:
+def states(run: ActiveRun, device: str = "one") -> dict[str, CellState]:
     return {step: cell.state for (where, step), cell in run.cells.items() if where == device}
 
 

@@ -20,7 +20,7 @@ from core.cli.approvals import granted_terms
 from core.cli.call import call
 from core.cli.prompt import ask_line
 from core.cli.session import Session
-from core.cli.signing import Unlocking
+from core.cli.signing import KeySource
 from core.errors import BadInput, DeviceError, ErrorCode, Refused, ServiceError
 from core.fleet.models import Device, Health
 from core.home import Home
@@ -88,7 +88,7 @@ async def made(
     json_wanted: bool = True,
 ) -> int:
     session = Session(home, console, hosted)
-    unlocking = Unlocking(operator="anna")
+    unlocking = KeySource(operator="anna")
     return await call(
         session,
         "this-computer",
@@ -210,9 +210,9 @@ async def test_a_passphrase_that_no_key_can_have_is_refused_and_never_cut(
     file = tmp_path / "passphrase"
     file.write_text("x" * length)
     with pytest.raises(BadInput, match="at most 1,023 bytes"):
-        await Unlocking(passphrase_file=file).passphrase("anna")
+        await KeySource(passphrase_file=file).passphrase("anna")
     file.write_text("x" * 1023 + "\nsecond line")
     key = create_operator_key(
-        Home(tmp_path).create(), "anna", await Unlocking(passphrase_file=file).passphrase("anna")
+        Home(tmp_path).create(), "anna", await KeySource(passphrase_file=file).passphrase("anna")
     )
     assert key.name == "anna"

@@ -18,15 +18,15 @@ from core.contract_digest import definition_of
 from core.device.build import build_router
 from core.device.config import DeviceConfig
 from core.device.desktop.local import local_desktop
-from core.device.desktop.ui_tools import Use
+from core.device.desktop.ui_tools import UiTools
 from core.device.observations import ObservationStore
 from core.device.tools import ui
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.fleet.contracts import KNOWN, changed_facts, judge
 from core.fleet.models import Contract, Effect, Risk, Source
 from core.home import Home
 from core.policy.policy_file import Override
-from core.schema_forms.validator import Aside
+from core.schema_forms.validator import ThreadedValidator
 from tests.fakes.known_devices import pinned_without_claims
 from tests.fakes.rig import DEVICE, Rig, open_rig
 
@@ -95,7 +95,7 @@ def rig(tmp_path: Path, runner: asyncio.Runner):
 
 async def enforced(rig: Rig, tool: str, parameters: dict[str, Any]) -> tuple[str, Any, Any]:
     """What the dispatcher bound a command to: the contract's digest, its effect, and its decided risk."""
-    order = Order(DEVICE, tool, parameters, "operator:anna")
+    order = CommandRequest(DEVICE, tool, parameters, "operator:anna")
     waiting = rig.tasks.spawn("call", rig.dispatcher.dispatch(order))
     await asyncio.wait([waiting, rig.tasks.spawn("asked", rig.asked.get())], return_when="FIRST_COMPLETED")
     if not waiting.done():
@@ -117,7 +117,7 @@ async def check_every_tool(rig: Rig, infos: list[ToolInfo], given: dict[str, Any
     shown = {tool.tool_name: tool for tool in rig.fleet.tools(DEVICE)}
     assert set(shown) == {info.tool_name for info in infos}
     for name, tool in shown.items():
-        if await Aside().errors(tool.input_schema, given, ""):
+        if await ThreadedValidator().errors(tool.input_schema, given, ""):
             continue
         assert rig.fleet.target(DEVICE).tools[name] is tool
         digest, effect, risk = await enforced(rig, name, given)
@@ -128,7 +128,7 @@ async def check_every_tool(rig: Rig, infos: list[ToolInfo], given: dict[str, Any
 
 def ours(tmp_path: Path) -> list[ToolInfo]:
     router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "d")
-    drawn = [tool.info() for tool, _ in ui._tools(Use(local_desktop(), ObservationStore()))]
+    drawn = [tool.info() for tool, _ in ui._tools(UiTools(local_desktop(), ObservationStore()))]
     offered = {info.tool_name: info for info in [*drawn, *router.tools()]}
     asyncio.run(router.close())
     return list(offered.values())

@@ -15,9 +15,9 @@ from core.contract_digest import contract_digest
 from core.device.config import load_config
 from core.device.tool import OBSERVES, Tool, ToolCall, object_schema
 from core.dispatch.channel import LocalCommandDispatcher
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.errors import BadInput, ErrorCode
-from core.fleet.fleet import Arrival
+from core.fleet.fleet import ConnectionInfo
 from core.home import Home
 from tests.fakes.rig import open_rig
 from tests.fakes.signing_bench import DEVICE, FACTS, Keys, bench, bench_of, command_of, terms_of
@@ -137,9 +137,9 @@ async def test_the_tools_inside_the_service_are_brought_the_signatures_too(
     async with open_rig(home) as rig, bench_of(tmp_path, rig.key) as device:
         rig.fleet.add(DEVICE, [])
         channel = LocalCommandDispatcher(DEVICE, device.router, rig.dispatcher.gate)
-        arrival = Arrival(channel, "in-process", "linux", "test", "test", [], None, approvers=1)
+        arrival = ConnectionInfo(channel, "in-process", "linux", "test", "test", [], None, approvers=1)
         await rig.fleet.arrived(DEVICE, arrival)
-        order = Order(DEVICE, "note", {"line": "x"}, "operator:anna")
+        order = CommandRequest(DEVICE, "note", {"line": "x"}, "operator:anna")
         call = rig.tasks.spawn("call", rig.dispatcher.dispatch(order))
         waiting = await asyncio.wait_for(rig.asked.get(), 10)
         await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from core.aip.extensions import CommandOptions
 from core.aip.messages import Command
 from core.device import DeviceConfig
-from core.device.approval import KEPT, ApprovalCheck, Leave, UsedApprovals
+from core.device.approval import KEPT, ApprovalCheck, UsedApprovals, VerifiedApproval
 from core.device.tool import Contract
 from core.errors import ErrorCode, Refused
 from core.home import Home
@@ -357,7 +357,7 @@ def test_whatever_byte_of_the_frame_changes_only_the_signed_command_passes(
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel that counts is Linux")
 def test_that_an_approval_was_used_is_on_the_disk_before_anything_is_done(memory_path: Path) -> None:
     used = UsedApprovals(memory_path / "used", DEVICE)
-    leave = Leave("c1", "code", ("anna",), datetime.now(UTC) + timedelta(seconds=60))
+    leave = VerifiedApproval("c1", "code", ("anna",), datetime.now(UTC) + timedelta(seconds=60))
     _, syncs = watching_syncs(lambda: used.use(leave))
     [file] = (memory_path / "used").iterdir()
     assert syncs == [file.name, "used"]

@@ -20,7 +20,7 @@ from core.aip.messages import Command, Result
 from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits, Undo
 from core.device.fs import file_ops
-from core.device.fs.safe_path import Folder
+from core.device.fs.safe_path import DirHandle
 from core.device.guard import Guard
 from core.device.undo import UndoStore
 from core.errors import BadInput
@@ -113,14 +113,14 @@ async def test_a_file_that_grows_while_it_is_read_is_not_read_to_its_end(
     path = root / "log"
     path.write_text("old")
     undo = (await good(router, "write_file", file_path=str(path), content="new"))["undo"]
-    honest = Folder.open_file
+    honest = DirHandle.open_file
 
-    def opened(folder: Folder) -> tuple[int, os.stat_result]:
+    def opened(folder: DirHandle) -> tuple[int, os.stat_result]:
         found = honest(folder)
         os.truncate(path, _LARGE)
         return found
 
-    monkeypatch.setattr(Folder, "open_file", opened)
+    monkeypatch.setattr(DirHandle, "open_file", opened)
     for one in within(0.5, tries=2):
         os.truncate(path, 3)
         with one:

@@ -333,7 +333,7 @@ from core.device.guard import Guard
 from core.device.undo import UndoStore
 undo = UndoStore(Path({str(tmp_path)!r}) / "state" / "undo", Undo())
 held = Guard(DeviceConfig(roots=(Path({str(root)!r}),))).hold({str(root / "a")!r})
-file_ops.Folder.replace = lambda *words: os._exit(9)
+file_ops.DirHandle.replace = lambda *words: os._exit(9)
 file_ops.write(held, b"new", "overwrite", undo)
 """
     here = Path(__file__).parents[2]

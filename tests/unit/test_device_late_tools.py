@@ -17,7 +17,7 @@ from core.device import build
 from core.device.build import build_router
 from core.device.config import DeviceConfig
 from core.device.router import Router
-from core.device.tool import Tool, Unavailable, Workshop
+from core.device.tool import Tool, ToolContext, Unavailable
 from core.device.tool_rediscovery import LateTools
 from core.tasks import TaskGroupOwner
 
@@ -89,12 +89,12 @@ async def test_a_desktop_that_never_answers_keeps_nobody_from_starting(
 ) -> None:
     answers, asked = threading.Event(), []
 
-    def hangs(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
+    def hangs(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
         asked.append(workshop)
         answers.wait(_SOON_S)
         return [], [Unavailable("screenshot", "It answers now", "")]
 
-    def fails(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
+    def fails(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
         raise FileNotFoundError("/proc/stat")
 
     monkeypatch.setattr(build, "_LOOK_S", 0.01)

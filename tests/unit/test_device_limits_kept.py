@@ -20,7 +20,7 @@ from core.aip.messages import Command, Result
 from core.device import executor, ledger, undo
 from core.device.build import build_router
 from core.device.config import DeviceConfig, Limits, Undo
-from core.device.credentials import TrustStore
+from core.device.credentials import CredentialStore
 from core.device.executor import STOCK, BatchRunner
 from core.device.frames import Step
 from core.device.fs import listing
@@ -165,7 +165,7 @@ def test_the_device_clients_memory_is_in_no_core_dump_and_its_programs_are_as_ev
 async def test_check_says_which_names_in_tools_off_switch_nothing_off(tmp_path: Path) -> None:
     config = DeviceConfig(roots=(tmp_path,), tools_off=frozenset({"shell_excute", "write_file"}))
     router = build_router(config, tmp_path / "state", "limits")
-    found = facts("limits", config, router, TrustStore(tmp_path / "state"))
+    found = facts("limits", config, router, CredentialStore(tmp_path / "state"))
     assert found["tools_off_unknown"] == ["shell_excute"]
     assert "shell_excute" in report(found)
     await router.close()

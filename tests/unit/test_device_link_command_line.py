@@ -20,7 +20,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from core.aip.pairing import Pairing, decode_pairing, encode_pairing
 from core.aip.tls import load_or_make_identity, pinned_client_context
 from core.device.__main__ import main
-from core.device.credentials import TrustStore, make_private
+from core.device.credentials import CredentialStore, make_private
 from core.errors import BadInput
 from tests.fakes.device_process import HERE, run
 from tests.fakes.link_console import TOKEN, Wire, tls_console
@@ -183,7 +183,7 @@ def test_a_state_folder_that_cannot_be_used_is_a_part_of_the_report(
 
 
 def test_secrets_that_others_can_read_are_refused(tmp_path: Path) -> None:
-    store = TrustStore(tmp_path)
+    store = CredentialStore(tmp_path)
     store.save_pairing(Pairing("ws://127.0.0.1:1/ws", "d1", TOKEN))
     assert store.pairing() == Pairing("ws://127.0.0.1:1/ws", "d1", TOKEN)
     (tmp_path / "trust" / "pairing").chmod(0o644)

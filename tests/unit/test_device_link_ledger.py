@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 
 from core.aip.extensions import CommandOptions
 from core.aip.messages import Command, Result, ResultStatus
-from core.device.call_log import Call, Deliveries
+from core.device.call_log import Call, CallLog
 from core.device.ledger import Ledger, Line
 from core.device.ledger_lines import EXPIRY_S
 from core.errors import BadInput, DeviceError
@@ -31,26 +31,26 @@ def result(call_id: str, value: Any = "done") -> Result:
     return Result(status=ResultStatus.SUCCESS, result=value, call_id=call_id)
 
 
-def ran(store: Deliveries, call_id: str, value: Any = "done", size: int = 10, *, action: bool = True) -> Call:
+def ran(store: CallLog, call_id: str, value: Any = "done", size: int = 10, *, action: bool = True) -> Call:
     call = store.accept(command(call_id), None, action=action)
     store.begin(call)
     store.finish(call, result(call_id, value), size)
     return call
 
 
-def state(store: Deliveries, call_id: str) -> tuple[str, str]:
+def state(store: CallLog, call_id: str) -> tuple[str, str]:
     answer, _ = store.recall([call_id], ROOM)
     found = answer[call_id]
     return found["state"], str((found["result"] or {}).get("error") or "").partition(":")[0]
 
 
-def reborn(tmp_path: Path, before: Deliveries) -> Deliveries:
+def reborn(tmp_path: Path, before: CallLog) -> CallLog:
     before.close()
-    return Deliveries(Ledger(tmp_path))
+    return CallLog(Ledger(tmp_path))
 
 
 def test_a_new_process_knows_what_ended_what_was_cut_and_what_never_came(tmp_path: Path) -> None:
-    store = Deliveries(Ledger(tmp_path))
+    store = CallLog(Ledger(tmp_path))
     ran(store, "small")
     ran(store, "large", "x" * 100_000)
     store.begin(store.accept(command("cut"), None, action=True))
@@ -67,7 +67,7 @@ def test_a_new_process_knows_what_ended_what_was_cut_and_what_never_came(tmp_pat
 
 
 def test_the_files_are_for_this_user_alone(tmp_path: Path) -> None:
-    store = Deliveries(Ledger(tmp_path / "calls"))
+    store = CallLog(Ledger(tmp_path / "calls"))
     ran(store, "c")
     for path in (tmp_path / "calls").iterdir():
         assert path.stat().st_mode & 0o077 == 0
@@ -80,12 +80,12 @@ def test_a_damaged_file_costs_its_damaged_lines_only(
     tmp_path_factory: pytest.TempPathFactory, junk: bytes
 ) -> None:
     folder = tmp_path_factory.mktemp("calls")
-    store = Deliveries(Ledger(folder))
+    store = CallLog(Ledger(folder))
     ran(store, "before")
     store.close()
     with open(folder / "calls-0.jsonl", "ab") as file:
         file.write(junk.replace(b"before", b"") + b"\n[]\n{}\n" + b"[" * 5000 + b"\n")
-    store = Deliveries(Ledger(folder))
+    store = CallLog(Ledger(folder))
     assert state(store, "before") == ("done", "")
     ran(store, "after")
     store = reborn(folder, store)
@@ -109,7 +109,7 @@ def test_a_torn_line_does_not_swallow_the_next(tmp_path: Path) -> None:
 def test_what_is_taken_over_does_not_become_a_part_of_a_torn_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = Deliveries(Ledger(tmp_path)), Deliveries(Ledger(tmp_path))
+    first, second = CallLog(Ledger(tmp_path)), CallLog(Ledger(tmp_path))
     ran(second, "taken over")
     first.close()
     second.close()
@@ -122,8 +122,8 @@ def test_what_is_taken_over_does_not_become_a_part_of_a_torn_line(
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "rewrite", full)
         with pytest.raises(DeviceError, match="No space left"):
-            Deliveries(Ledger(tmp_path))
-    store = Deliveries(Ledger(tmp_path))
+            CallLog(Ledger(tmp_path))
+    store = CallLog(Ledger(tmp_path))
     assert state(store, "taken over") == ("done", "")
     store.close()
 
@@ -131,19 +131,19 @@ def test_what_is_taken_over_does_not_become_a_part_of_a_torn_line(
 def test_a_record_that_cannot_be_kept_is_said_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "calls").write_text("a file where the folder should be")
     with pytest.raises(BadInput, match="cannot keep"):
-        Deliveries(Ledger(tmp_path / "calls"))
+        CallLog(Ledger(tmp_path / "calls"))
 
 
 def test_a_disk_that_is_full_at_the_start_costs_no_line_and_may_be_tried_again(tmp_path: Path) -> None:
     with small_disk_at(tmp_path / "disk", "64k") as disk:
-        store = Deliveries(Ledger(disk))
+        store = CallLog(Ledger(disk))
         ran(store, "before")
         store.close()
         filler = fill(disk)
         with pytest.raises(DeviceError, match="No space left"):
-            Deliveries(Ledger(disk))
+            CallLog(Ledger(disk))
         filler.unlink()
-        store = Deliveries(Ledger(disk))
+        store = CallLog(Ledger(disk))
         assert state(store, "before") == ("done", "")
         # Of a line that half fits, nothing stays.
         filler = fill(disk)
@@ -165,7 +165,7 @@ def test_a_disk_that_is_full_at_the_start_costs_no_line_and_may_be_tried_again(t
 
 
 def test_two_clients_keep_their_own_files_and_the_survivor_takes_over(tmp_path: Path) -> None:
-    first, second = Deliveries(Ledger(tmp_path)), Deliveries(Ledger(tmp_path))
+    first, second = CallLog(Ledger(tmp_path)), CallLog(Ledger(tmp_path))
     ran(first, "c1")
     second.adopt()
     # The first one lives, so its calls are its own.
@@ -183,7 +183,7 @@ def test_two_clients_keep_their_own_files_and_the_survivor_takes_over(tmp_path: 
 def test_a_call_that_waits_does_not_run_when_what_another_client_noted_of_it_is_taken_over(
     tmp_path: Path, noted: str
 ) -> None:
-    first, second = Deliveries(Ledger(tmp_path)), Deliveries(Ledger(tmp_path))
+    first, second = CallLog(Ledger(tmp_path)), CallLog(Ledger(tmp_path))
     if noted == "begun":
         ran(first, "c1")
     else:
@@ -202,7 +202,7 @@ def test_a_call_that_waits_does_not_run_when_what_another_client_noted_of_it_is_
 def test_clients_with_one_folder_never_run_one_call_twice_nor_deny_what_the_other_began(
     tmp_path: Path, survivor: str
 ) -> None:
-    first, second = Deliveries(Ledger(tmp_path)), Deliveries(Ledger(tmp_path))
+    first, second = CallLog(Ledger(tmp_path)), CallLog(Ledger(tmp_path))
     running = first.accept(command("runs"), None, action=True)
     first.begin(running)
     assert state(second, "runs") == ("running", "")
@@ -237,7 +237,7 @@ def test_clients_with_one_folder_never_run_one_call_twice_nor_deny_what_the_othe
 
 @pytest.mark.parametrize("fault", ["a flipped bit", "a power cut"])
 def test_where_lines_may_be_missing_no_call_is_said_never_to_have_come(tmp_path: Path, fault: str) -> None:
-    store = Deliveries(Ledger(tmp_path))
+    store = CallLog(Ledger(tmp_path))
     ran(store, "kept")
     lock, lines = (tmp_path / f"calls-0.{kind}" for kind in ("lock", "jsonl"))
     mark = lock.read_text()
@@ -251,7 +251,7 @@ def test_where_lines_may_be_missing_no_call_is_said_never_to_have_come(tmp_path:
         lock.write_text("f" * 64)
     else:
         lines.write_bytes(data.replace(b"lost", b"lo\xf3t"))
-    store = Deliveries(Ledger(tmp_path))
+    store = CallLog(Ledger(tmp_path))
     assert state(store, "kept") == ("done", "")
     assert state(store, "lost") == ("done", "outcome_unknown")
     store.close()
@@ -260,7 +260,7 @@ def test_where_lines_may_be_missing_no_call_is_said_never_to_have_come(tmp_path:
 def test_a_clock_that_jumps_makes_nothing_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wall = [0.0]
     monkeypatch.setattr("time.time", lambda: wall[0])
-    store = Deliveries(Ledger(tmp_path))
+    store = CallLog(Ledger(tmp_path))
     # The year 1970, until the network says better; and once the other way round.
     for number, now in enumerate((1_800_000_000.0, 1_000_000_000.0)):
         call_id = f"c{number}"
@@ -278,7 +278,7 @@ def test_old_calls_expire_where_there_are_many_and_young_ones_do_not(
 ) -> None:
     monkeypatch.setattr("core.device.call_log.KEPT_ANYWAY", 1)
     now = [1_000_000_000.0]
-    store = Deliveries(None, lambda: now[0])
+    store = CallLog(None, lambda: now[0])
     ran(store, "old")
     now[0] += EXPIRY_S + 1
     ran(store, "young")
@@ -287,7 +287,7 @@ def test_old_calls_expire_where_there_are_many_and_young_ones_do_not(
 
 
 def test_results_are_bounded_in_bytes_and_ids_outlive_them() -> None:
-    store = Deliveries()
+    store = CallLog()
     for number in range(100):
         ran(store, f"a{number}", "x", 1_000_000)
         ran(store, f"o{number}", "x", 1_000_000, action=False)
@@ -300,7 +300,7 @@ def test_results_are_bounded_in_bytes_and_ids_outlive_them() -> None:
 
 def test_what_had_to_be_forgotten_is_never_called_never_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.device.call_log._MOST_CALLS", 10)
-    store = Deliveries()
+    store = CallLog()
     for number in range(30):
         ran(store, f"a{number}")
     assert len(store) == 10
@@ -311,7 +311,7 @@ def test_what_had_to_be_forgotten_is_never_called_never_seen(monkeypatch: pytest
 
 def test_a_flood_of_recalls_does_not_make_the_store_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.device.call_log._MOST_CALLS", 100)
-    store = Deliveries()
+    store = CallLog()
     running = store.accept(command("running"), None, action=True)
     store.begin(running)
     for number in range(1000):
@@ -325,7 +325,7 @@ def test_the_file_is_written_anew_before_it_grows_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("core.device.ledger._MOST_BYTES", 50_000)
-    store = Deliveries(Ledger(tmp_path))
+    store = CallLog(Ledger(tmp_path))
     for number in range(400):
         ran(store, f"call-{number}", "x" * 500)
         assert (tmp_path / "calls-0.jsonl").stat().st_size < 60_000
@@ -337,11 +337,11 @@ def test_the_file_is_written_anew_before_it_grows_large(
 
 def test_a_call_id_that_is_too_long_is_not_kept() -> None:
     with pytest.raises(DeviceError, match="at most"):
-        Deliveries().accept(command("x" * 201), None, action=True)
+        CallLog().accept(command("x" * 201), None, action=True)
 
 
 def test_lines_say_what_was_permitted(tmp_path: Path) -> None:
-    store = Deliveries(Ledger(tmp_path))
+    store = CallLog(Ledger(tmp_path))
     store.begin(store.accept(command("c1"), CommandOptions(deadline_s=5, digest="ab12"), action=True))
     [line] = (tmp_path / "calls-0.jsonl").read_text().splitlines()
     # After the tool: the beginning of the SHA-256 of {}, then the permitted request's digest.

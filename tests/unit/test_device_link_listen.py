@@ -22,7 +22,7 @@ from core.aip.tls import Identity, load_or_make_identity, pinned_client_context,
 from core.device.build import build_router
 from core.device.config import DeviceConfig
 from core.device.listener import DeviceListener, ListenAddress, read_address
-from core.device.runtime import Desk
+from core.device.runtime import DeviceRuntime
 from core.errors import BadInput, Refused
 from core.tasks import TaskGroupOwner
 from tests.fakes.link_console import QUICK, TOKEN, Bench, Wire, command, welcome
@@ -63,7 +63,7 @@ async def listening(tmp_path: Path, identity: Identity | None = None) -> AsyncIt
     bench = Bench(build_router(config, tmp_path / "state", "d1"))
     bench.go.set()
     secure = None if identity is None else server_context(identity)
-    desk = Desk("d1", bench.router, config)
+    desk = DeviceRuntime("d1", bench.router, config)
     listener = DeviceListener(desk, ListenAddress("127.0.0.1", 0), TOKEN, secure, QUICK)
     await listener.start()
     tasks = TaskGroupOwner("test")
@@ -202,7 +202,7 @@ async def test_strangers_who_never_begin_tls_are_counted_and_do_not_keep_a_conso
 async def test_a_console_that_never_answers_the_registration_is_left(tmp_path: Path) -> None:
     config = DeviceConfig(roots=(tmp_path,))
     router = build_router(config, tmp_path / "state", "d1")
-    desk = Desk("d1", router, config)
+    desk = DeviceRuntime("d1", router, config)
     listener = DeviceListener(desk, ListenAddress("127.0.0.1", 0), TOKEN, None, replace(QUICK, register=0.2))
     await listener.start()
     async with connect(f"ws://127.0.0.1:{listener.port}/ws?token={TOKEN}", proxy=None) as connection:
@@ -236,7 +236,7 @@ def test_an_address_is_read(text: str, host: str, port: int) -> None:
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
 async def test_every_address_is_every_address_of_both_kinds(tmp_path: Path) -> None:
     config = DeviceConfig(roots=(tmp_path,))
-    desk = Desk("d1", build_router(config, tmp_path / "state", "d1"), config)
+    desk = DeviceRuntime("d1", build_router(config, tmp_path / "state", "d1"), config)
     secure = server_context(load_or_make_identity(tmp_path, "d1"))
     listener = DeviceListener(desk, ListenAddress("::", free_port()), TOKEN, secure)
     await listener.start()

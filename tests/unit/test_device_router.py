@@ -203,7 +203,7 @@ def test_how_busy_the_processors_are_is_told_of_now_however_often_it_is_asked(
 
     # As the kernel counts: in hundredths.
     monkeypatch.setattr(metrics, "_times", lambda: (round(busy, 2), round(now, 2)))
-    share = metrics.CpuShare(lambda: now, go_on)
+    share = metrics.CpuSampler(lambda: now, go_on)
     assert not share.is_instant()
     assert share.read() == pytest.approx(90, abs=3)
     for _ in range(20):
@@ -223,7 +223,7 @@ def test_a_machine_that_hides_its_counters_ends_nothing_at_the_start(monkeypatch
         raise FileNotFoundError("/proc/stat")
 
     monkeypatch.setattr(metrics, "_times", hidden)
-    share = metrics.CpuShare(sleep=lambda seconds: None)
+    share = metrics.CpuSampler(sleep=lambda seconds: None)
     assert not share.is_instant()
     with pytest.raises(FileNotFoundError):
         share.read()

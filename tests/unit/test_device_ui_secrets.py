@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from core.device.config import DeviceConfig
 from core.device.desktop.interface import NoDesktop
-from core.device.desktop.ui_tools import Use
+from core.device.desktop.ui_tools import UiTools
 from core.device.guard import Guard
 from core.device.observations import ObservationStore
 from core.device.tools.ui import _tools
@@ -17,7 +17,7 @@ from core.errors import BadInput
 from core.schema_forms.messages import describe
 from tests.fakes.arguments import masked
 
-TOOLS = _tools(Use(NoDesktop("test"), ObservationStore()))
+TOOLS = _tools(UiTools(NoDesktop("test"), ObservationStore()))
 SCHEMA: dict[str, Any] = next(tool.input_schema for tool, _ in TOOLS if tool.name == "type_text")
 
 

@@ -12,13 +12,13 @@ from core.device.desktop.interface import (
     Box,
     Control,
     Hidden,
-    Lack,
     NoDesktop,
     Scope,
     Tree,
+    Unavailability,
     Window,
 )
-from core.device.desktop.ui_tools import Use, the_one
+from core.device.desktop.ui_tools import UiTools, the_one
 from core.device.observations import Observation, ObservationStore
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 
@@ -45,9 +45,9 @@ class Remembering(NoDesktop):
         self.only = only
         self.owner = owner
         self.done: list[Any] = []
-        self.input_lack: Lack | None = None
+        self.input_lack: Unavailability | None = None
 
-    def lack(self, need: str) -> Lack | None:
+    def lack(self, need: str) -> Unavailability | None:
         return self.input_lack if need == "input" else None
 
     async def monitors(self) -> list[Box]:
@@ -88,9 +88,9 @@ class Remembering(NoDesktop):
         self.done.append(("keys", len(text)))
 
 
-def use(only: Control, **more: Any) -> tuple[Use, Remembering]:
+def use(only: Control, **more: Any) -> tuple[UiTools, Remembering]:
     desktop = Remembering(only, **more)
-    return Use(desktop, ObservationStore()), desktop
+    return UiTools(desktop, ObservationStore()), desktop
 
 
 async def test_the_accessibility_action_comes_before_the_pointer() -> None:
@@ -184,7 +184,7 @@ async def test_text_goes_by_keys_where_a_control_takes_none_and_only_with_the_fo
     hands, desktop = use(control())
     assert (await hands.type_text("abc", "x", secret=False))["method"] == "keys"
     assert desktop.done == ["focus", ("keys", 3)]
-    desktop.input_lack = Lack("There is no display", "Start one")
+    desktop.input_lack = Unavailability("There is no display", "Start one")
     with pytest.raises(DeviceError) as caught:
         await hands.type_text("abc", "x", secret=False)
     assert caught.value.message == "There is no display. Start one"

@@ -21,8 +21,8 @@ import pytest
 from core.aip.messages import Result
 from core.device import DeviceConfig, Router, build_router
 from core.device.processes import supervisor
-from core.device.processes.supervisor import Warden
-from core.device.processes.supervisor_client import Started
+from core.device.processes.supervisor import ProcessSupervisor
+from core.device.processes.supervisor_client import ProcessHandle
 from core.device.sandbox import cgroup
 from core.tasks import TaskGroupOwner
 from tests.fakes.ended import all_ended, still_running
@@ -97,7 +97,7 @@ def not_permitted(pid, number):
 child = os.fork() or os.execlp("sleep", "sleep", "61")
 kill, os.kill = os.kill, not_permitted
 supervisor._KILL_FOR_S = 0
-keeper = supervisor.Keeper(None, supervisor.Order([], {}), child)
+keeper = supervisor.ChildMonitor(None, supervisor.Order([], {}), child)
 print(keeper.kill() == {child})
 os.kill = kill
 supervisor._KILL_FOR_S = 20
@@ -122,13 +122,13 @@ async def test_who_watches_over_a_command_is_known_before_there_is_a_command_tha
 ) -> None:
     """Else nothing could wake it, and the command would outlive its time."""
     known: list[tuple[bool, bool]] = []
-    receive = Started._receive
+    receive = ProcessHandle._receive
 
-    def received(started: Started) -> None:
+    def received(started: ProcessHandle) -> None:
         receive(started)
         known.append((started._keeper != 0, started._pid.done()))
 
-    monkeypatch.setattr(Started, "_receive", received)
+    monkeypatch.setattr(ProcessHandle, "_receive", received)
     await shell(router, "true")
     assert known[:2] == [(True, False), (True, True)]
 
@@ -228,7 +228,7 @@ def test_a_warden_that_gets_no_process_says_so_and_goes_on(
     before = set(os.listdir("/proc/self/fd"))
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
-        warden = Warden(theirs)
+        warden = ProcessSupervisor(theirs)
         line, run = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         handed = [run.detach(), os.open(order, os.O_RDONLY), os.open(tmp_path, os.O_RDONLY)]
         monkeypatch.setattr(os, "fork", none_left)

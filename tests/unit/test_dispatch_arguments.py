@@ -14,10 +14,10 @@ from core.audit.entries import Kind
 from core.commitments import MOST_SECRETS, as_shown
 from core.dispatch.arguments import CheckedArguments, RedactedArguments, seal
 from core.dispatch.channel import LocalCommandDispatcher
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.dispatch.permit import PermitMint, PermittedCommand
 from core.dispatch.preparing import bind, prepare
-from core.dispatch.redaction import Masker
+from core.dispatch.redaction import Redactor
 from core.errors import BadInput, ErrorCode, Refused
 from core.home import Home
 from core.statements import check_shown, make_request
@@ -57,7 +57,7 @@ class TestSealed:
         tool = tool_of()
         other = tool.model_copy(update={"contract": tool.contract.model_copy(update={"digest": "d" * 64})})
         target: Any = None
-        order = Order(DEVICE, "shell_execute", {}, "operator:anna")
+        order = CommandRequest(DEVICE, "shell_execute", {}, "operator:anna")
         arguments = checked({"command": "true"}, tool)
         for bound in (
             bind(order, target, other, arguments),
@@ -161,21 +161,21 @@ class TestDigest:
     def test_equal_secrets_at_two_places_or_of_two_homes_do_not_look_equal(self) -> None:
         schema = {"properties": {"a": SECRET, "b": SECRET}}
         given = {"a": SAID, "b": SAID}
-        ours, theirs = (Masker(salt * 32).redact("t", given, [schema]).shown for salt in (b"1", b"2"))
-        other_tool = Masker(b"1" * 32).redact("u", {"a": SAID}, [schema]).shown
+        ours, theirs = (Redactor(salt * 32).redact("t", given, [schema]).shown for salt in (b"1", b"2"))
+        other_tool = Redactor(b"1" * 32).redact("u", {"a": SAID}, [schema]).shown
         found = [ours["a"], ours["b"], theirs["a"], theirs["b"], other_tool["a"]]
         assert len({one["$secret"] for one in found}) == 5
 
     def test_what_was_opened_is_what_was_shown(self) -> None:
         given = {"user": "x", "many": [{"password": 1}, {"password": ["a", None]}], "token": {"a": SAID}}
-        redacted = Masker(b"x" * 32).redact("t", given, [])
+        redacted = Redactor(b"x" * 32).redact("t", given, [])
         assert as_shown(redacted.sent, redacted.openings) == redacted.shown
         assert SAID not in json.dumps(redacted.shown)
 
     def test_more_secrets_than_a_device_opens_are_refused(self) -> None:
         many = {"many": [{"password": "x"}] * (MOST_SECRETS + 1)}
         with pytest.raises(BadInput) as refused:
-            Masker(b"x" * 32).redact("t", many, [])
+            Redactor(b"x" * 32).redact("t", many, [])
         assert refused.value.code is ErrorCode.TOO_LARGE
 
 
@@ -186,7 +186,7 @@ class TestPayload:
     async def test_another_secret_than_the_one_that_was_checked_does_not_leave(self, word: Any) -> None:
         tool = tool_of("log_in", {"type": "object", "properties": {"word": SECRET}})
         arguments = checked({"word": SAID}, tool)
-        order = Order("bench", "log_in", {}, "operator:anna")
+        order = CommandRequest("bench", "log_in", {}, "operator:anna")
         request = bind(order, None, tool, arguments).request  # type: ignore[arg-type]  # the target is not asked
         mint, tools = PermitMint(), ScriptedTools()
         permit = mint.mint(request, arguments, lambda: None)
@@ -202,7 +202,7 @@ class TestPayload:
         async with open_rig(home, [tool_info("log_in", "action", LOGIN)]) as rig:
             given: dict[str, Any] = {"user": "anna", "many": [{"a": "b"}], "more": {"c": ["d"]}}
             was = copy.deepcopy(given)
-            order = Order(DEVICE, "log_in", given, "operator:anna")
+            order = CommandRequest(DEVICE, "log_in", given, "operator:anna")
             task = rig.tasks.spawn("call", rig.dispatcher.dispatch(order))
             waiting = await asked(rig)
             given["user"] = "eve"

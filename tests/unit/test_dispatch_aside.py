@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from core.approvals.operator_keys import statement_for
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.errors import BadInput, ErrorCode
 from core.home import Home
 from core.schema_forms import validator
@@ -95,7 +95,7 @@ async def test_what_was_found_aside_is_what_the_call_is_told(home: Home) -> None
             ("large", {"p1": 7}, "p1"),
             ("deep", {"a": 1}, "too much work"),
         ):
-            result = await rig.dispatcher.dispatch(Order(DEVICE, tool, parameters, "operator:anna"))
+            result = await rig.dispatcher.dispatch(CommandRequest(DEVICE, tool, parameters, "operator:anna"))
             assert result.error is not None
             assert result.error.code is ErrorCode.INVALID_ARGUMENTS
             assert words in result.error.message

@@ -11,7 +11,7 @@ from core.approvals.operator_keys import statement_for
 from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.models import Batch, CellState, RunState
 from core.batch.runner import Runner
-from core.dispatch.command_request import Order, Stage
+from core.dispatch.command_request import CommandRequest, Stage
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.home import Home
@@ -25,7 +25,7 @@ class Wish:
 
     def __init__(self) -> None:
         self.cancelled = False
-        self.order = Order(DEVICE, "shell_execute", SHELL, "anna", cancelled=lambda: self.cancelled)
+        self.order = CommandRequest(DEVICE, "shell_execute", SHELL, "anna", cancelled=lambda: self.cancelled)
 
     def cancel(self) -> None:
         self.cancelled = True

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.aip.messages import Result
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.dispatch.deadline import DEFAULT_TIMEOUT, GRACE, MOST_FOREIGN, MOST_TIMEOUT, deadline_of, is_stock
 from core.errors import ErrorCode
 from core.home import Home
@@ -27,7 +27,7 @@ def deadline(
     """The deadline of a call; `said` is what the schema says of each argument."""
     schema = {"type": "object", "properties": said or {}}
     offered = a_tool(tool, namespace=namespace).model_copy(update={"input_schema": schema})
-    return deadline_of(Order(DEVICE, tool, parameters, "a", timeout=timeout), offered, stock=stock)
+    return deadline_of(CommandRequest(DEVICE, tool, parameters, "a", timeout=timeout), offered, stock=stock)
 
 
 # As real servers describe it: chrome-devtools, kubernetes, firecrawl, desktop-commander, stock UFO.

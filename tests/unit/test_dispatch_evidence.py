@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw
 from core.aip.messages import Command, Result, ResultStatus
 from core.approvals.operator_keys import statement_for
 from core.audit.entries import Entry
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.home import Home
@@ -313,7 +313,7 @@ class TestFreshness:
         call = rig.start("click_element", control_id="7")
         waiting = await asyncio.wait_for(rig.asked.get(), 10)
         screen.label = "Sell"
-        await rig.dispatcher.dispatch(Order(DEVICE, "screenshot", {}, "agent:mallory"))
+        await rig.dispatcher.dispatch(CommandRequest(DEVICE, "screenshot", {}, "agent:mallory"))
         await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
         result = await call
         assert result.error is not None
@@ -337,7 +337,7 @@ class TestFreshness:
         call = await self.click(rig)
         first = await asyncio.wait_for(rig.asked.get(), 10)
         for _flood in range(80):
-            await rig.dispatcher.dispatch(Order(DEVICE, "screenshot", {}, "agent:mallory"))
+            await rig.dispatcher.dispatch(CommandRequest(DEVICE, "screenshot", {}, "agent:mallory"))
         late = rig.start("click_point", x=140, y=95, observation="ref-1")
         second = await asyncio.wait_for(rig.asked.get(), 10)
         for waiting in (first, second):
@@ -507,7 +507,7 @@ class TestWhichControl:
         """Without one the card shows none; one that comes while it is open may be any agent's."""
         call = rig.start("click_element", control_id="7")
         waiting = await asyncio.wait_for(rig.asked.get(), 10)
-        await rig.dispatcher.dispatch(Order(DEVICE, "screenshot", {}, actor))
+        await rig.dispatcher.dispatch(CommandRequest(DEVICE, "screenshot", {}, actor))
         if actor == "operator:anna":
             screen.label = "Sell"
         await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))

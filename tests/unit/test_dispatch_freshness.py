@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw
 from core.approvals.preview_models import Region
 from core.dispatch.stale_target import (
     AROUND_POINT,
-    Seen,
+    Screenshot,
     aims,
     around_point,
     compare,
@@ -164,7 +164,7 @@ def test_what_is_no_picture_cannot_be_compared(data: bytes) -> None:
 
 
 def test_a_box_on_the_screen_is_found_in_a_smaller_picture_of_a_part() -> None:
-    seen = Seen("b", left=100, top=50, scale=0.5)
+    seen = Screenshot("b", left=100, top=50, scale=0.5)
     assert seen.in_picture({"x": 120, "y": 70, "width": 41, "height": 20}) == Region(
         x=10, y=10, width=21, height=10
     )
@@ -185,4 +185,4 @@ def test_only_what_aims_at_a_place_is_compared() -> None:
 @pytest.mark.parametrize("key", ["x", "y", "width", "height"])
 def test_a_box_that_is_on_no_screen_is_no_box(key: str, wrong: object):
     box = {"x": 1, "y": 1, "width": 5, "height": 5, key: wrong}
-    assert Seen("blob", scale=2.0).in_picture(box) is None
+    assert Screenshot("blob", scale=2.0).in_picture(box) is None

@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw
 from core.aip.messages import Command
 from core.approvals.grants import GrantTerms, exact_arguments
 from core.approvals.operator_keys import statement_for
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import CommandResult
 from core.errors import ErrorCode
 from core.fleet.models import Health, Risk
@@ -75,7 +75,9 @@ async def rig(home: Home, screen: Screen) -> AsyncIterator[Rig]:
 
 async def glimpse(rig: Rig) -> CommandResult:
     """What a live wall does, as the very operator who approves."""
-    order = Order(DEVICE, "screenshot", {"max_width": 80}, "operator:anna", unasked=True, glimpse=True)
+    order = CommandRequest(
+        DEVICE, "screenshot", {"max_width": 80}, "operator:anna", unasked=True, glimpse=True
+    )
     return await rig.dispatcher.dispatch(order)
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from core.audit.entries import Kind
 from core.canonical_json import flat_key
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.errors import ErrorCode
 from core.fleet.models import Health
 from core.home import Home
-from core.schema_forms.validator import Aside
+from core.schema_forms.validator import ThreadedValidator
 from tests.fakes.rig import DEVICE, TEXT, USUAL_TOOLS, Rig, open_rig, tool_info
 
 READ = {"info_type": "memory"}
@@ -21,18 +21,18 @@ READ = {"info_type": "memory"}
 
 def count_validations(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     seen: list[dict[str, Any]] = []
-    real = Aside.errors
+    real = ThreadedValidator.errors
 
-    async def counting(self: Aside, schema: Any, parameters: Any, digest: str) -> Any:
+    async def counting(self: ThreadedValidator, schema: Any, parameters: Any, digest: str) -> Any:
         seen.append(dict(parameters))
         return await real(self, schema, parameters, digest)
 
-    monkeypatch.setattr(Aside, "errors", counting)
+    monkeypatch.setattr(ThreadedValidator, "errors", counting)
     return seen
 
 
 async def code_of(rig: Rig, parameters: dict[str, Any], tool: str = "get_system_info") -> ErrorCode | None:
-    result = await rig.dispatcher.dispatch(Order(DEVICE, tool, parameters, "operator:anna"))
+    result = await rig.dispatcher.dispatch(CommandRequest(DEVICE, tool, parameters, "operator:anna"))
     return result.error.code if result.error else None
 
 
@@ -162,7 +162,9 @@ async def test_several_problems_are_sentences_that_each_name_their_argument(home
         two = {"info_type": 7, "more": 1}
         many = {f"more_{number}": 1 for number in range(9)}
         for wrong, names, end in ((two, two, "."), (many, list(many)[:5], "And 5 more.")):
-            result = await rig.dispatcher.dispatch(Order(DEVICE, "get_system_info", wrong, "operator:anna"))
+            result = await rig.dispatcher.dispatch(
+                CommandRequest(DEVICE, "get_system_info", wrong, "operator:anna")
+            )
             assert result.error is not None
             said = result.error.message
             assert [name for name in names if f"{name} " not in said] == []

@@ -24,7 +24,7 @@ from core.dispatch.live_secrets import (
     secrets_in,
     spellings,
 )
-from core.dispatch.redaction import Masker
+from core.dispatch.redaction import Redactor
 from core.token_formats import MASK
 from tests.fakes.arguments import checked, tool_of
 
@@ -164,7 +164,7 @@ class TestStreams:
 
 
 def arguments(**parameters: Any) -> RedactedArguments:
-    return Masker(b"x" * 32).redact("t", parameters, [])
+    return Redactor(b"x" * 32).redact("t", parameters, [])
 
 
 class TestMemory:

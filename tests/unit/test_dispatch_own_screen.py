@@ -15,7 +15,7 @@ from core.aip.messages import Result, ResultStatus
 from core.dispatch.channel import LocalCommandDispatcher
 from core.dispatch.models import Basis
 from core.errors import BadInput, ErrorCode, Refused
-from core.fleet.fleet import Arrival
+from core.fleet.fleet import ConnectionInfo
 from core.fleet.registration import arrival_of
 from core.home import Home
 from core.machine_id import machine_mark
@@ -47,7 +47,7 @@ EVERYTHING = '[[rule]]\nid = "all"\ndecision = "allow"\nrisk = ["low", "medium",
 
 async def arrive(rig: Rig, *, own: bool) -> None:
     channel = LocalCommandDispatcher(DEVICE, rig.tools, rig.dispatcher.gate)
-    arrival = Arrival(channel, "in-process", "linux", "test", "test", [], None)
+    arrival = ConnectionInfo(channel, "in-process", "linux", "test", "test", [], None)
     await rig.fleet.arrived(DEVICE, replace(arrival, own_computer=own))
 
 

@@ -10,7 +10,7 @@ from core.aip.messages import ResultStatus
 from core.audit.encode import encode_parts
 from core.audit.entries import Kind, NewEntry, PlainEntry
 from core.canonical_json import canonical_bytes, is_plain
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.dispatch.entries import result_written
 from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo
@@ -54,10 +54,14 @@ async def test_what_is_called_plain_is_and_all_of_it_has_the_bytes_of_rfc_8785(
             )
         for parameters in ({"value": value}, {"value": value, "password": "correct horse"}):
             for glimpse in (False, True):
-                order = Order(DEVICE, "measure", parameters, "agent:ä", said="weil ä", glimpse=glimpse)
+                order = CommandRequest(
+                    DEVICE, "measure", parameters, "agent:ä", said="weil ä", glimpse=glimpse
+                )
                 await rig.dispatcher.dispatch(order)
         await rig.dispatcher.dispatch(
-            Order(DEVICE, "write_file", {"file_path": "/tmp/a", "content": "b"}, "cli:anna", unasked=True)
+            CommandRequest(
+                DEVICE, "write_file", {"file_path": "/tmp/a", "content": "b"}, "cli:anna", unasked=True
+            )
         )
         plain = [entry for entry in noted if type(entry) is PlainEntry]
         kinds = {one.kind for one in plain}

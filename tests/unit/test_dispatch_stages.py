@@ -13,7 +13,7 @@ from core.aip.messages import ResultStatus
 from core.approvals.operator_keys import statement_for
 from core.audit.entries import Kind
 from core.dispatch.argument_checks import harden
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import BadInput, DeviceError, ErrorCode
 from core.fleet.models import Health, Tool
@@ -27,7 +27,7 @@ from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig, tool_info
 async def refused(rig: Rig, tool: str, parameters: dict[str, object]) -> ErrorCode:
     """Dispatch, and hold it to the promise of every refusal: nothing seen, journalled, a next step given."""
     seen = len(rig.tools.seen)
-    result = await rig.dispatcher.dispatch(Order(DEVICE, tool, parameters, "operator:anna"))
+    result = await rig.dispatcher.dispatch(CommandRequest(DEVICE, tool, parameters, "operator:anna"))
     assert result.error
     assert result.error.next
     assert result.verdict is Verdict.REFUSED
@@ -151,7 +151,7 @@ async def test_the_disk_of_a_device_that_is_away_for_a_moment_is_still_this_comp
 
 async def test_an_unknown_device_and_a_device_that_is_away_are_told_apart(home: Home):
     async with open_rig(home) as rig:
-        nobody = await rig.dispatcher.dispatch(Order("nobody", "screenshot", {}, "operator:anna"))
+        nobody = await rig.dispatcher.dispatch(CommandRequest("nobody", "screenshot", {}, "operator:anna"))
         assert nobody.error
         assert nobody.error.code is ErrorCode.UNKNOWN_DEVICE
         rig.fleet.lost(DEVICE, None, "unplugged", Health.OFFLINE)
@@ -263,7 +263,7 @@ async def test_a_signature_that_ran_out_before_the_last_approver_came_sends_noth
     async with open_rig(home) as rig:
         other = rig.add_operator("bert")
         parameters = {"file_path": "/tmp/x", "content": "y"}
-        order = Order(DEVICE, "write_file", parameters, "window:carl", operators=("carl",))
+        order = CommandRequest(DEVICE, "write_file", parameters, "window:carl", operators=("carl",))
         call = rig.tasks.spawn("call write_file", rig.dispatcher.dispatch(order))
         waiting = await asyncio.wait_for(rig.asked.get(), 10)
         short = statement_for(waiting, "approve", "anna", valid_s=0.5 * slowness())
@@ -311,7 +311,7 @@ DENIES = '[[rule]]\nid = "no"\ntool = ["get_system_info"]\ndecision = "deny"\n'
 
 
 async def ended(rig: Rig, tool: str, **parameters: object) -> CommandResult:
-    return await rig.dispatcher.dispatch(Order(DEVICE, tool, dict(parameters), "operator:anna"))
+    return await rig.dispatcher.dispatch(CommandRequest(DEVICE, tool, dict(parameters), "operator:anna"))
 
 
 async def test_a_result_tells_the_stage_that_the_command_ended_in(home: Home):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from core.aip.messages import Command
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import CommandResult
 from core.dispatch.turn import Turn
 from core.errors import ErrorCode
@@ -45,7 +45,7 @@ async def test_reads_that_never_wait_look_at_the_policy_once_and_those_that_do_l
         seen: list[Command] = []
         rig.tools.answers["write_file"] = seen.append
         result = await rig.dispatcher.dispatch(
-            Order(DEVICE, "write_file", {"file_path": "/srv/a", "content": "x"}, "operator:anna")
+            CommandRequest(DEVICE, "write_file", {"file_path": "/srv/a", "content": "x"}, "operator:anna")
         )
         assert result.error is None
         # Bound, then again when its intent is on the disk and the loop was given up for it.
@@ -72,7 +72,7 @@ async def test_what_happens_between_two_commands_of_a_turn_counts_for_the_second
         results: list[CommandResult] = []
 
         async def read(kind: str) -> None:
-            order = Order(DEVICE, "get_system_info", {"info_type": kind}, "cli:anna")
+            order = CommandRequest(DEVICE, "get_system_info", {"info_type": kind}, "cli:anna")
             results.append(await rig.dispatcher.dispatch(order))
 
         # All three are due in the loop's next turn, one after the other.
@@ -100,8 +100,8 @@ async def test_commands_that_begin_in_one_turn_share_one_look_at_the_policy(home
         async def read() -> None:
             results.append(await rig.dispatcher.dispatch(order()))
 
-        def order() -> Order:
-            return Order(DEVICE, "get_system_info", {"info_type": "memory"}, "cli:anna")
+        def order() -> CommandRequest:
+            return CommandRequest(DEVICE, "get_system_info", {"info_type": "memory"}, "cli:anna")
 
         rig.tools.answers["get_system_info"] = answer
         looks: list[int] = []
@@ -124,7 +124,7 @@ async def test_commands_that_begin_in_one_turn_share_one_look_at_the_policy(home
 async def test_an_edit_after_a_command_has_ended_counts_for_the_next_of_the_same_turn(home: Home) -> None:
     async with open_rig(home) as rig:
         turns = [Turn()]
-        order = Order(DEVICE, "get_system_info", {"info_type": "memory"}, "cli:anna")
+        order = CommandRequest(DEVICE, "get_system_info", {"info_type": "memory"}, "cli:anna")
         first = await rig.dispatcher.dispatch(order)
         home.policy.write_text('[[rule]]\nid = "no"\ndecision = "deny"\n')
         second = await rig.dispatcher.dispatch(order)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.audit.encode import MAX_ENTRY_BYTES
 from core.audit.entries import Kind, NewEntry
-from core.dispatch.late import LateRecorder
+from core.dispatch.late import PendingWrites
 from core.dispatch.models import Basis, Verdict
 from core.errors import ErrorCode
 from core.home import Home
@@ -31,7 +31,7 @@ async def test_an_answer_that_no_entry_can_hold_is_a_bad_result_and_journalled(h
 
 async def test_it_keeps_back_no_other_entry_that_waits_for_the_disk(home: Home) -> None:
     async with open_rig(home) as rig:
-        late = LateRecorder(rig.journal, rig.tasks)
+        late = PendingWrites(rig.journal, rig.tasks)
         more = {"device": DEVICE, "call_id": "c-1", "actor": "service", "kind": RECORDED}
         late.add(
             [NewEntry(**more, body={"n": 1}), NewEntry(**more, body=HUGE), NewEntry(**more, body={"n": 2})]

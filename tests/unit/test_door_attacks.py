@@ -13,7 +13,7 @@ from core.audit.entries import Kind, NewEntry
 from core.batch.models import Batch, Step
 from core.dispatch.channel import LocalCommandDispatcher
 from core.errors import BadInput, QuarterdeckError, Refused
-from core.fleet.fleet import Arrival
+from core.fleet.fleet import ConnectionInfo
 from core.home import Home
 from core.policy.models import Profile
 from core.service.console import Console
@@ -53,7 +53,7 @@ async def desk(service: Service) -> ScriptedTools:
     tools = ScriptedTools([tool_info("enter", "action", {"text": hidden, "hide": {"type": "boolean"}})])
     service.fleet.add("desk", [])
     channel = LocalCommandDispatcher("desk", tools, service.dispatcher.gate)
-    await service.fleet.arrived("desk", Arrival(channel, "in-process", "linux", "t", "t", [], None))
+    await service.fleet.arrived("desk", ConnectionInfo(channel, "in-process", "linux", "t", "t", [], None))
     return tools
 
 

@@ -15,7 +15,7 @@ from core.contract_digest import definition_of
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
 from core.fleet import contracts, tool_catalog
 from core.fleet.contracts import judge
-from core.fleet.device_state import Identity
+from core.fleet.device_state import DeviceIdentity
 from core.fleet.models import Risk
 from core.home import Home
 from tests.bench.lines import StallWatch
@@ -40,12 +40,12 @@ def home(tmp_path: Path) -> Home:
 async def arrives(rig: Rig, infos: list[ToolInfo], still: Any = lambda: True) -> None:
     """The hostile device comes and lists these."""
     from core.dispatch.channel import LocalCommandDispatcher
-    from core.fleet.fleet import Arrival
+    from core.fleet.fleet import ConnectionInfo
 
     if HOSTILE not in [device.name for device in rig.fleet.devices()]:
-        rig.fleet.know(HOSTILE, Identity([]))
+        rig.fleet.know(HOSTILE, DeviceIdentity([]))
     channel = LocalCommandDispatcher(HOSTILE, ScriptedTools(infos), rig.dispatcher.gate)
-    arrival = Arrival(channel, "websocket", "linux", "test", "test", [], None, ours=False)
+    arrival = ConnectionInfo(channel, "websocket", "linux", "test", "test", [], None, ours=False)
     await rig.fleet.arrived(HOSTILE, arrival, still)
 
 

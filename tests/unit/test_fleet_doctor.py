@@ -16,9 +16,9 @@ from websockets.asyncio.server import ServerConnection, serve
 from core import __version__
 from core.aip.tls import load_or_make_identity, server_context
 from core.fleet.doctor import Doctor
-from core.fleet.known_devices import Known, Registry
+from core.fleet.known_devices import KnownDevice, KnownDevices
 from core.fleet.models import Check, CheckState, Device, Health, Listening, Unavailable
-from core.fleet.rejected_connections import Refusals
+from core.fleet.rejected_connections import RejectedConnections
 from tests.fakes.aip_house import hear, running_house, say, soon
 from tests.fakes.known_devices import pair, pair_listening
 
@@ -30,13 +30,13 @@ class Desk:
     """A doctor with one device."""
 
     def __init__(self, folder: Path, listening: Listening | None = None, within_s: float = 20) -> None:
-        self.registry = Registry(folder / "devices.json", folder / "dial")
-        self.refusals = Refusals(lambda entry: None, lambda name: True, lambda name, count: None)
+        self.registry = KnownDevices(folder / "devices.json", folder / "dial")
+        self.refusals = RejectedConnections(lambda entry: None, lambda name: True, lambda name, count: None)
         heard_at = listening or Listening(address="127.0.0.1:5000", url="ws://127.0.0.1:5000/ws")
         self.doctor = Doctor(self.registry, self.refusals, lambda: heard_at, within_s)
 
     async def dialled(self, url: str, fingerprint: str = "") -> list[Check]:
-        pair_listening(self.registry, Known(name="lab-1"), url, "token", fingerprint)
+        pair_listening(self.registry, KnownDevice(name="lab-1"), url, "token", fingerprint)
         return await self.examined()
 
     async def examined(self, **known: Any) -> list[Check]:
@@ -226,7 +226,7 @@ async def test_a_device_that_hangs_up_first(desk):
 
 
 async def test_a_token_that_was_lost_on_this_side(desk, tmp_path):
-    pair_listening(desk.registry, Known(name="lab-1"), "ws://127.0.0.1:1/ws", "token", "")
+    pair_listening(desk.registry, KnownDevice(name="lab-1"), "ws://127.0.0.1:1/ws", "token", "")
     (tmp_path / "dial" / "lab-1.token").unlink()
     [check] = await desk.examined()
     assert (check.name, check.state) == ("token", CheckState.FAILED)
@@ -235,7 +235,7 @@ async def test_a_token_that_was_lost_on_this_side(desk, tmp_path):
 class TestThatDialIn:
     async def test_a_console_that_does_not_listen(self, tmp_path):
         desk = Desk(tmp_path, Listening(address="127.0.0.1:5000", problem="it is taken"))
-        pair(desk.registry, Known(name="lab-1"))
+        pair(desk.registry, KnownDevice(name="lab-1"))
         checks = await desk.examined()
         assert (checks[0].name, checks[0].state) == ("listening", CheckState.FAILED)
         assert "it is taken" in checks[0].found
@@ -255,7 +255,7 @@ class TestThatDialIn:
         ],
     )
     async def test_the_last_refusal_says_which_check_failed(self, desk, reason, name):
-        pair(desk.registry, Known(name="lab-1"))
+        pair(desk.registry, KnownDevice(name="lab-1"))
         desk.refusals.add("10.0.0.7:5", "lab-1", reason)
         desk.refusals.flush()
         failed = {check.name: check for check in await desk.examined() if check.state is CheckState.FAILED}
@@ -266,19 +266,19 @@ class TestThatDialIn:
     @pytest.mark.parametrize("heard", [None, "2999-01-01T00:00:00.000000Z"])
     async def test_what_was_refused_before_it_was_paired_anew_or_heard_is_over(self, desk, heard):
         if heard:
-            pair(desk.registry, Known(name="lab-1"))
+            pair(desk.registry, KnownDevice(name="lab-1"))
         desk.refusals.add("10.0.0.7:5", "lab-1", "the token was revoked")
         desk.refusals.add("10.0.0.8:5", "", "the token is not known")
         desk.refusals.flush()
         if not heard:
-            pair(desk.registry, Known(name="lab-1"))
+            pair(desk.registry, KnownDevice(name="lab-1"))
         checks = await desk.examined(last_heard=heard)
         assert [one.state for one in checks if one.name in ("refused", "token")] == [CheckState.PASSED]
 
     async def test_an_attempt_that_names_no_device_is_not_held_against_one_whose_token_was_accepted(
         self, desk
     ):
-        pair(desk.registry, Known(name="lab-1"))
+        pair(desk.registry, KnownDevice(name="lab-1"))
         heard = desk.registry.find("lab-1").paired_at
         desk.refusals.add("127.0.0.1:5", "", "the token is not known")
         desk.refusals.flush()
@@ -293,7 +293,7 @@ class TestThatDialIn:
         assert not any("Pair" in check.next for check in checks.values())
 
     async def test_an_attempt_that_names_no_device_is_told_of_one_that_was_never_heard(self, desk):
-        pair(desk.registry, Known(name="lab-1"))
+        pair(desk.registry, KnownDevice(name="lab-1"))
         desk.refusals.add("10.0.0.7:5", "", "the token is not known")
         desk.refusals.flush()
         checks = {check.name: check for check in await desk.examined()}
@@ -301,7 +301,7 @@ class TestThatDialIn:
         assert "perhaps of this one" in checks["token"].found
 
     async def test_its_own_attempt_counts_however_many_others_came_after_it(self, desk):
-        pair(desk.registry, Known(name="lab-1"))
+        pair(desk.registry, KnownDevice(name="lab-1"))
         heard = desk.registry.find("lab-1").paired_at
         desk.refusals.add("10.0.0.7:5", "lab-1", "client_id 'lab-1' is already registered")
         desk.refusals.add("127.0.0.1:5", "", "the token is not known")
@@ -311,7 +311,7 @@ class TestThatDialIn:
         assert checks["duplicate"].state is CheckState.FAILED
 
     async def test_when_it_was_last_heard_and_how_its_clock_stands(self, desk):
-        pair(desk.registry, Known(name="lab-1"))
+        pair(desk.registry, KnownDevice(name="lab-1"))
         checks = {
             check.name: check
             for check in await desk.examined(
@@ -338,7 +338,7 @@ class TestThatDialIn:
 async def test_a_client_of_another_version_is_told_from_one_that_speaks_wrongly(
     desk: Desk, ours: dict[str, Any], state: CheckState, words: str
 ) -> None:
-    pair(desk.registry, Known(name="d1"))
+    pair(desk.registry, KnownDevice(name="d1"))
     async with running_house() as house:
         socket = await house.dial()
         await say(socket, type="register", status="ok", client_id="d1", metadata={"quarterdeck": ours})
@@ -356,7 +356,7 @@ async def test_a_client_of_another_version_is_told_from_one_that_speaks_wrongly(
 
 @pytest.mark.parametrize("reason", ["It is starting", "It ended\x1b[2K; it is started again", "x" * 200])
 async def test_a_hosted_server_that_is_not_ready_is_told_of_a_connected_device(desk: Desk, reason: str):
-    pair(desk.registry, Known(name="d1"))
+    pair(desk.registry, KnownDevice(name="d1"))
     rows = [Unavailable(tool=f"server-{number}", reason=f"MCP server: {reason}") for number in range(9)]
     async with running_house() as house:
         socket = await house.dial()

@@ -18,9 +18,9 @@ from websockets.asyncio.server import ServerConnection, serve
 from core.aip.limits import LinkLimits
 from core.aip.tls import Identity, load_or_make_identity, server_context
 from core.fleet.doctor import Doctor
-from core.fleet.known_devices import Known, Registry
+from core.fleet.known_devices import KnownDevice, KnownDevices
 from core.fleet.models import Check, CheckState, Device, Health, Listening
-from core.fleet.rejected_connections import Refusals
+from core.fleet.rejected_connections import RejectedConnections
 from tests.fakes.known_devices import pair_listening
 
 REGISTER: dict[str, Any] = {"type": "register", "client_type": "device", "client_id": "lab-1", "status": "ok"}
@@ -31,8 +31,8 @@ class Desk:
     """A doctor with one device that is dialled."""
 
     def __init__(self, folder: Path) -> None:
-        self.registry = Registry(folder / "devices.json", folder / "dial")
-        self.refusals = Refusals(lambda entry: None, lambda name: True, lambda name, count: None)
+        self.registry = KnownDevices(folder / "devices.json", folder / "dial")
+        self.refusals = RejectedConnections(lambda entry: None, lambda name: True, lambda name, count: None)
 
     async def failed(self, url: str, fingerprint: str = "", within_s: float = 20.0) -> Check:
         """The check that fails; what can be seen of it is short and plain."""
@@ -41,7 +41,7 @@ class Desk:
         return failed
 
     async def examined(self, url: str, fingerprint: str = "", within_s: float = 20.0) -> list[Check]:
-        pair_listening(self.registry, Known(name="lab-1"), url, "secret-token", fingerprint)
+        pair_listening(self.registry, KnownDevice(name="lab-1"), url, "secret-token", fingerprint)
         doctor = Doctor(self.registry, self.refusals, lambda: Listening(address=""), within_s)
         device = Device(name="lab-1", health=Health.OFFLINE, since="2026-01-01T00:00:00Z")
         async with asyncio.timeout(PATIENCE):

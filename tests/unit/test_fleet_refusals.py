@@ -5,14 +5,16 @@ from __future__ import annotations
 from core.audit.entries import Kind, NewEntry
 from core.errors import JournalUnavailable
 from core.fleet.models import Refusal
-from core.fleet.rejected_connections import KEPT, MOST_KINDS_IN_A_WINDOW, OF_MANY, Refusals
+from core.fleet.rejected_connections import KEPT, MOST_KINDS_IN_A_WINDOW, OF_MANY, RejectedConnections
 
 
 class Desk:
     def __init__(self) -> None:
         self.entries: list[NewEntry] = []
         self.counts: dict[str, int] = {}
-        self.refusals = Refusals(self.entries.append, lambda name: name == "lab-1", self.counts.__setitem__)
+        self.refusals = RejectedConnections(
+            self.entries.append, lambda name: name == "lab-1", self.counts.__setitem__
+        )
 
 
 async def test_the_first_attempt_is_written_at_once_and_the_rest_of_its_minute_as_one_entry():
@@ -66,7 +68,7 @@ async def test_a_journal_that_cannot_be_written_stops_no_refusing():
     def broken(entry: NewEntry) -> None:
         raise JournalUnavailable("disk full")
 
-    refusals = Refusals(broken, lambda name: False, lambda name, count: None)
+    refusals = RejectedConnections(broken, lambda name: False, lambda name, count: None)
     refusals.add("10.0.0.1:1", "", "x")
     refusals.flush()
     assert refusals.total == 1

@@ -15,7 +15,7 @@ from core.fleet.rejected_connections import (
     MOST_KINDS_IN_A_WINDOW,
     OF_MANY,
     WINDOW_S,
-    Refusals,
+    RejectedConnections,
 )
 from tests.fakes.aip_house import House, running_house, soon
 
@@ -27,7 +27,7 @@ MOST_IN_A_WINDOW = 2 * 2 * (MOST_KINDS_IN_A_WINDOW + 1)
 class Desk:
     def __init__(self) -> None:
         self.entries: list[NewEntry] = []
-        self.refusals = Refusals(self.entries.append, KNOWN.__contains__, lambda name, count: None)
+        self.refusals = RejectedConnections(self.entries.append, KNOWN.__contains__, lambda name, count: None)
 
     @property
     def counted(self) -> int:

@@ -12,8 +12,8 @@ from core.errors import BadInput, ErrorCode
 from core.fleet.known_devices import (
     MOST_OFFERED,
     Copy,
-    Known,
-    Registry,
+    KnownDevice,
+    KnownDevices,
     check_name,
     read_copy,
     token_digest,
@@ -24,13 +24,13 @@ from tests.fakes.known_devices import dialled, pair, pair_listening
 
 
 @pytest.fixture
-def registry(tmp_path: Path) -> Registry:
-    return Registry(tmp_path / "devices.json", tmp_path / "keys" / "dial")
+def registry(tmp_path: Path) -> KnownDevices:
+    return KnownDevices(tmp_path / "devices.json", tmp_path / "keys" / "dial")
 
 
-def reopened(registry: Registry, tmp_path: Path) -> Registry:
+def reopened(registry: KnownDevices, tmp_path: Path) -> KnownDevices:
     """The next service's, which has from the journal what this one knows."""
-    again = Registry(tmp_path / "devices.json", tmp_path / "keys" / "dial")
+    again = KnownDevices(tmp_path / "devices.json", tmp_path / "keys" / "dial")
     assert again.restore(registry.devices(), {}, read_copy(tmp_path / "devices.json")) == []
     return again
 
@@ -44,7 +44,7 @@ def everything_below(folder: Path) -> bytes:
 
 
 def test_a_token_is_known_again_after_a_restart_and_stands_nowhere(registry, tmp_path):
-    token = pair(registry, Known(name="lab-1", tags=["lab"], production=True))
+    token = pair(registry, KnownDevice(name="lab-1", tags=["lab"], production=True))
     again = reopened(registry, tmp_path)
     owner = again.owner_of(token)
     assert owner is not None
@@ -54,32 +54,32 @@ def test_a_token_is_known_again_after_a_restart_and_stands_nowhere(registry, tmp
 
 
 def test_a_token_has_256_random_bits(registry):
-    tokens = {pair(registry, Known(name="lab-1")) for _ in range(20)}
+    tokens = {pair(registry, KnownDevice(name="lab-1")) for _ in range(20)}
     assert len(tokens) == 20
     assert all(len(token) >= 43 for token in tokens)
 
 
 @pytest.mark.parametrize("token", ["", None, "nobody's", "\udcff", "lab-1"])
 def test_a_token_that_was_never_given_is_nobodys(registry, token):
-    pair(registry, Known(name="lab-1"))
+    pair(registry, KnownDevice(name="lab-1"))
     assert registry.owner_of(token) is None
 
 
 def test_the_hash_in_the_file_is_not_itself_a_token(registry, tmp_path):
-    pair(registry, Known(name="lab-1"))
+    pair(registry, KnownDevice(name="lab-1"))
     kept = json.loads((tmp_path / "devices.json").read_text())["devices"][0]["token_sha256"]
     assert registry.owner_of(kept) is None
 
 
 def test_pairing_again_replaces_the_token(registry):
-    old = pair(registry, Known(name="lab-1"))
+    old = pair(registry, KnownDevice(name="lab-1"))
     new = pair(registry, registry.get("lab-1"))
     assert registry.owner_of(old) is None
     assert registry.owner_of(new).name == "lab-1"
 
 
 def test_a_revoked_token_is_known_as_revoked(registry, tmp_path):
-    token = pair(registry, Known(name="lab-1"))
+    token = pair(registry, KnownDevice(name="lab-1"))
     registry.revoke("lab-1")
     owner = reopened(registry, tmp_path).owner_of(token)
     assert owner is not None
@@ -87,7 +87,7 @@ def test_a_revoked_token_is_known_as_revoked(registry, tmp_path):
 
 
 def test_what_is_forgotten_is_nobodys(registry, tmp_path):
-    token = pair(registry, Known(name="lab-1"))
+    token = pair(registry, KnownDevice(name="lab-1"))
     registry.forget("lab-1")
     registry.left("lab-1")
     assert registry.owner_of(token) is None
@@ -99,7 +99,7 @@ def test_what_is_forgotten_is_nobodys(registry, tmp_path):
 
 
 def test_what_is_shown_to_a_dialled_device_is_in_a_private_file_of_its_own(registry, tmp_path):
-    pair_listening(registry, Known(name="lab.2"), "wss://lab:5001/ws", "secret-token", "ab" * 32)
+    pair_listening(registry, KnownDevice(name="lab.2"), "wss://lab:5001/ws", "secret-token", "ab" * 32)
     again = reopened(registry, tmp_path)
     assert again.dial_token("lab.2") == "secret-token"
     assert b"secret-token" not in (tmp_path / "devices.json").read_bytes()
@@ -110,7 +110,7 @@ def test_what_is_shown_to_a_dialled_device_is_in_a_private_file_of_its_own(regis
 
 @pytest.mark.parametrize("left", ["lab.2.token", "lab.2.new", "lab.2.fresh"])
 def test_what_is_shown_to_a_device_can_be_deleted_also_what_a_crash_left_of_it(registry, tmp_path, left):
-    pair_listening(registry, Known(name="lab.2"), "wss://lab:5001/ws", "secret-token", "ab" * 32)
+    pair_listening(registry, KnownDevice(name="lab.2"), "wss://lab:5001/ws", "secret-token", "ab" * 32)
     (tmp_path / "keys" / "dial" / left).write_text("secret-token")
     registry.drop_dial_token("lab.2")
     assert b"secret-token" not in everything_below(tmp_path)
@@ -146,8 +146,8 @@ def test_a_damaged_copy_is_said_written_anew_and_counts_for_nothing(tmp_path, te
     copy = read_copy(path)
     assert copy.problem
     assert copy.devices == {}
-    known = Known(name="lab-1", token_sha256="ab" * 32)
-    again = Registry(path, tmp_path / "dial")
+    known = KnownDevice(name="lab-1", token_sha256="ab" * 32)
+    again = KnownDevices(path, tmp_path / "dial")
     [note] = again.restore([known], {}, copy)
     assert "devices.json" in note
     assert note.isprintable()
@@ -157,7 +157,7 @@ def test_a_damaged_copy_is_said_written_anew_and_counts_for_nothing(tmp_path, te
 
 
 def test_where_no_device_is_known_no_copy_is_made(tmp_path):
-    assert Registry(tmp_path / "devices.json", tmp_path / "dial").restore([], {}, Copy()) == []
+    assert KnownDevices(tmp_path / "devices.json", tmp_path / "dial").restore([], {}, Copy()) == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -180,21 +180,21 @@ def test_a_name_that_is_none_is_refused(name):
 )
 def test_what_is_no_tag_or_agent_is_refused(settings):
     with pytest.raises(BadInput):
-        with_settings(Known(name="lab-1"), settings)
+        with_settings(KnownDevice(name="lab-1"), settings)
 
 
 def test_what_is_not_set_stays_as_it_is():
-    known = Known(name="lab-1", tags=["a"], production=True, agent="HardwareAgent")
+    known = KnownDevice(name="lab-1", tags=["a"], production=True, agent="HardwareAgent")
     assert with_settings(known, DeviceSettings()) == known
     assert with_settings(known, DeviceSettings(tags=["b", "b"])).tags == ["b"]
     assert with_settings(known, DeviceSettings(agent="")).agent == ""
 
 
 def test_a_copy_that_cannot_be_written_is_behind_and_says_why(registry, tmp_path):
-    first, second = pair(registry, Known(name="lab-1")), pair(registry, Known(name="lab-2"))
+    first, second = pair(registry, KnownDevice(name="lab-1")), pair(registry, KnownDevice(name="lab-2"))
     assert registry.problem == ""
     (tmp_path / "devices.new").mkdir()
-    third = pair(registry, Known(name="lab-3"))
+    third = pair(registry, KnownDevice(name="lab-3"))
     assert "cannot be written" in registry.problem
     registry.revoke("lab-1")
     registry.forget("lab-2")
@@ -208,7 +208,7 @@ def test_a_copy_that_cannot_be_written_is_behind_and_says_why(registry, tmp_path
 
 
 def test_the_copy_has_a_forgotten_device_as_revoked_until_the_journal_has_it(registry, tmp_path):
-    pair(registry, Known(name="lab-1"))
+    pair(registry, KnownDevice(name="lab-1"))
     forgotten = registry.forget("lab-1")
     assert registry.devices() == []
     row = read_copy(tmp_path / "devices.json").devices["lab-1"]
@@ -219,7 +219,7 @@ def test_the_copy_has_a_forgotten_device_as_revoked_until_the_journal_has_it(reg
 
 
 def test_a_listening_device_that_cannot_be_paired_anew_is_dialled_as_before(registry, tmp_path):
-    pair_listening(registry, Known(name="lab-2"), "wss://lab:5001/ws", "first-token", "ab" * 32)
+    pair_listening(registry, KnownDevice(name="lab-2"), "wss://lab:5001/ws", "first-token", "ab" * 32)
     (tmp_path / "keys" / "dial" / "lab-2.new").mkdir()
     with pytest.raises(BadInput, match="cannot be written"):
         pair_listening(registry, registry.get("lab-2"), "wss://lab:5002/ws", "second-token", "cd" * 32)
@@ -229,7 +229,7 @@ def test_a_listening_device_that_cannot_be_paired_anew_is_dialled_as_before(regi
 
 
 def test_a_token_for_dialling_that_was_not_recorded_is_not_kept(registry, tmp_path):
-    pair_listening(registry, Known(name="lab-2"), "wss://lab:5001/ws", "first-token", "ab" * 32)
+    pair_listening(registry, KnownDevice(name="lab-2"), "wss://lab:5001/ws", "first-token", "ab" * 32)
     with pytest.raises(ValueError, match="full"), registry.staged_dial_token("lab-2", "second-token"):
         raise ValueError("full")
     assert registry.dial_token("lab-2") == "first-token"
@@ -237,14 +237,14 @@ def test_a_token_for_dialling_that_was_not_recorded_is_not_kept(registry, tmp_pa
 
 
 def test_another_token_than_the_one_that_was_paired_is_not_shown(registry, tmp_path):
-    pair_listening(registry, Known(name="lab-2"), "wss://lab:5001/ws", "secret-token", "ab" * 32)
+    pair_listening(registry, KnownDevice(name="lab-2"), "wss://lab:5001/ws", "secret-token", "ab" * 32)
     (tmp_path / "keys" / "dial" / "lab-2.token").write_text("another-token")
     with pytest.raises(BadInput, match="pair it again"):
         registry.dial_token("lab-2")
 
 
 def test_the_token_for_dialling_a_device_lets_nobody_in(registry):
-    pair_listening(registry, Known(name="lab-2"), "wss://lab:5001/ws", "secret-token", "ab" * 32)
+    pair_listening(registry, KnownDevice(name="lab-2"), "wss://lab:5001/ws", "secret-token", "ab" * 32)
     assert registry.owner_of("secret-token") is None
 
 
@@ -256,12 +256,12 @@ class TestProofs:
         return []
 
     @pytest.fixture
-    def restored(self, tmp_path: Path, asked: list[str]) -> Registry:
-        registry = Registry(tmp_path / "devices.json", tmp_path / "keys" / "dial")
+    def restored(self, tmp_path: Path, asked: list[str]) -> KnownDevices:
+        registry = KnownDevices(tmp_path / "devices.json", tmp_path / "keys" / "dial")
         devices = [
-            Known(name="good", token_sha256=token_digest("good")),
-            Known(name="bad", token_sha256=token_digest("bad")),
-            dialled(Known(name="far"), "wss://lab:5001/ws", "far-token", "ab" * 32),
+            KnownDevice(name="good", token_sha256=token_digest("good")),
+            KnownDevice(name="bad", token_sha256=token_digest("bad")),
+            dialled(KnownDevice(name="far"), "wss://lab:5001/ws", "far-token", "ab" * 32),
         ]
         proofs = {
             name: lambda name=name: asked.append(name) or name == "good" for name in ("good", "bad", "far")
@@ -310,7 +310,7 @@ def test_of_tokens_that_are_offered_without_end_the_oldest_give_way(registry):
 
 @pytest.mark.parametrize("held", ["abc\r\nX-Other: 1", "a b", "", "x" * 5000])
 def test_what_is_no_token_is_not_shown_to_a_device(registry, tmp_path, held):
-    pair_listening(registry, Known(name="lab-2"), "wss://lab:5001/ws", "secret-token", "ab" * 32)
+    pair_listening(registry, KnownDevice(name="lab-2"), "wss://lab:5001/ws", "secret-token", "ab" * 32)
     (tmp_path / "keys" / "dial" / "lab-2.token").write_text(held)
     with pytest.raises(BadInput, match="pair"):
         registry.dial_token("lab-2")
@@ -325,11 +325,11 @@ def test_a_name_that_could_be_taken_for_another_is_none(name):
 @pytest.mark.parametrize("change", [{"tags": ["prod\n"]}, {"agent": "LinuxAgent\n"}])
 def test_a_tag_or_an_agent_has_no_line_break(change):
     with pytest.raises(BadInput):
-        with_settings(Known(name="lab-1"), DeviceSettings.model_validate(change))
+        with_settings(KnownDevice(name="lab-1"), DeviceSettings.model_validate(change))
 
 
 def test_two_devices_are_not_told_apart_by_the_size_of_letters_alone(registry):
-    pair(registry, Known(name="Lab-1"))
+    pair(registry, KnownDevice(name="Lab-1"))
     for name in ("lab-1", "LAB-1"):
         with pytest.raises(BadInput, match="Lab-1"):
             registry.check_free(name)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from core.fleet import connections
-from core.fleet.connections import SetClocks
+from core.fleet.connections import ClockJumpDetector
 from core.fleet.models import Health
 from core.service.service import Service
 from tests.fakes.lab_device import FEATURES, pair
@@ -36,7 +36,7 @@ def seconds(count: float) -> timedelta:
 
 @pytest.mark.parametrize("moved", [HOUR, -HOUR, seconds(30), seconds(-30)])
 def test_who_was_heard_before_the_clock_was_set_was_heard_as_long_ago_as_before(moved: timedelta) -> None:
-    clocks = SetClocks(NOON, 100.0)
+    clocks = ClockJumpDetector(NOON, 100.0)
     link: Any = Heard(NOON - seconds(7))
     clocks.look([link], NOON + seconds(1) + moved, 101.0)
     assert NOON + seconds(1) + moved - link.last_heard == seconds(8)
@@ -46,14 +46,14 @@ def test_who_was_heard_before_the_clock_was_set_was_heard_as_long_ago_as_before(
 
 @pytest.mark.parametrize("moved", [HOUR, -HOUR])
 def test_who_was_heard_after_the_clock_was_set_is_left_alone(moved: timedelta) -> None:
-    clocks = SetClocks(NOON, 100.0)
+    clocks = ClockJumpDetector(NOON, 100.0)
     link: Any = Heard(NOON + moved + seconds(0.5))
     clocks.look([link], NOON + seconds(1) + moved, 101.0)
     assert link.last_heard == NOON + moved + seconds(0.5)
 
 
 def test_a_clock_that_drifts_and_a_look_that_comes_late_change_nothing() -> None:
-    clocks = SetClocks(NOON, 100.0)
+    clocks = ClockJumpDetector(NOON, 100.0)
     link: Any = Heard(NOON)
     clocks.look([link], NOON + seconds(30.4), 130.0)
     assert link.last_heard == NOON

@@ -13,7 +13,7 @@ from core.aip.link_events import LateAnswer
 from core.aip.messages import Result, ResultStatus
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.models import Page
-from core.dispatch.late_results import LateAnswers
+from core.dispatch.late_results import LateResults
 from core.dispatch.live_secrets import LiveSecrets
 from core.dispatch.models import Verdict
 from core.errors import JournalUnavailable
@@ -168,7 +168,7 @@ class Journal:
 
 async def recorded(journal: Journal, late: LateAnswer) -> None:
     tasks = TaskGroupOwner("test")
-    late_answers = LateAnswers(journal, journal, tasks, LiveSecrets())
+    late_answers = LateResults(journal, journal, tasks, LiveSecrets())
     late_answers.take("d1", late)
     await late_answers.done()
     await tasks.close()

@@ -16,11 +16,11 @@ from PIL import Image
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo
 from core.dispatch.channel import LocalCommandDispatcher
 from core.errors import BadInput, Refused
-from core.fleet.fleet import Arrival
+from core.fleet.fleet import ConnectionInfo
 from core.fleet.models import Health
 from core.home import Home
 from core.service.api_models import LivePicture, LiveState
-from core.service.live_view import SMALL, LivePictures, Pace, small_parameters
+from core.service.live_view import SMALL, LiveView, Pace, small_parameters
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.rig import Rig, ScriptedTools, open_rig, tool_info
 from tests.fakes.signing import signing
@@ -59,9 +59,9 @@ class Bay:
         self.tools: dict[str, ScriptedTools] = {}
         self.desk = self.open(FAST)
 
-    def open(self, pace: Pace) -> LivePictures:
+    def open(self, pace: Pace) -> LiveView:
         rig = self.rig
-        return LivePictures(rig.dispatcher, rig.fleet, lambda: self.journal_problem, rig.tasks, pace)
+        return LiveView(rig.dispatcher, rig.fleet, lambda: self.journal_problem, rig.tasks, pace)
 
     async def add(self, *names: str, infos: list[ToolInfo] | None = None) -> list[str]:
         for name in names:
@@ -73,7 +73,7 @@ class Bay:
 
     async def connect(self, name: str) -> None:
         channel = LocalCommandDispatcher(name, self.tools[name], self.rig.dispatcher.gate)
-        await self.rig.fleet.arrived(name, Arrival(channel, "in-process", "linux", "t", "t", [], None))
+        await self.rig.fleet.arrived(name, ConnectionInfo(channel, "in-process", "linux", "t", "t", [], None))
 
     async def _look(self, name: str, command: Command) -> Any:
         self.at_once += 1
@@ -335,7 +335,9 @@ async def test_through_the_door_stop_all_reaches_a_picture_under_way_and_whoever
         tools.answers["screenshot"] = look
         service.fleet.add("desk", [])
         channel = LocalCommandDispatcher("desk", tools, service.dispatcher.gate)
-        await service.fleet.arrived("desk", Arrival(channel, "in-process", "linux", "t", "t", [], None))
+        await service.fleet.arrived(
+            "desk", ConnectionInfo(channel, "in-process", "linux", "t", "t", [], None)
+        )
         console, other = (
             signing(service.console("operator:anna"), service.home),
             signing(service.console("operator:ben"), service.home),

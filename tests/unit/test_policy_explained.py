@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.audit.entries import Kind
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.home import Home
 from core.policy.models import Answer, Decision
 from tests.fakes.rig import DEVICE, Rig, open_rig
@@ -107,7 +107,7 @@ def rig(tmp_path: Path, runner: asyncio.Runner):
 async def carried_out(rig: Rig, tool: str, sent: dict[str, Any], actor: str) -> tuple[Decision, str]:
     """What the dispatcher decided, and what became of the call: it ran, waits, or was refused."""
     before = len(rig.tools.seen)
-    order = Order(DEVICE, tool, sent, actor)
+    order = CommandRequest(DEVICE, tool, sent, actor)
     waiting = rig.tasks.spawn("call", rig.dispatcher.dispatch(order))
     asked = rig.tasks.spawn("asked", rig.asked.get())
     await asyncio.wait([waiting, asked], return_when="FIRST_COMPLETED")

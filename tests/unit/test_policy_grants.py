@@ -13,7 +13,7 @@ from core.errors import Refused
 from core.fleet.models import Risk
 from core.policy.constraints import Constraint
 from core.policy.models import Answer
-from core.policy.rules import Question
+from core.policy.rules import MatchContext
 from tests.fakes.policy_calls import a_device, a_question, a_tool, judged
 
 SENT = {"file_path": "/home/anna/a.txt", "content": "x"}
@@ -46,11 +46,11 @@ def book(*held: GrantTerms) -> GrantBook:
     return made
 
 
-def asked(parameters: dict[str, Any] = SENT, **more: Any) -> Question:
+def asked(parameters: dict[str, Any] = SENT, **more: Any) -> MatchContext:
     return a_question(parameters, actor=more.pop("actor", "agent:claude"), **more)
 
 
-def covering(held: GrantBook, question: Question, run: str | None) -> Grant | None:
+def covering(held: GrantBook, question: MatchContext, run: str | None) -> Grant | None:
     """Of a call without secrets."""
     return held.covering(question, run, question.parameters)
 
@@ -74,7 +74,7 @@ def test_the_very_same_call_is_covered():
         asked(risk=Risk.HIGH),
     ],
 )
-def test_one_thing_changed_asks_again(question: Question):
+def test_one_thing_changed_asks_again(question: MatchContext):
     assert covering(book(terms()), question, None) is None
 
 

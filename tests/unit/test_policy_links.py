@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from core.errors import ErrorCode, Refused
-from core.policy.constraints import LONGEST_PATH, Constraint, Unsure
+from core.policy.constraints import LONGEST_PATH, Constraint, Undecidable
 from core.policy.models import Answer
 from core.policy.policy_file import parse_policy
 from core.policy.real_paths import MOST_PATHS, MOST_THREADS, Leads, Links, paths_in, real_path
-from core.policy.rule_index import RuleBook
+from core.policy.rule_index import RuleIndex
 from tests.fakes.policy_calls import a_question, judged, rule
 
 ETC = rule("deny", 'tool = "write_file"\n[rule.parameters.file_path]\nbelow = "{}"')
@@ -93,7 +93,7 @@ def test_the_folders_above_a_very_long_path_are_never_listed(monkeypatch: pytest
         monkeypatch.setattr(f"{module}.folders_of", lambda path: listed.append(path) or [path])
     path = "/a" * LONGEST_PATH
     question = a_question({"file_path": path, "content": ""})
-    assert RuleBook(parse_policy(ETC.format("/etc")).rules).speaking(question)
+    assert RuleIndex(parse_policy(ETC.format("/etc")).rules).speaking(question)
     assert all(len(one) <= LONGEST_PATH for one in listed)
 
 
@@ -128,7 +128,7 @@ def test_the_shelves_leave_out_no_rule_that_speaks(
         rule(decision, f'tool = "write_file"\n[rule.parameters.file_path]\nbelow = "{folder}"', f"r{number}")
         for number, (decision, folder) in enumerate(rules)
     )
-    book = RuleBook(parse_policy(text).rules)
+    book = RuleIndex(parse_policy(text).rules)
     question = a_question({"file_path": path}, real=None if leads is None else Leads(leads).real)
     speaking = [one for one in book.rules if not one.faults(question)]
     denying = [one for one in speaking if one.decision is Answer.DENY]
@@ -196,5 +196,5 @@ async def test_a_disk_that_does_not_answer_keeps_nothing_else_waiting_and_refuse
             except Refused:
                 continue
     assert leads.real("/a") == "/a"
-    with pytest.raises(Unsure):
+    with pytest.raises(Undecidable):
         leads.real("/b")

@@ -12,7 +12,7 @@ import pytest
 from core.policy.constraints import Constraint
 from core.policy.models import Answer, Moment, Profile
 from core.policy.policy_file import parse_policy
-from core.policy.rule_index import RuleBook
+from core.policy.rule_index import RuleIndex
 from core.policy.rules import TimeWindow
 from tests.fakes.policy_calls import MONDAY_NOON, NO_ETC, a_device, a_question, a_tool, judged, rule
 
@@ -60,7 +60,7 @@ def test_a_rules_own_folder_may_be_a_link_that_is_turned_later(tmp_path: Path):
     link = tmp_path / "current"
     link.symlink_to(tmp_path / "one")
     file = parse_policy(rule("deny", f'tool = "write_file"\n[rule.parameters.file_path]\nbelow = "{link}"'))
-    book = RuleBook(file.rules)
+    book = RuleIndex(file.rules)
 
     def speaks(name: str) -> bool:
         sent = {"file_path": str(tmp_path / name / "x")}

@@ -12,7 +12,7 @@ from core.fleet.models import Risk
 from core.policy.constraints import Constraint
 from core.policy.models import Answer
 from core.policy.policy_file import parse_policy
-from core.policy.rule_index import RuleBook
+from core.policy.rule_index import RuleIndex
 from core.policy.rules import Rule
 from tests.fakes.pace import within
 from tests.fakes.policy_calls import NO_ETC, a_question, a_tool, rule
@@ -29,7 +29,7 @@ def test_a_catastrophic_pattern_is_decided_in_bounded_time_and_in_doubt_against_
 
 def test_near_misses_name_the_one_thing_that_did_not_hold():
     policy = parse_policy(NO_ETC + rule("allow", 'actor = "agent:*"\ntool = "write_file"', "agents"))
-    book = RuleBook(policy.rules, policy.line_numbers)
+    book = RuleIndex(policy.rules, policy.line_numbers)
     near = book.near(a_question({"file_path": "/home/x"}))
     assert [(one.id, one.fault) for one in near] == [
         ("no-system-files", "file_path does not fit, the rule wants that it is below /etc"),
@@ -53,7 +53,7 @@ def test_ten_thousand_rules_are_asked_in_less_than_a_millisecond():
             rule("deny", f'[rule.parameters.command]\npattern = "curl .*host{number}[.]"', f"d{number}")
         )
     policy = parse_policy("\n".join(rows))
-    book = RuleBook(policy.rules, policy.line_numbers)
+    book = RuleIndex(policy.rules, policy.line_numbers)
     for question in (
         a_question({"file_path": "/home/anna/notes/a.txt", "content": "x"}),
         a_question(
@@ -127,4 +127,4 @@ def test_looking_rules_up_finds_what_trying_each_one_finds(
     ]
     denying = [one for one in fit if one.decision is Answer.DENY][:1]
     wanted = denying or [one for word in (Answer.ASK, Answer.ALLOW) for one in fit if one.decision is word]
-    assert [one.id for one in RuleBook(rules).speaking(question)] == [one.id for one in wanted]
+    assert [one.id for one in RuleIndex(rules).speaking(question)] == [one.id for one in wanted]

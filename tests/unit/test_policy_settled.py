@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from core.approvals.grants import GrantBook, GrantTerms
 from core.canonical_json import plain_bytes
 from core.fleet.models import Device, Health, Risk, Tool
-from core.policy.engine import Asked, Judge
+from core.policy.engine import PolicyEngine, PolicyQuery
 from core.policy.models import Answer, Decision
 from core.policy.policy_file import parse_policy
 from tests.fakes.policy_calls import MONDAY_NOON, a_device, a_tool
@@ -61,9 +61,11 @@ calls = st.tuples(
 
 def asked_for(
     device: Device, tool: Tool, parameters: dict[str, Any], actor: str, at: datetime, *, same: bool
-) -> Asked:
+) -> PolicyQuery:
     equal = (tool.contract.digest, tool.tool_name, tool.tool_type, plain_bytes(parameters))
-    asked = Asked(device=device, tool=tool, parameters=parameters, shown=parameters, actor=actor, moment=at)
+    asked = PolicyQuery(
+        device=device, tool=tool, parameters=parameters, shown=parameters, actor=actor, moment=at
+    )
     return asked._replace(same=equal) if same else asked
 
 
@@ -77,15 +79,17 @@ def test_whatever_was_judged_before_a_call_is_judged_as_if_it_were_the_first(
     rules: list[str], profiles: str, wishes: list[tuple[Device, Tool, dict[str, Any], str, datetime, str]]
 ) -> None:
     text = PROFILES[profiles] + "".join(f'[[rule]]\nid = "{name}"\n{RULES[name]}\n' for name in rules)
-    judge = Judge(parse_policy(text))
+    judge = PolicyEngine(parse_policy(text))
     for *call, problem in wishes:
         remembered = judge.decide(asked_for(*call, same=True), GrantBook(), problem)
-        fresh = Judge(parse_policy(text)).decide(asked_for(*call, same=False), GrantBook(), problem)
+        fresh = PolicyEngine(parse_policy(text)).decide(asked_for(*call, same=False), GrantBook(), problem)
         assert remembered == fresh
 
 
 def test_a_thousand_equal_calls_are_one_decision() -> None:
-    judge = Judge(parse_policy('profile = "trusted"\n[[rule]]\nid = "r"\ndecision = "deny"\ntool = "x"\n'))
+    judge = PolicyEngine(
+        parse_policy('profile = "trusted"\n[[rule]]\nid = "r"\ndecision = "deny"\ntool = "x"\n')
+    )
     decisions: list[Decision] = [
         judge.decide(
             asked_for(
@@ -104,7 +108,7 @@ def test_a_thousand_equal_calls_are_one_decision() -> None:
 
 
 def test_a_grant_is_looked_for_each_time_and_is_missed_when_it_is_gone() -> None:
-    judge, grants = Judge(parse_policy("")), GrantBook(now=lambda: MONDAY_NOON)
+    judge, grants = PolicyEngine(parse_policy("")), GrantBook(now=lambda: MONDAY_NOON)
     call = asked_for(DEVICES[0], TOOLS[1], ARGUMENTS[0], "agent:night", MONDAY_NOON, same=True)
     assert judge.decide(call, grants).answer is Answer.ASK
     held = grants.add(

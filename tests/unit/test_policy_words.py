@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.fleet.models import Contract, Effect, Fact, Risk, Source, Tool
-from core.policy.analysis.call_analysis import findings_of, summary_of, undo_words, words_of
+from core.policy.analysis.call_analysis import analyze_call, findings_of, summary_of, undo_words
 from core.policy.analysis.headlines import headline_of
 from core.policy.analysis.shell.findings import MOST_FINDINGS, judge_line
 from core.policy.analysis.shell.tables import system_folder
@@ -398,7 +398,7 @@ def test_what_a_hand_would_do_is_told_in_a_sentence(name: str, parameters: dict[
 def test_the_headline_is_the_effect_and_what_it_touches_and_the_text_comes_second(
     line: str, headline: str
 ) -> None:
-    summary = words_of(a_tool(), {"command": line}).summary
+    summary = analyze_call(a_tool(), {"command": line}).summary
     said = headline_of(findings_of(a_tool(), {"command": line}))
     assert said.startswith(headline)
     assert bool(said) == bool(headline)
@@ -408,7 +408,7 @@ def test_the_headline_is_the_effect_and_what_it_touches_and_the_text_comes_secon
 
 def test_no_first_line_hides_what_a_later_one_does() -> None:
     lines = [*(f"echo line {number}" for number in range(200)), "rm -rf /srv/a", "reboot"]
-    summary = words_of(a_tool(), {"command": "\n".join(lines)}).summary
+    summary = analyze_call(a_tool(), {"command": "\n".join(lines)}).summary
     assert summary.startswith("Shuts the machine down or restarts it: reboot; deletes /srv/a and everything")
     assert "\n" not in summary
 

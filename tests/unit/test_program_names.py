@@ -20,18 +20,18 @@ from core.approvals.operator_keys import statement_for
 from core.approvals.suggestions import helpers_for
 from core.controls import PROGRAM_NAMES, program_of, programs_named, search_for
 from core.device.desktop.interface import NoDesktop
-from core.device.desktop.ui_tools import Use
+from core.device.desktop.ui_tools import UiTools
 from core.device.observations import ObservationStore
 from core.device.tools import applications, ui
 from core.dispatch.channel import LocalCommandDispatcher
 from core.errors import BadInput, ErrorCode
-from core.fleet.fleet import Arrival
+from core.fleet.fleet import ConnectionInfo
 from core.fleet.models import Risk
 from core.home import Home
 from core.policy.analysis.arguments import judge_value
 from core.policy.analysis.summaries import SUMMARIES
 from core.policy.models import Answer
-from core.policy.rule_index import RuleBook
+from core.policy.rule_index import RuleIndex
 from core.policy.rules import Rule
 from core.statements import make_request
 from tests.fakes.policy_calls import a_question, a_tool, judged, rule
@@ -64,7 +64,7 @@ def test_a_call_names_one_program_by_either_name():
 
 
 async def test_the_device_takes_either_name_and_refuses_two():
-    use = Use(NoDesktop("test"), ObservationStore())
+    use = UiTools(NoDesktop("test"), ObservationStore())
     with pytest.raises(BadInput, match="they differ"):
         await use.click_element({**DIFFER, "name": "Save"})
     for run in (ui._ui_tree(use).run, ui._list_windows(use).run):
@@ -73,7 +73,7 @@ async def test_the_device_takes_either_name_and_refuses_two():
 
 
 def test_every_built_in_tool_that_takes_our_name_takes_the_other_as_well():
-    use = Use(NoDesktop("test"), ObservationStore())
+    use = UiTools(NoDesktop("test"), ObservationStore())
     tools = [tool for tool, _ in ui._tools(use)] + [applications._close_application(None)]
     taking = {tool.name for tool in tools if "process_name" in tool.input_schema["properties"]}
     assert taking == {"get_ui_tree", "list_windows", "click_element", "close_application"}
@@ -128,7 +128,7 @@ class TestRules:
         row = {"id": "r", "decision": decision, "parameters": {ruled: condition}, "risk": [*Risk]}
         one = Rule.model_validate(row)
         question = a_question(sent)
-        assert bool(RuleBook([one]).speaking(question)) == (not one.faults(question))
+        assert bool(RuleIndex([one]).speaking(question)) == (not one.faults(question))
 
     def test_a_grant_for_one_name_does_not_cover_the_other(self):
         assert set(exact_arguments({"process_name": "gedit"})) == {"process_name"}
@@ -203,7 +203,7 @@ class TestDispatch:
         home.policy.write_text(EVERYTHING)
         async with open_rig(home, TOOLS) as rig:
             channel = LocalCommandDispatcher(DEVICE, rig.tools, rig.dispatcher.gate)
-            arrival = Arrival(channel, "in-process", "linux", "test", "test", [], None)
+            arrival = ConnectionInfo(channel, "in-process", "linux", "test", "test", [], None)
             await rig.fleet.arrived(DEVICE, replace(arrival, own_computer=True))
             program = psutil.Process(window.pid).name()
             clicked = await rig.call("click_element", app_root_name=program, name="Approve once")

@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, SafePattern, safe_pattern
-from core.schema_forms.validator import Aside, FieldError, errors_at_once, errors_for, validator_for
+from core.schema_forms.validator import (
+    FieldError,
+    ThreadedValidator,
+    errors_at_once,
+    errors_for,
+    validator_for,
+)
 from tests.fakes.pace import within
 
 SHELL: dict[str, Any] = {
@@ -31,7 +37,7 @@ SHELL: dict[str, Any] = {
 
 def found_in(schema: Any, parameters: Any) -> list[FieldError]:
     """What a dispatcher finds wrong with the arguments of a call."""
-    return asyncio.run(Aside().errors(schema, parameters, ""))
+    return asyncio.run(ThreadedValidator().errors(schema, parameters, ""))
 
 
 def said(parameters: Any, schema: Any = None) -> list[str]:

@@ -17,7 +17,7 @@ import structlog
 from core.aip.pairing import decode_pairing
 from core.audit.entries import Kind
 from core.dispatch import live_secrets
-from core.dispatch.command_request import Order
+from core.dispatch.command_request import CommandRequest
 from core.fleet.models import DeviceSettings, Health
 from core.home import Home
 from core.service.console import Console
@@ -216,7 +216,9 @@ class TestToolsThatAreNotThere:
                 "large": "str, 5,000 long",
             }
             assert said == f"typing {MASK}"
-            result = await rig.dispatcher.dispatch(Order(DEVICE, "tpye_text", given, "operator:anna"))
+            result = await rig.dispatcher.dispatch(
+                CommandRequest(DEVICE, "tpye_text", given, "operator:anna")
+            )
             assert result.error is not None
             entries = str(await rig.entries())
             assert SAID not in entries

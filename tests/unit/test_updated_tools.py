@@ -12,7 +12,7 @@ import pytest
 from core.audit.entries import Entry
 from core.device.config import DeviceConfig
 from core.device.desktop.interface import NoDesktop
-from core.device.desktop.ui_tools import Use
+from core.device.desktop.ui_tools import UiTools
 from core.device.observations import ObservationStore
 from core.device.tool import Tool
 from core.device.tools import (
@@ -48,7 +48,7 @@ UPDATED = [
 def built_in() -> dict[str, Tool]:
     """Every tool of our own client, whatever this machine can offer, under the default configuration."""
     workshop: Any = SimpleNamespace(config=DeviceConfig())
-    use = Use(NoDesktop("test"), ObservationStore())
+    use = UiTools(NoDesktop("test"), ObservationStore())
     tools = [
         *(one for one, _ in ui._tools(use)),
         *listing.offer(list),

@@ -24,10 +24,10 @@ from core.changes import ChangeKind, SignedChange
 from core.contract_digest import definition_of
 from core.dispatch.channel import LocalCommandDispatcher
 from core.errors import QuarterdeckError, Refused
-from core.fleet.fleet import Arrival
+from core.fleet.fleet import ConnectionInfo
 from core.home import Home
 from core.ids import new_id
-from core.policy.engine import Judge
+from core.policy.engine import PolicyEngine
 from core.policy.models import Answer, Profile
 from core.policy.policy_store import checked_policy, text_digest
 from core.policy.real_paths import NOT_FOLLOWED
@@ -104,7 +104,9 @@ class Loosening(RuleBasedStateMachine):
         )
         self.service.fleet.add(DEVICE, [])
         channel = LocalCommandDispatcher(DEVICE, tools, self.service.dispatcher.gate)
-        await self.service.fleet.arrived(DEVICE, Arrival(channel, "in-process", "linux", "t", "t", [], None))
+        await self.service.fleet.arrived(
+            DEVICE, ConnectionInfo(channel, "in-process", "linux", "t", "t", [], None)
+        )
 
     # What a program does to files
 
@@ -266,7 +268,7 @@ class Loosening(RuleBasedStateMachine):
         entries = (await self.program.entries("", limit=5_000)).entries
         signed = await self._signed_text(entries)
         reviewed = {definition for entry in entries for definition in self._reviewed(entry)}
-        by_signed = Judge(checked_policy(signed))
+        by_signed = PolicyEngine(checked_policy(signed))
         grants = GrantBook()
         grants.restore(reversed(entries), self._signed_well)
         for number in runs:

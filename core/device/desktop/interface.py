@@ -162,7 +162,7 @@ class Hidden:
 
 
 @dataclass(frozen=True, slots=True)
-class Lack:
+class Unavailability:
     """Why this machine's desktop cannot do something now, and how an operator can fix that."""
 
     reason: str
@@ -189,7 +189,7 @@ class Desktop(ABC):
     """
 
     @abstractmethod
-    def lack(self, need: Need) -> Lack | None:
+    def lack(self, need: Need) -> Unavailability | None:
         """Why `need` cannot be met now; None when it can. Blocks for two seconds at most."""
 
     @abstractmethod
@@ -281,9 +281,11 @@ class NoDesktop(Desktop):
     """The desktop of an unsupported system."""
 
     def __init__(self, platform: str) -> None:
-        self._lack = Lack(f"There is no desktop support for {platform}", "Use Linux, Windows or macOS")
+        self._lack = Unavailability(
+            f"There is no desktop support for {platform}", "Use Linux, Windows or macOS"
+        )
 
-    def lack(self, need: Need) -> Lack | None:
+    def lack(self, need: Need) -> Unavailability | None:
         return self._lack
 
     async def monitors(self) -> list[Box]:

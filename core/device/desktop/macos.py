@@ -16,8 +16,8 @@ from core.device.desktop.interface import (
     Button,
     Control,
     Direction,
-    Lack,
     Need,
+    Unavailability,
     Window,
 )
 from core.device.desktop.key_chords import Chord
@@ -71,7 +71,7 @@ class MacDesktop(BlockingDesktop):
         self._quartz = quartz
         self._workspace = workspace
 
-    def lack(self, need: Need) -> Lack | None:
+    def lack(self, need: Need) -> Unavailability | None:
         """See `Desktop`."""
         if self._ax is None:
             try:
@@ -79,14 +79,14 @@ class MacDesktop(BlockingDesktop):
                 import ApplicationServices
                 import Quartz
             except ImportError as error:
-                return Lack(
+                return Unavailability(
                     f"The system's libraries cannot be loaded: {error}",
                     "Install pyobjc-framework-ApplicationServices and pyobjc-framework-Quartz",
                 )
             self._ax, self._quartz = ApplicationServices, Quartz
             self._workspace = AppKit.NSWorkspace.sharedWorkspace()
         if need != "windows" and not self._ax.AXIsProcessTrusted():
-            return Lack(
+            return Unavailability(
                 "macOS does not let this program use other programs' windows",
                 "Allow it in System Settings, Privacy & Security, Accessibility, then start it again",
             )

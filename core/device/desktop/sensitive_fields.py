@@ -12,7 +12,7 @@ _PASSWORDS_KEPT = 4_096
 _WINDOW_HIDDEN_S = 30.0
 
 
-class Secrecy:
+class SensitiveFields:
     """The secret fields of a device. A password field stays secret even if it later shows plain text."""
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ from core.device.desktop.interface import (
     stale,
 )
 from core.device.desktop.key_chords import Chord
-from core.device.desktop.sensitive_fields import Secrecy
+from core.device.desktop.sensitive_fields import SensitiveFields
 from core.device.desktop.thread_worker import OneThread
 from core.errors import BadInput, DeviceError
 
@@ -63,7 +63,7 @@ class BlockingDesktop(Desktop):
     def __init__(self, name: str) -> None:
         self._thread = OneThread(name, "The desktop")
         self._elements: OrderedDict[str, Any] = OrderedDict()
-        self._secrecy = Secrecy()
+        self._secrecy = SensitiveFields()
 
     @abstractmethod
     def look_programs(self) -> list[Program]:

@@ -20,7 +20,7 @@ _SEARCHED = Bounds(depth=SEARCHED.depth, nodes=SEARCHED.nodes, seconds=6.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class UiTools:
     """The desktop tools of a device."""
 
     desktop: Desktop

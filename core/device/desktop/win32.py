@@ -21,8 +21,8 @@ from core.device.desktop.interface import (
     Button,
     Control,
     Direction,
-    Lack,
     Need,
+    Unavailability,
     Window,
 )
 from core.device.desktop.key_chords import Chord
@@ -76,13 +76,15 @@ class WindowsDesktop(BlockingDesktop):
         self._user32 = user32
         self._com = threading.local()
 
-    def lack(self, need: Need) -> Lack | None:
+    def lack(self, need: Need) -> Unavailability | None:
         """See `Desktop`."""
         if self._library is None:
             try:
                 import uiautomation
             except ImportError as error:
-                return Lack(f"UI Automation cannot be loaded: {error}", "Install the package uiautomation")
+                return Unavailability(
+                    f"UI Automation cannot be loaded: {error}", "Install the package uiautomation"
+                )
             self._library = uiautomation
         return None
 

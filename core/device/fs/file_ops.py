@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from core.device.fs.safe_path import Folder, HeldPath
+from core.device.fs.safe_path import DirHandle, SafePath
 from core.device.guard import result_size
 from core.device.tool import FailedWithResult
 from core.device.undo import UndoStore, temporary_name
@@ -94,7 +94,7 @@ def told_as_failure(path: Path) -> Iterator[None]:
         raise DeviceError(f"{path}: {error.strerror or error}", ErrorCode.TOOL_FAILED) from error
 
 
-def read(held: HeldPath, encoding: str, offset: int, most: int, room: int) -> dict[str, Any]:
+def read(held: SafePath, encoding: str, offset: int, most: int, room: int) -> dict[str, Any]:
     """Read at most `most` bytes from `offset` on, and no more than fit into `room` bytes of JSON.
 
     Raises:
@@ -139,7 +139,7 @@ def _seek(file: BinaryIO, offset: int) -> bool:
     return True
 
 
-def write(held: HeldPath, data: bytes, mode: WriteMode, undo: UndoStore) -> dict[str, Any]:
+def write(held: SafePath, data: bytes, mode: WriteMode, undo: UndoStore) -> dict[str, Any]:
     """Write a file atomically (wholly or not at all) and keep the old content for undo.
 
     Raises:
@@ -172,13 +172,13 @@ def write(held: HeldPath, data: bytes, mode: WriteMode, undo: UndoStore) -> dict
     return done
 
 
-def _refuse_read_only(folder: Folder) -> None:
+def _refuse_read_only(folder: DirHandle) -> None:
     """Refuse to replace a file that this user may not write: renaming checks only the folder's rights."""
     if not folder.may_write(folder.name):
         raise BadInput(f"{folder.path / folder.name} is read-only for this user", ErrorCode.DENIED_BY_DEVICE)
 
 
-def _make_durable(folder: Folder, done: dict[str, Any]) -> None:
+def _make_durable(folder: DirHandle, done: dict[str, Any]) -> None:
     try:
         folder.sync()
     except OSError as error:
@@ -190,7 +190,7 @@ def _make_durable(folder: Folder, done: dict[str, Any]) -> None:
         ) from error
 
 
-def restore(held: HeldPath, undo_id: str, undo: UndoStore) -> dict[str, Any]:
+def restore(held: SafePath, undo_id: str, undo: UndoStore) -> dict[str, Any]:
     """Undo one write; `held` is the path in its entry, checked again.
 
     Raises:
@@ -221,7 +221,7 @@ def restore(held: HeldPath, undo_id: str, undo: UndoStore) -> dict[str, Any]:
     return done
 
 
-def _content(folder: Folder, undo: UndoStore) -> bytes:
+def _content(folder: DirHandle, undo: UndoStore) -> bytes:
     descriptor, facts = folder.open_file()
     with os.fdopen(descriptor, "rb") as file:
         # Python allocates the full size of a `read` at once, so no more is asked for than the file's size.
@@ -242,7 +242,7 @@ def _sha256(parts: tuple[bytes, ...]) -> str:
     return digest.hexdigest()
 
 
-def _digest(folder: Folder, most: int) -> str:
+def _digest(folder: DirHandle, most: int) -> str:
     """The digest of a file that had at most `most` bytes after the write; other programs may have changed it.
 
     Raises:
@@ -269,7 +269,7 @@ def _changed_since(path: Path, how: str = "") -> BadInput:
 
 
 def _put(
-    folder: Folder,
+    folder: DirHandle,
     data: tuple[bytes, ...],
     before: os.stat_result | None,
     temporary: str,
@@ -304,7 +304,7 @@ def _put(
         raise
 
 
-def _keep_all_but_content(folder: Folder, descriptor: int, before: os.stat_result, mode: int) -> None:
+def _keep_all_but_content(folder: DirHandle, descriptor: int, before: os.stat_result, mode: int) -> None:
     if not keep_owner(descriptor, before):
         # The group differs: its members get only what the permissions give to others.
         mode &= ~0o070 | (mode & 0o007) << 3
@@ -317,7 +317,7 @@ def _keep_all_but_content(folder: Folder, descriptor: int, before: os.stat_resul
         os.fchmod(descriptor, mode)
 
 
-def _unchanged(folder: Folder, before: os.stat_result | None) -> None:
+def _unchanged(folder: DirHandle, before: os.stat_result | None) -> None:
     """Refuse when another program wrote in the meantime: undo would not have the content that is lost."""
     now = folder.stat(folder.name)
     if now is None and before is None:
@@ -331,7 +331,7 @@ def _version(facts: os.stat_result) -> tuple[int, ...]:
     return facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
 
 
-def _name_new(folder: Folder, temporary: str) -> None:
+def _name_new(folder: DirHandle, temporary: str) -> None:
     """Give a new file its name without replacing a file that appeared meanwhile."""
     try:
         folder.link(temporary, folder.name)

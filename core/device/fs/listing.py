@@ -12,7 +12,7 @@ from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 from typing import Any
 
 from core.device.fs.file_ops import told_as_failure
-from core.device.fs.safe_path import HAS_FOLDER_DESCRIPTORS, HeldPath, shown
+from core.device.fs.safe_path import HAS_FOLDER_DESCRIPTORS, SafePath, shown
 from core.errors import BadInput, ErrorCode
 
 _KINDS = (
@@ -31,7 +31,7 @@ _CYCLE_NS = 146_097 * 86_400 * 10**9
 
 
 def list_folder(
-    held: HeldPath, glob: str, most: int, is_wanted: Callable[[], bool] = lambda: True
+    held: SafePath, glob: str, most: int, is_wanted: Callable[[], bool] = lambda: True
 ) -> dict[str, Any]:
     """The first `most` entries by name whose names match `glob`; symlinks are not followed.
 
@@ -59,7 +59,7 @@ def list_folder(
 
 
 @contextmanager
-def _opened(held: HeldPath) -> Iterator[int | str]:
+def _opened(held: SafePath) -> Iterator[int | str]:
     if not held.path.is_dir():
         if held.path.exists():
             raise BadInput(f"{held.path} is not a folder")

@@ -40,14 +40,14 @@ def _changed(path: Path, error: OSError | None = None) -> BadInput:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldPath:
+class SafePath:
     """A resolved path and the root that it is below."""
 
     path: Path
     root: Path
 
     @contextlib.contextmanager
-    def folder(self) -> Iterator[Folder]:
+    def folder(self) -> Iterator[DirHandle]:
         """Open the folder that holds the path's last component.
 
         Raises:
@@ -57,11 +57,11 @@ class HeldPath:
         if not HAS_FOLDER_DESCRIPTORS:
             if Path(os.path.realpath(parent)) != parent:
                 raise _changed(self.path)
-            yield Folder(parent, None, self.path.name)
+            yield DirHandle(parent, None, self.path.name)
             return
         descriptor = self._open_folder(parent)
         try:
-            yield Folder(parent, descriptor, self.path.name)
+            yield DirHandle(parent, descriptor, self.path.name)
         finally:
             os.close(descriptor)
 
@@ -128,7 +128,7 @@ def _close(descriptor: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class DirHandle:
     """An open folder; names are single components inside it, and symlinks are never followed."""
 
     path: Path

@@ -20,9 +20,9 @@ from typing import Literal
 
 import psutil
 
-from core.device.fs.safe_path import HeldPath
-from core.device.processes.supervisor_client import Ended, Started, WardenLink
-from core.device.tool import Report, tell_nobody
+from core.device.fs.safe_path import SafePath
+from core.device.processes.supervisor_client import Ended, ProcessHandle, SupervisorClient
+from core.device.tool import Report, no_progress
 from core.errors import DeviceError, ErrorCode
 
 _CHUNK = 65_536
@@ -156,7 +156,7 @@ class Job:
     folder: Path
     timeout: float
     environment: dict[str, str] | None = None
-    report: Report = tell_nobody
+    report: Report = no_progress
     more: tuple[int, ...] = ()
     contained: bool = False
     group: str = ""
@@ -168,7 +168,7 @@ class Children:
 
     def __init__(self, max_output_bytes: int) -> None:
         self._most = max_output_bytes
-        self._warden = WardenLink()
+        self._warden = SupervisorClient()
         self._launched: list[psutil.Process] = []
         self.running = 0
 
@@ -180,9 +180,9 @@ class Children:
     async def run_shell(
         self,
         command: str,
-        folder: HeldPath,
+        folder: SafePath,
         timeout: float,
-        report: Report = tell_nobody,
+        report: Report = no_progress,
         polite: float = POLITE_S,
     ) -> Finished:
         """Run one line in the platform's shell until it ends or `timeout` seconds are over.
@@ -200,7 +200,7 @@ class Children:
         job = Job([shell, "-c", command], folder.path, timeout, report=report, polite=polite)
         return await self.run(job, folder)
 
-    async def run(self, job: Job, held: HeldPath | None = None) -> Finished:
+    async def run(self, job: Job, held: SafePath | None = None) -> Finished:
         """Run a program like `run_shell`; it starts in `held`, which cannot be swapped for another folder."""
         self.running += 1
         try:
@@ -251,7 +251,7 @@ class Children:
     async def _under_warden(self, job: Job, budget: Budget, null: int, folder: int) -> Finished:
         begun = time.monotonic()
         pipes = _pipes(budget, job.report)
-        started: Started | None = None
+        started: ProcessHandle | None = None
         ended = False
         try:
             started = self._warden.start(
@@ -294,7 +294,7 @@ class Children:
         return Finished(stdout, stderr, code, time.monotonic() - begun, budget.truncated, how.left)
 
 
-async def _end(started: Started, polite: float) -> None:
+async def _end(started: ProcessHandle, polite: float) -> None:
     """Send SIGTERM to the group; `polite` seconds later kill all descendants, in the group or not."""
     started.end(force=False)
     with contextlib.suppress(TimeoutError):
@@ -409,7 +409,7 @@ def launch_detached(program: list[str], environment: dict[str, str], folder: Pat
 
 
 async def run_windows(
-    command: str, folder: Path, timeout: float, budget: Budget, report: Report = tell_nobody
+    command: str, folder: Path, timeout: float, budget: Budget, report: Report = no_progress
 ) -> Finished:
     """Run a line on Windows, which has no process groups; a time-out kills every descendant instead."""
     started = time.monotonic()

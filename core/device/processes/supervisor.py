@@ -6,16 +6,16 @@ a line (a socket for this program), a file with the `Order`, the folder, the sta
 streams. Each packet on the line is one JSON message:
 
     received  {"force": bool}         false: send SIGTERM to the program's group; true: kill all descendants
-    sent      {"keeper"}              the process id of the `Keeper`
+    sent      {"keeper"}              the process id of the `ChildMonitor`
               {"pid"}                 the program runs
               {"error"}               it could not be started (errno)
               {"code", "left"}        it has ended; the processes in `left` could not be killed
 
-For each order the supervisor forks a `Keeper` process, which starts the program and supervises it alone. A
-descendant can leave the program's group and session, but not its `Keeper`, which is the subreaper: the kernel
-makes it the parent of every orphan, so a descendant remains as long as the `Keeper` has a child. When the
-device client ends for any reason, the lines close, and each `Keeper` kills all descendants. Background
-processes of a shell that ended normally keep running.
+For each order the supervisor forks a `ChildMonitor` process, which starts the program and supervises it
+alone. A descendant can leave the program's group and session, but not its `ChildMonitor`, which is the
+subreaper: the kernel makes it the parent of every orphan, so a descendant remains as long as the
+`ChildMonitor` has a child. When the device client ends for any reason, the lines close, and each
+`ChildMonitor` kills all descendants. Background processes of a shell that ended normally keep running.
 """
 
 import contextlib
@@ -36,10 +36,10 @@ _MOST_MESSAGE = 4096
 _MOST_DESCRIPTORS = 16
 _MOST_TOLD = 20
 _KILL_FOR_S = 5.0
-# Longer than a `Keeper` tries to kill.
+# Longer than a `ChildMonitor` tries to kill.
 _KEEPERS_END_S = 6.0
 _REMOVE_FOR_S = 1.0
-# How often the `Keeper`'s own children are read between two reads of all /proc, which take far longer.
+# How often the `ChildMonitor`'s own children are read between two reads of all /proc, which take far longer.
 _QUICK_LOOKS = 200
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -61,14 +61,15 @@ class Order:
 
 
 @dataclass(slots=True)
-class Warden:
-    """The supervisor: its socket to the device client, and the process ids of its running `Keeper`s."""
+class ProcessSupervisor:
+    """The supervisor: its socket to the device client, and the process ids of its running `ChildMonitor`s."""
 
     link: socket.socket
     keepers: set[int] = field(default_factory=set)
 
     def serve(self, wake: int) -> None:
-        """Serve until the device client and all `Keeper`s are gone; `wake` is readable when a child ends."""
+        """Serve until the device client and all `ChildMonitor`s are gone; `wake` is readable when a child
+        ends."""
         poll = select.poll()
         poll.register(self.link, select.POLLIN)
         poll.register(wake, select.POLLIN)
@@ -97,7 +98,7 @@ class Warden:
         return bool(data)
 
     def start(self, handed: list[int]) -> None:
-        """Fork a `Keeper` for one order."""
+        """Fork a `ChildMonitor` for one order."""
         try:
             pid = os.fork()
         except OSError as error:
@@ -113,7 +114,7 @@ class Warden:
             os.close(descriptor)
 
     def reap(self, wake: int) -> None:
-        """Collect ended children: `Keeper`s, and orphans that a `Keeper` left running."""
+        """Collect ended children: `ChildMonitor`s, and orphans that a `ChildMonitor` left running."""
         _drain(wake)
         with contextlib.suppress(ChildProcessError):
             while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
@@ -121,7 +122,7 @@ class Warden:
 
 
 @dataclass(slots=True)
-class Keeper:
+class ChildMonitor:
     """The supervisor of one program and its descendants, in a process of its own."""
 
     line: socket.socket
@@ -217,7 +218,7 @@ class Keeper:
 
 
 def _keep(handed: list[int]) -> NoReturn:
-    """Serve one order to its end, in the forked `Keeper` process."""
+    """Serve one order to its end, in the forked `ChildMonitor` process."""
     try:
         _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -225,9 +226,9 @@ def _keep(handed: list[int]) -> NoReturn:
         line, order = socket.socket(fileno=handed[0]), handed[1]
         with os.fdopen(order, "rb") as file:
             file.seek(0)
-            keeper = Keeper(line, Order(**json.load(file)))
-        # Sent before the program starts: a program can stop its `Keeper`, and the client needs this process
-        # id to continue it.
+            keeper = ChildMonitor(line, Order(**json.load(file)))
+        # Sent before the program starts: a program can stop its `ChildMonitor`, and the client needs this
+        # process id to continue it.
         _tell(line, {"keeper": os.getpid()})
         # The device client may have ended in the meantime; then nothing is started.
         if not _is_closed(line) and keeper.start(handed[2:]) and not keeper.order.detached:
@@ -311,9 +312,9 @@ def _become(order: Order, folder: int, streams: list[int], report: int) -> NoRet
             with open(order.group, "w", encoding="ascii") as file:
                 file.write("0")
         if not order.detached:
-            # The program ends as well when its `Keeper` is killed.
+            # The program ends as well when its `ChildMonitor` is killed.
             _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        # Signals that the `Keeper` ignores would stay ignored after exec.
+        # Signals that the `ChildMonitor` ignores would stay ignored after exec.
         for number in (*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         os.fchdir(folder)
@@ -343,14 +344,14 @@ def _wake() -> int:
 
 def main() -> None:
     """Serve the device client on the socket that is standard input."""
-    # Orphans that a `Keeper` left running become children of this process: in a container, init may not
+    # Orphans that a `ChildMonitor` left running become children of this process: in a container, init may not
     # collect them when they end.
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     for number in _IGNORED:
         # On these signals the device client shuts down in order and then closes the socket.
         signal.signal(number, signal.SIG_IGN)
     with socket.socket(fileno=0) as link:
-        Warden(link).serve(_wake())
+        ProcessSupervisor(link).serve(_wake())
 
 
 if __name__ == "__main__":

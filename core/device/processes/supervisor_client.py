@@ -38,7 +38,7 @@ class Ended:
     left: tuple[int, ...]
 
 
-class Started:
+class ProcessHandle:
     """A program under a `Keeper` of the supervisor, connected by a line. `ended` is set when it has ended."""
 
     def __init__(self, line: socket.socket) -> None:
@@ -106,12 +106,12 @@ class Started:
 
 
 @dataclass(slots=True)
-class WardenLink:
+class SupervisorClient:
     """Starts the supervisor at the first order, and again after it was killed."""
 
     _socket: socket.socket | None = None
     _process: subprocess.Popen[bytes] | None = None
-    _runs: set[Started] = field(default_factory=set)
+    _runs: set[ProcessHandle] = field(default_factory=set)
 
     def start(
         self,
@@ -123,7 +123,7 @@ class WardenLink:
         contained: bool = False,
         detached: bool = False,
         group: str = "",
-    ) -> Started:
+    ) -> ProcessHandle:
         """Have the supervisor start a program; `folder` and `streams` are descriptors.
 
         `streams` become its descriptors 0, 1, 2 and on. `contained`, `detached` and `group` are those of
@@ -144,7 +144,7 @@ class WardenLink:
             except OSError as error:
                 ours.close()
                 raise DeviceError(f"No process can be started: {error}", ErrorCode.TOOL_FAILED) from error
-        started = Started(ours)
+        started = ProcessHandle(ours)
         self._runs.add(started)
         started.ended.add_done_callback(lambda _: self._runs.discard(started))
         return started

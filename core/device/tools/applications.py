@@ -13,8 +13,8 @@ from core.device.tool import (
     FailedWithResult,
     Tool,
     ToolCall,
+    ToolContext,
     Unavailable,
-    Workshop,
     number,
     object_schema,
     text,
@@ -29,7 +29,7 @@ _LONGEST_WAIT_S = 60.0
 _PIDS = {"type": "array", "items": {"type": "integer"}, "description": "Process ids."}
 
 
-def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
+def offer(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
     """Both tools, which are available on every platform."""
 
     async def launch_application(call: ToolCall) -> dict[str, Any]:

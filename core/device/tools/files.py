@@ -14,8 +14,8 @@ from core.device.tool import (
     Contract,
     Tool,
     ToolCall,
+    ToolContext,
     Unavailable,
-    Workshop,
     nullable,
     object_schema,
     text,
@@ -40,7 +40,7 @@ DEFAULT_ROWS = 1000
 _DIGEST = "SHA-256 in hexadecimal"
 
 
-def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
+def offer(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
     """The file tools, which are available on every platform."""
     limits = workshop.config.limits
 
@@ -87,7 +87,7 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
     ], []
 
 
-def restore(workshop: Workshop, undo_id: str) -> dict[str, Any]:
+def restore(workshop: ToolContext, undo_id: str) -> dict[str, Any]:
     """Undo one write of a file. Blocks on the disk.
 
     Raises:

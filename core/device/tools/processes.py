@@ -9,8 +9,8 @@ from core.device.tool import (
     OBSERVES,
     Tool,
     ToolCall,
+    ToolContext,
     Unavailable,
-    Workshop,
     nullable,
     number,
     object_schema,
@@ -37,7 +37,7 @@ _ROW = object_schema(
 )
 
 
-def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
+def offer(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
     """The tool, which is available on every platform."""
 
     async def list_processes(call: ToolCall) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from core.device.config import DeviceConfig
-from core.device.fs.safe_path import HeldPath
+from core.device.fs.safe_path import SafePath
 from core.device.private_places import outermost, private_places, shown_place
 from core.device.processes.child_process import Finished, Job
 from core.device.sandbox import bubblewrap, cgroup, sandbox_init, seatbelt
@@ -20,8 +20,8 @@ from core.device.tool import (
     FailedWithResult,
     Tool,
     ToolCall,
+    ToolContext,
     Unavailable,
-    Workshop,
     nullable,
     object_schema,
     text,
@@ -54,7 +54,7 @@ _OWN_PROCESSES = 3
 _TRIES = 3
 
 
-def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
+def offer(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
     """The read-only shell, if this machine has a sandbox that passes its self-test."""
     config = workshop.config
     if NAME in config.tools_off:
@@ -92,7 +92,7 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
     return [_tool(workshop, shell_execute_read)], []
 
 
-async def run(workshop: Workshop, call: ToolCall, private: list[str]) -> tuple[Finished, TimeLimit]:
+async def run(workshop: ToolContext, call: ToolCall, private: list[str]) -> tuple[Finished, TimeLimit]:
     """Run a call's command in the sandbox, where neither private nor closed paths can be read.
 
     Raises:
@@ -146,7 +146,7 @@ async def run(workshop: Workshop, call: ToolCall, private: list[str]) -> tuple[F
     return finished, limit
 
 
-def _check(report: bytes, finished: Finished, folder: HeldPath) -> None:
+def _check(report: bytes, finished: Finished, folder: SafePath) -> None:
     if sandbox_init.OTHER_FOLDER in report:
         raise BadInput(
             f"working_directory {folder.path} changed while it was being opened", ErrorCode.PATH_NOT_ALLOWED
@@ -162,7 +162,7 @@ def _check(report: bytes, finished: Finished, folder: HeldPath) -> None:
         raise DeviceError(f"The sandbox could not be made: {lines[-1][:_MOST_LINE]}", ErrorCode.TOOL_FAILED)
 
 
-def _place(folder: HeldPath) -> bubblewrap.Place:
+def _place(folder: SafePath) -> bubblewrap.Place:
     descriptor = folder.open()
     try:
         facts = os.fstat(descriptor)
@@ -214,7 +214,7 @@ def blocked_lines(stderr: bytes) -> list[str]:
     return [line[:_MOST_LINE] for line in lines if _WALLS.search(line)][:_MOST_BLOCKED]
 
 
-def _tool(workshop: Workshop, run: Any) -> Tool:
+def _tool(workshop: ToolContext, run: Any) -> Tool:
     blocked = {
         "type": "array",
         "items": text("A line of standard error."),

@@ -21,8 +21,8 @@ from core.device.tool import (
     OBSERVES,
     Tool,
     ToolCall,
+    ToolContext,
     Unavailable,
-    Workshop,
     number,
     object_schema,
     text,
@@ -118,7 +118,7 @@ class _Wish:
     max_width: int | None
 
 
-def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
+def offer(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
     """The tool `screenshot`, if the screen of this machine can be read."""
     if missing := _why_not(workshop.desktop):
         return [], [missing]

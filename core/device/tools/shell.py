@@ -11,15 +11,15 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from core.device.fs.safe_path import HeldPath
+from core.device.fs.safe_path import SafePath
 from core.device.processes.child_process import POLITE_S, Finished
 from core.device.tool import (
     Contract,
     FailedWithResult,
     Tool,
     ToolCall,
+    ToolContext,
     Unavailable,
-    Workshop,
     number,
     object_schema,
     text,
@@ -37,14 +37,14 @@ _HASTE = 20
 _RUNS_ANYTHING = Contract("destroy", "high", reversible=False, idempotent=False, open_world=True)
 
 
-async def working_directory(workshop: Workshop, call: ToolCall) -> HeldPath:
+async def working_directory(workshop: ToolContext, call: ToolCall) -> SafePath:
     """The folder in which a call starts: its argument, checked, or the first allowed root.
 
     Raises:
         BadInput: the folder does not exist.
     """
     root = workshop.first_root
-    held = call.paths.get("working_directory", HeldPath(root, root))
+    held = call.paths.get("working_directory", SafePath(root, root))
     if not await workshop.in_thread(os.path.isdir, held.path):
         raise BadInput(f"working_directory {held.path} is not a folder", ErrorCode.NOT_FOUND)
     return held
@@ -83,14 +83,14 @@ class TimeLimit:
         return said
 
 
-def time_limit(workshop: Workshop, call: ToolCall) -> TimeLimit:
+def time_limit(workshop: ToolContext, call: ToolCall) -> TimeLimit:
     """The time limit of a call that starts now."""
     longest = workshop.config.limits.shell_timeout_s
     asked = float(call.arguments.get("timeout", min(DEFAULT_TIMEOUT_S, longest)))
     return TimeLimit(asked, call.until - asyncio.get_running_loop().time())
 
 
-def shell_arguments(workshop: Workshop) -> dict[str, Any]:
+def shell_arguments(workshop: ToolContext) -> dict[str, Any]:
     longest = workshop.config.limits.shell_timeout_s
     return object_schema(
         {
@@ -116,7 +116,7 @@ OUTPUT = {
 TRUNCATED = yes_or_no("Whether output beyond the device's limit was dropped.")
 
 
-def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
+def offer(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
     """Both shell tools; on a supported platform they need nothing that could be missing."""
     children = workshop.children
 
@@ -147,7 +147,7 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
     return [_shell_execute(workshop, shell_execute), _exec_cli(workshop, exec_cli)], []
 
 
-def _shell_execute(workshop: Workshop, run: Any) -> Tool:
+def _shell_execute(workshop: ToolContext, run: Any) -> Tool:
     return Tool(
         name="shell_execute",
         title="Run a shell command",
@@ -166,7 +166,7 @@ def _shell_execute(workshop: Workshop, run: Any) -> Tool:
     )
 
 
-def _exec_cli(workshop: Workshop, run: Any) -> Tool:
+def _exec_cli(workshop: ToolContext, run: Any) -> Tool:
     shape = {
         **OUTPUT,
         "command": text("The line that ran."),

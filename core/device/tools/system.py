@@ -9,8 +9,8 @@ from core.device.tool import (
     OBSERVES,
     Tool,
     ToolCall,
+    ToolContext,
     Unavailable,
-    Workshop,
     nullable,
     number,
     object_schema,
@@ -137,7 +137,7 @@ _SHAPES: dict[str, dict[str, Any]] = {
 _ARGUMENTS = object_schema({"info_type": {"enum": list(FACTS), "description": "What to look at."}})
 
 
-def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
+def offer(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
     """Both tools; they need no installed program."""
 
     async def facts(call: ToolCall) -> tuple[str, dict[str, Any]]:

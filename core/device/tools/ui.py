@@ -7,14 +7,14 @@ from typing import Any
 
 from core.controls import program_of
 from core.device.desktop.interface import Need, Scope
-from core.device.desktop.ui_tools import Use
+from core.device.desktop.ui_tools import UiTools
 from core.device.tool import (
     OBSERVES,
     Contract,
     Tool,
     ToolCall,
+    ToolContext,
     Unavailable,
-    Workshop,
     nullable,
     number,
     object_schema,
@@ -98,9 +98,9 @@ _CLICKED = object_schema(
 )
 
 
-def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
+def offer(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
     """The desktop tools that this machine can serve now, and for the others the reason why not."""
-    use = Use(workshop.desktop, workshop.observations)
+    use = UiTools(workshop.desktop, workshop.observations)
     lacks = {need: workshop.desktop.lack(need) for need in _NEEDS}
     offered, missing = [], []
     for tool, needs in _tools(use):
@@ -117,7 +117,7 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
 _NEEDS: tuple[Need, ...] = ("controls", "input", "windows")
 
 
-def _tools(use: Use) -> list[tuple[Tool, tuple[Need, ...]]]:
+def _tools(use: UiTools) -> list[tuple[Tool, tuple[Need, ...]]]:
     return [
         (_ui_tree(use), ("controls",)),
         (_accessibility_tree(use), ("controls",)),
@@ -130,7 +130,7 @@ def _tools(use: Use) -> list[tuple[Tool, tuple[Need, ...]]]:
     ]
 
 
-def _reading(use: Use, program: Callable[[dict[str, Any]], str | None]) -> Run:
+def _reading(use: UiTools, program: Callable[[dict[str, Any]], str | None]) -> Run:
     async def run(given: dict[str, Any]) -> dict[str, Any]:
         scope = Scope(program(given), given.get("window_id"))
         return await use.tree(scope, int(given.get("depth", 30)), int(given.get("max_nodes", 1_000)))
@@ -138,7 +138,7 @@ def _reading(use: Use, program: Callable[[dict[str, Any]], str | None]) -> Run:
     return run
 
 
-def _ui_tree(use: Use) -> Tool:
+def _ui_tree(use: UiTools) -> Tool:
     return _observation(
         "get_ui_tree",
         "Read what programs show",
@@ -158,7 +158,7 @@ def _ui_tree(use: Use) -> Tool:
     )
 
 
-def _accessibility_tree(use: Use) -> Tool:
+def _accessibility_tree(use: UiTools) -> Tool:
     return _observation(
         "get_accessibility_tree",
         "Read what an application shows",
@@ -172,7 +172,7 @@ def _accessibility_tree(use: Use) -> Tool:
     )
 
 
-def _list_windows(use: Use) -> Tool:
+def _list_windows(use: UiTools) -> Tool:
     async def run(given: dict[str, Any]) -> dict[str, Any]:
         return await use.windows(program_of(given), given.get("title"))
 
@@ -193,7 +193,7 @@ def _list_windows(use: Use) -> Tool:
     )
 
 
-def _click_element(use: Use) -> Tool:
+def _click_element(use: UiTools) -> Tool:
     return _action(
         "click_element",
         "Press a control",
@@ -217,7 +217,7 @@ def _click_element(use: Use) -> Tool:
     )
 
 
-def _click_point(use: Use) -> Tool:
+def _click_point(use: UiTools) -> Tool:
     async def run(given: dict[str, Any]) -> dict[str, Any]:
         button = given.get("button", "left")
         return await use.click_point(given["x"], given["y"], given["observation"], button)
@@ -242,7 +242,7 @@ def _click_point(use: Use) -> Tool:
     )
 
 
-def _type_text(use: Use) -> Tool:
+def _type_text(use: UiTools) -> Tool:
     async def run(given: dict[str, Any]) -> dict[str, Any]:
         secret = bool(given.get("secret", False))
         return await use.type_text(given["text"], given.get("control_id"), secret=secret)
@@ -274,7 +274,7 @@ def _type_text(use: Use) -> Tool:
     )
 
 
-def _press_key(use: Use) -> Tool:
+def _press_key(use: UiTools) -> Tool:
     async def run(given: dict[str, Any]) -> dict[str, Any]:
         return await use.press_key(given["key"])
 
@@ -289,7 +289,7 @@ def _press_key(use: Use) -> Tool:
     )
 
 
-def _scroll(use: Use) -> Tool:
+def _scroll(use: UiTools) -> Tool:
     async def run(given: dict[str, Any]) -> dict[str, Any]:
         return await use.scroll(given["direction"], int(given.get("amount", 3)), given.get("control_id"))
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from core.device.tool import Contract, Tool, ToolCall, Unavailable, Workshop, object_schema, text
+from core.device.tool import Contract, Tool, ToolCall, ToolContext, Unavailable, object_schema, text
 from core.device.tools import files
 from core.device.undo import ID_PATTERN
 
 # Inverses by tool name. Each blocks on the disk and refuses if the old content can no longer be restored.
-_INVERSES: dict[str, Callable[[Workshop, str], dict[str, Any]]] = {"write_file": files.restore}
+_INVERSES: dict[str, Callable[[ToolContext, str], dict[str, Any]]] = {"write_file": files.restore}
 
 
-def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
+def offer(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
     """The tool, which is available on every platform."""
 
     async def undo(call: ToolCall) -> dict[str, Any]:

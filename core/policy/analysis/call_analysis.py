@@ -32,7 +32,7 @@ from core.policy.analysis.shell.tool_arguments import (
 )
 from core.policy.analysis.summaries import SUMMARIES, short
 from core.policy.analysis.ui_actions import judge_hand
-from core.policy.constraints import Unsure, main_name, normal_path
+from core.policy.constraints import Undecidable, main_name, normal_path
 from core.policy.models import Finding
 from core.text import hidden_characters
 
@@ -44,7 +44,7 @@ Parameters = Mapping[str, Any]
 Real = Callable[[str], str]
 
 
-class Words(NamedTuple):
+class CallAnalysis(NamedTuple):
     """What the arguments of one call come to, in words: the same whichever device it is for."""
 
     findings: tuple[Finding, ...]
@@ -54,12 +54,12 @@ class Words(NamedTuple):
 
 
 _MOST_KNOWN = 512
-_known: dict[tuple[str, str, Effect, bool, str, str, bytes], Words] = {}
+_known: dict[tuple[str, str, Effect, bool, str, str, bytes], CallAnalysis] = {}
 
 
-def words_of(
+def analyze_call(
     tool: Tool, parameters: Parameters, home: str = "", data: bytes | None = None, real: Real | None = None
-) -> Words:
+) -> CallAnalysis:
     """Findings, summary and undo of one call. A run asks for the same a thousand times: these are remembered.
 
     `home`, `real`: see `findings_of`. All that the words are made of is in the key, the arguments themselves
@@ -83,14 +83,14 @@ def words_of(
     return known
 
 
-def _words(tool: Tool, parameters: Parameters, home: str, real: Real | None = None) -> Words:
+def _words(tool: Tool, parameters: Parameters, home: str, real: Real | None = None) -> CallAnalysis:
     undoable, undo = undo_words(tool, parameters)
     findings = tuple(findings_of(tool, parameters, home, real))
     summary = summary_of(tool, parameters)
     if tool.tool_name in SHELL_ARGUMENTS or tool.tool_name not in SUMMARIES:
         # The effect first: how a line or a list of arguments begins is the asker's choice.
         summary = ". ".join(part for part in (headline_of(findings), summary) if part)
-    return Words(findings, summary, undoable, undo)
+    return CallAnalysis(findings, summary, undoable, undo)
 
 
 def summary_of(tool: Tool, parameters: Parameters) -> str:
@@ -218,7 +218,7 @@ def _elsewhere(path: str, home: str, real: Real | None) -> str | None:
         return None
     try:
         place = real(path)
-    except Unsure:
+    except Undecidable:
         return None
     plain = f"{home}{path[1:]}" if path == "~" or path.startswith("~/") else path
     return None if main_name(place) == main_name(normal_path(plain)) else place

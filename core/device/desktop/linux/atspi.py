@@ -16,7 +16,7 @@ from dbus_fast import BusType, Message, MessageType, Variant
 from dbus_fast.aio import MessageBus
 from dbus_fast.errors import DBusFastError
 
-from core.device.desktop.interface import Lack, stale
+from core.device.desktop.interface import Unavailability, stale
 from core.device.desktop.linux.atspi_constants import (
     ACCESSIBLE,
     ANSWERS,
@@ -43,7 +43,7 @@ _GONE = (
     "org.freedesktop.DBus.Error.NoReply",
     "org.freedesktop.DBus.Error.Disconnected",
 )
-NO_BUS = Lack(
+NO_BUS = Unavailability(
     "The accessibility bus cannot be reached",
     "Install at-spi2-core, run the device client inside the desktop session (it needs "
     "DBUS_SESSION_BUS_ADDRESS), and start programs again that were running before",

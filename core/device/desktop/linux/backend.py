@@ -18,11 +18,11 @@ from core.device.desktop.interface import (
     Desktop,
     Direction,
     Hidden,
-    Lack,
     Layer,
     Need,
     Scope,
     Tree,
+    Unavailability,
     Window,
     monitors_now,
     stale,
@@ -44,7 +44,7 @@ from core.device.desktop.linux.coordinates import Frame, Places, home_of, places
 from core.device.desktop.linux.redaction import find_hidden
 from core.device.desktop.linux.tree_reader import Program, Reader, Walk, process_name, programs
 from core.device.desktop.linux.x11 import XLink, display_lack
-from core.device.desktop.sensitive_fields import Secrecy
+from core.device.desktop.sensitive_fields import SensitiveFields
 from core.errors import BadInput, DeviceError, ErrorCode
 
 Answer = TypeVar("Answer")
@@ -62,9 +62,9 @@ class LinuxDesktop(Desktop):
         # Two connections, so that reading does not wait while a long text is typed.
         self._eyes = XLink("desktop eyes")
         self._hands = XLink("desktop hands", acts=True)
-        self._secrecy = Secrecy()
+        self._secrecy = SensitiveFields()
 
-    def lack(self, need: Need) -> Lack | None:
+    def lack(self, need: Need) -> Unavailability | None:
         """See `Desktop`."""
         if need != "controls":
             return display_lack(xtest=need == "input")
@@ -75,7 +75,7 @@ class LinuxDesktop(Desktop):
             try:
                 thread.submit(asyncio.run, find_bus(_LACK_S)).result()
             except DeviceError as error:
-                return Lack(error.message.removesuffix(f". {NO_BUS.how_to_fix}"), NO_BUS.how_to_fix)
+                return Unavailability(error.message.removesuffix(f". {NO_BUS.how_to_fix}"), NO_BUS.how_to_fix)
         return None
 
     async def monitors(self) -> list[Box]:

@@ -24,7 +24,7 @@ from core.device.desktop.linux.atspi_constants import (
 )
 from core.device.desktop.linux.coordinates import Places, home_of, places_of
 from core.device.desktop.linux.tree_reader import Program, Reader
-from core.device.desktop.sensitive_fields import Secrecy
+from core.device.desktop.sensitive_fields import SensitiveFields
 from core.errors import DeviceError
 
 _NODES = 4_000
@@ -49,7 +49,7 @@ class Found:
     not_searched: list[Program] = field(default_factory=list)
 
 
-async def search(bus: AccessibilityBus, programs: list[Program], secrecy: Secrecy) -> Found:
+async def search(bus: AccessibilityBus, programs: list[Program], secrecy: SensitiveFields) -> Found:
     """Search the controls that programs show now, and remember their password fields. Takes two seconds at
     most.
     """
@@ -147,7 +147,7 @@ def _bits(number: int, words: int) -> list[int]:
 async def find_hidden(
     bus: AccessibilityBus,
     programs: list[Program],
-    secrecy: Secrecy,
+    secrecy: SensitiveFields,
     windows: Sequence[Window],
     hidden: Hidden,
 ) -> None:
@@ -173,7 +173,7 @@ async def find_hidden(
 class _Masks:
     """The areas of single fields. In doubt the whole window is redacted."""
 
-    def __init__(self, bus: AccessibilityBus, secrecy: Secrecy, windows: Sequence[Window]) -> None:
+    def __init__(self, bus: AccessibilityBus, secrecy: SensitiveFields, windows: Sequence[Window]) -> None:
         self._bus = bus
         self._secrecy = secrecy
         self._windows = windows

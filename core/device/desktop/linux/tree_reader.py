@@ -32,7 +32,7 @@ from core.device.desktop.linux.atspi_constants import (
     state_words,
 )
 from core.device.desktop.linux.coordinates import Where, extents_of, places_of
-from core.device.desktop.sensitive_fields import Secrecy
+from core.device.desktop.sensitive_fields import SensitiveFields
 
 Answer = TypeVar("Answer")
 # A table may have a million rows; a request for all of them would hang its program and this one.
@@ -96,7 +96,7 @@ async def programs(bus: AccessibilityBus) -> list[Program]:
 class Reader:
     """Reads single controls."""
 
-    def __init__(self, bus: AccessibilityBus, secrecy: Secrecy) -> None:
+    def __init__(self, bus: AccessibilityBus, secrecy: SensitiveFields) -> None:
         self._bus = bus
         self._secrecy = secrecy
         self._others: dict[str, Program] = {}
@@ -244,7 +244,7 @@ class Walk:
     """A single read of several programs' controls, with a shared budget of nodes and seconds."""
 
     def __init__(
-        self, bus: AccessibilityBus, bounds: Bounds, secrecy: Secrecy, windows: Sequence[Window] = ()
+        self, bus: AccessibilityBus, bounds: Bounds, secrecy: SensitiveFields, windows: Sequence[Window] = ()
     ) -> None:
         self._bus = bus
         self._bounds = bounds

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from Xlib import display as xdisplay
 from Xlib import error as xerror
 
-from core.device.desktop.interface import Lack
+from core.device.desktop.interface import Unavailability
 from core.device.desktop.thread_worker import OneThread, bounded
 from core.errors import DeviceError, ErrorCode
 
@@ -26,14 +26,14 @@ _LOST = (
 )
 
 
-def wayland_lack() -> Lack | None:
+def wayland_lack() -> Unavailability | None:
     """Why an X connection cannot show a Wayland session; None outside Wayland."""
     wayland = os.environ.get("XDG_SESSION_TYPE") == "wayland" or (
         os.environ.get("WAYLAND_DISPLAY") and not os.environ.get("DISPLAY")
     )
     if not wayland:
         return None
-    return Lack(
+    return Unavailability(
         "This session runs on Wayland, where X11 reaches only old programs' windows",
         "Log in to an X11 session; the RemoteDesktop portal is not supported yet",
     )
@@ -73,24 +73,24 @@ def _try_unix(path: str) -> None:
     raise OSError(f"nothing listens at {path} ({refused.strerror})")
 
 
-def display_lack(*, xtest: bool) -> Lack | None:
+def display_lack(*, xtest: bool) -> Unavailability | None:
     """Why there is no usable display, or with `xtest` none that accepts pointer and keys. Blocks briefly."""
     if lack := wayland_lack():
         return lack
     if not os.environ.get("DISPLAY"):
-        return Lack(
+        return Unavailability(
             "There is no display: DISPLAY is not set",
             "Start the device client inside a graphical session, or under xvfb-run",
         )
     try:
         has_xtest = bounded("display", _has_xtest, _CONNECT_S)
     except _LOST as error:
-        return Lack(
+        return Unavailability(
             f"The display cannot be opened: {str(error) or 'it does not answer'}",
             "Check DISPLAY and its access rights; the device client looks again every half minute",
         )
     if xtest and not has_xtest:
-        return Lack(
+        return Unavailability(
             "The display has no XTEST extension, so no pointer or key can be moved",
             "Switch the extension on in the X server's configuration",
         )
