@@ -155,7 +155,7 @@ class DeviceLinkServer:
         """Close every link and stop listening; pending commands fail with an unknown outcome."""
         if self._server is not None:
             self._server.close(close_connections=False)
-        # Unregistered connections close first: a link that registered after the next line would stay open.
+        # Unregistered connections close first: otherwise one could register after the links are closed.
         await self._door.close()
         # In parallel: each unresponsive link takes the whole close timeout.
         await asyncio.gather(*(link.close(reason) for link in list(self._links.values())))

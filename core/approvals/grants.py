@@ -322,7 +322,7 @@ class GrantBook:
             for one in self._holding(question.tool.tool_key)
             if not uncovered(one.terms, call_of(question, run, redacted))
         ]
-        return min(fit, key=lambda one: one.terms.expires, default=None)
+        return min(fit, key=lambda one: _ends(one.terms.expires), default=None)
 
     def near(
         self, question: MatchContext, run: str | None, redacted: dict[str, Any], most: int = 3

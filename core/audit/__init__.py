@@ -1,1 +1,1 @@
-"""The journal: append-only entries, Merkle tree, signed checkpoints, blobs."""
+"""The journal: append-only entries, a Merkle tree over them, signed checkpoints, and blobs."""

@@ -1,6 +1,6 @@
-"""Blobs: large values as files named by their SHA-256, in `blobs/ab/<sha256>`.
+"""Stores blobs (large values) as files named by their SHA-256, in `blobs/ab/<sha256>`.
 
-A blob is there whole or not at all (temporary file, fsync, rename), and is hashed again at every read.
+Blobs are written atomically (temporary file, fsync, rename), and their hash is checked at every read.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ class Blobs:
         self.folder = folder
 
     def path_of(self, sha: str) -> Path:
-        """Where a blob is.
+        """The path of a blob.
 
         Raises:
-            BadInput: not a SHA-256 in lower-case hexadecimal.
+            BadInput: `sha` is not a SHA-256 in lower-case hexadecimal.
         """
         if not _NAME.fullmatch(sha):
             raise BadInput(f"{sha!r} is not the name of a blob; expected 64 lower-case hexadecimal digits.")
         return self.folder / sha[:2] / sha
 
     def put(self, data: bytes) -> str:
-        """Store bytes durably, once however often they come; gives their SHA-256.
+        """Store bytes durably; returns their SHA-256. The same bytes are stored only once.
 
         Raises:
-            JournalUnavailable: they could not be written.
+            JournalUnavailable: the bytes could not be written.
         """
         sha = sha256_hex(data)
         path = self.path_of(sha)
         try:
-            # One that was changed on the disk is not what the entry to come will name.
+            # A blob that was changed on the disk is written again: the next entry names the original bytes.
             if path.exists() and path.read_bytes() == data:
                 return sha
             new_folder = not path.parent.exists()
@@ -60,12 +60,12 @@ class Blobs:
         return sha
 
     def get(self, sha: str) -> bytes:
-        """A blob's bytes.
+        """Read a blob.
 
         Raises:
-            BadInput: there is no such blob (code `not_found`), or that is no name of one.
-            JournalCorrupt: its bytes are not those that were stored.
-            JournalUnavailable: it cannot be read.
+            BadInput: there is no such blob (code `not_found`), or `sha` is not a valid name.
+            JournalCorrupt: the bytes do not have this hash.
+            JournalUnavailable: the file cannot be read.
         """
         path = self.path_of(sha)
         try:
@@ -79,7 +79,7 @@ class Blobs:
         return data
 
     def problem_with(self, sha: str) -> str | None:
-        """What is wrong with a blob, None when it is whole."""
+        """Describe what is wrong with a blob; None if it is intact."""
         try:
             self.get(sha)
         except (BadInput, JournalCorrupt, JournalUnavailable) as error:
@@ -87,7 +87,7 @@ class Blobs:
         return None
 
     def names(self) -> Iterator[str]:
-        """The names of all blobs that are stored."""
+        """The names of all stored blobs."""
         try:
             folders = sorted(entry.path for entry in os.scandir(self.folder) if entry.is_dir())
         except FileNotFoundError:

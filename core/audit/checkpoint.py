@@ -1,10 +1,9 @@
-"""Signed checkpoints of the journal's tree, in the C2SP signed-note and tlog-checkpoint formats, and the key.
+"""Signed checkpoints of the journal's Merkle tree (C2SP signed-note, tlog-checkpoint), and the journal's key.
 
-A checkpoint is a few lines of text (origin, size, root) with an Ed25519 signature below a blank line; any
-program with the public key can check it with the tools that transparency logs use. The head's checkpoint
-carries two extension lines: `spool N`, the number of the last spool record that is in the journal, and
-`checkpoints N DIGEST`, which stands for every checkpoint that is kept for good. Journals of format 1 lack the
-second one.
+A checkpoint is a text of origin, size and root, with an Ed25519 signature below a blank line; with the public
+key, the tools of transparency logs can verify it. The head's checkpoint has two extension lines: `spool N`,
+the number of the last spool record that is in the journal, and `checkpoints N DIGEST`, which covers all
+permanent checkpoints. Journals of format 1 lack the second line.
 """
 
 from __future__ import annotations
@@ -28,32 +27,32 @@ from core.files import sync_folder
 
 _ED25519 = b"\x01"
 _SIGNATURE_LINE = re.compile(r"\u2014 (\S+) (\S+)")
-# A paragraph of three to five lines, and a signature line below it.
+# A paragraph of three to five lines, a blank line, and a signature line.
 _NOTE = re.compile(r"(?:\A|\n\n)((?:[^\n]+\n){3,5}\n\u2014 \S+ \S+\n)")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
-# What `cryptography` raises for the bytes of a damaged key; the last where OpenSSL's parser gives up.
+# The errors that `cryptography` raises for damaged keys; `InternalError` if OpenSSL's parser fails.
 _NOT_A_KEY = (ValueError, TypeError, UnsupportedAlgorithm, InternalError)
 _RESTORE = "put the original back from a backup"
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The checkpoints that are kept for good: how many, and a hash chain over their notes, oldest first.
+    """The permanent checkpoints: their number, and a hash chain over their notes, oldest first.
 
-    None of them can be taken away, added or exchanged without another digest.
+    Removing, adding or replacing a checkpoint changes the digest.
     """
 
     count: int = 0
     digest: bytes = bytes(HASH_BYTES)
 
     def add(self, note: str) -> Kept:
-        """With one more note at the end."""
+        """A copy with `note` added at the end."""
         return Kept(self.count + 1, hashlib.sha256(self.digest + note.encode()).digest())
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a checkpoint says. `spool` and `kept` are only in the head's."""
+    """The content of a checkpoint. `spool` and `kept` are set only in the head's checkpoint."""
 
     origin: str
     size: int
@@ -62,7 +61,7 @@ class Checkpoint:
     kept: Kept | None = None
 
     def text(self) -> str:
-        """The part that is signed."""
+        """The signed text."""
         lines = [self.origin, str(self.size), _to_base64(self.root)]
         if self.spool is not None:
             lines.append(f"spool {self.spool}")
@@ -75,7 +74,7 @@ def origin_of(name: str) -> str:
     """The checkpoint origin of a journal called `name`.
 
     Raises:
-        BadInput: the name cannot stand in a signature line.
+        BadInput: the name is not allowed in a signature line.
     """
     if not name or "+" in name or any(letter.isspace() or not letter.isprintable() for letter in name):
         raise BadInput(f"A journal cannot be called {name!r}: no spaces, plus or control characters, please.")
@@ -83,7 +82,7 @@ def origin_of(name: str) -> str:
 
 
 def key_id(origin: str, key: Ed25519PublicKey) -> bytes:
-    """The four bytes that tell, in a signature line, which key signed."""
+    """The four bytes that identify the signing key in a signature line."""
     return hashlib.sha256(origin.encode() + b"\n" + _ED25519 + key.public_bytes_raw()).digest()[:4]
 
 
@@ -108,10 +107,10 @@ class Signer:
 
 
 def read_checkpoint(note: str, key: Ed25519PublicKey, origin: str | None = None) -> Checkpoint:
-    """Read a signed note and check it: shape, origin (when one is given) and signature.
+    """Read a signed note and check its form, its origin (if given) and its signature.
 
     Raises:
-        JournalCorrupt: says which of these is wrong.
+        JournalCorrupt: one of these checks fails; the message says which.
     """
     text, blank, signatures = note.partition("\n\n")
     text += "\n"
@@ -134,13 +133,13 @@ def read_checkpoint(note: str, key: Ed25519PublicKey, origin: str | None = None)
 
 
 def find_note(text: str) -> str | None:
-    """The last signed checkpoint in a text, such as the output of a verification; None when there is none."""
+    """The last signed checkpoint in a text, such as the output of a verification; None if there is none."""
     notes: list[str] = _NOTE.findall(text.replace("\r\n", "\n").rstrip("\n") + "\n")
     return notes[-1] if notes else None
 
 
 def names_key(note: str, key: Ed25519PublicKey) -> bool:
-    """Whether a note from `find_note` says that `key` signed it; `read_checkpoint` tells if that is so."""
+    """Whether a note from `find_note` has the key id of `key`; `read_checkpoint` verifies the signature."""
     origin, signature = note.splitlines()[-1].split(" ")[1:]
     try:
         return base64.b64decode(signature)[:4] == key_id(origin, key)
@@ -162,7 +161,7 @@ def _parse(text: str) -> Checkpoint:
 
 
 def _extension(line: str, name: str, values: int) -> list[str]:
-    """The values of an extension line, the first of them a number."""
+    """The values of an extension line; the first must be a number."""
     word, *rest = line.split(" ")
     if word != name or len(rest) != values or not _NUMBER.fullmatch(rest[0]):
         raise JournalCorrupt("A checkpoint has an extension line that is not known.")
@@ -185,21 +184,21 @@ def _from_base64(text: str) -> bytes:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise JournalCorrupt("A checkpoint holds text that is not base64.") from None
-    # Unused bits at the end would let two texts mean the same bytes.
+    # Unused bits at the end would allow different texts for the same bytes.
     if _to_base64(data) != text:
         raise JournalCorrupt("A checkpoint holds base64 that is not in its one proper form.")
     return data
 
 
 def load_or_create_journal_key(path: Path) -> Ed25519PrivateKey:
-    """The journal's signing key at `path` (PEM, 0600), made at first use.
+    """Load the journal's signing key at `path` (PEM, mode 0600), or create it at first use.
 
-    Its public half is written beside it as `journal.pub`.
+    The public key is written beside it as `journal.pub`.
 
     Raises:
-        JournalCorrupt: the file is not an Ed25519 key, does not belong to the `journal.pub` beside it, or is
-            missing although that is there: a new key could not go on with what the old one signed.
-        JournalUnavailable: it cannot be read or written.
+        JournalCorrupt: the file is not an Ed25519 key, does not match the `journal.pub` beside it, or is
+            missing although `journal.pub` exists: a new key cannot continue what the old key signed.
+        JournalUnavailable: a key file cannot be read or written.
     """
     public = path.with_name("journal.pub")
     try:
@@ -227,15 +226,16 @@ def load_or_create_journal_key(path: Path) -> Ed25519PrivateKey:
 
 
 def public_pem(key: Ed25519PublicKey) -> bytes:
-    """A public key as it stands in `journal.pub`."""
+    """A public key in the form of `journal.pub`."""
     return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 def load_public_key(path: Path) -> Ed25519PublicKey:
-    """The key of a `journal.pub`.
+    """Load the public key from a `journal.pub`.
 
     Raises:
-        JournalCorrupt: it is not an Ed25519 public key, byte for byte as `public_pem` writes one.
+        JournalCorrupt: the file cannot be read, or is not an Ed25519 public key in the exact form of
+            `public_pem`.
     """
     try:
         data = path.read_bytes()
@@ -268,7 +268,7 @@ def _key_from(path: Path, data: bytes) -> Ed25519PrivateKey:
 
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:
-    """Write a small file so that it is there whole or not at all, with `mode` from its first moment."""
+    """Write a small file atomically, with `mode` from the start."""
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
@@ -277,7 +277,7 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
-        # What the key signs lasts; so must the key.
+        # The key must be as durable as the checkpoints that it signs.
         sync_folder(path.parent)
     except OSError:
         fresh.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Read-only connections to the journal, each used by one thread at a time, and the threads that use them."""
+"""A pool of threads and of read-only connections to the journal; no two threads share a connection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _THREADS = 3
 
 
 class Readers:
-    """Runs blocking reads beside the writer; WAL lets both go on undisturbed."""
+    """Runs blocking reads in parallel with the writer; in SQLite's WAL mode they do not block each other."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -30,7 +30,7 @@ class Readers:
         self._closed = False
 
     async def run(self, work: Callable[[], Answer]) -> Answer:
-        """Run blocking work in one of the threads.
+        """Run blocking work in a thread of the pool.
 
         Raises:
             JournalUnavailable: the journal is closed.
@@ -40,10 +40,10 @@ class Readers:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def read(self, work: Callable[[sqlite3.Connection], Answer]) -> Answer:
-        """Run `work` with a read-only connection that sees one moment of the journal.
+        """Run `work` with a read-only connection that sees a consistent snapshot of the journal.
 
         Raises:
-            JournalCorrupt, JournalUnavailable: SQLite could not read it.
+            JournalCorrupt, JournalUnavailable: SQLite could not read the journal, or the journal is closed.
         """
         return await self.run(lambda: self._with_connection(work))
 
@@ -70,7 +70,7 @@ class Readers:
         try:
             yield connection
         except sqlite3.Error:
-            # Whatever state it is in, the next reader starts afresh.
+            # The connection's state is unknown, so it is closed instead of reused.
             whole = False
             raise
         finally:
@@ -82,7 +82,7 @@ class Readers:
                 connection.close()
 
     def close(self) -> None:
-        """Break off running reads, end the threads and close the connections; blocks until that is done."""
+        """Interrupt running reads, end the threads and close the connections; blocks until that is done."""
         self._closed = True
         with self._lock:
             for connection in self._busy:

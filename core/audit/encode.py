@@ -1,8 +1,8 @@
-"""Entries as bytes: the canonical JSON (RFC 8785) of a whole entry, made fast because its shape is known.
+"""Encodes entries as canonical JSON (RFC 8785), fast because the members of an entry are known.
 
-Sorted as RFC 8785 wants them, its members are `actor blobs body call_id device duration_ms kind run`, then
-`seq`, then `status step time tool verdict`. So all but the number can be encoded when an entry is handed in,
-and the writer only puts the number between `head` and `tail`.
+In the order of RFC 8785 the members are `actor blobs body call_id device duration_ms kind run`, then `seq`,
+then `status step time tool verdict`. So everything except `seq` is encoded when an entry is submitted, and
+the writer only inserts the number between `head` and `tail`.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ class Parts(NamedTuple):
     tail: bytes
 
     def with_seq(self, seq: int) -> bytes:
-        """The whole entry's canonical bytes."""
+        """The canonical bytes of the whole entry."""
         return b"%b%d%b" % (self.head, seq, self.tail)
 
 
 def encode_parts(entry: NewEntry, time: str) -> Parts:
-    """Encode all of an entry but its number.
+    """Encode an entry without its number.
 
     Raises:
-        BadInput: the body is not JSON data, is nested too deeply, or the entry is too large.
+        BadInput: the body is not JSON data or is nested too deeply, a blob name is invalid, the text is not
+            valid Unicode, or the entry is too large.
     """
     for blob in entry.blobs:
         if not _BLOB_NAME.fullmatch(blob):
@@ -57,18 +58,18 @@ def encode_parts(entry: NewEntry, time: str) -> Parts:
 
 
 def _usual(entry: NewEntry, time: str) -> tuple[bytes, bytes]:
-    """An entry of plain values only: in one piece, cut at its number."""
+    """Encode an entry of plain values in one piece, then cut it at its number."""
     whole = {**entry.__dict__, "seq": 0, "time": time}
-    # Asking an enumeration's member for its `value` costs as much as all the rest of this.
+    # Reading an enumeration member's `value` takes as long as the rest of this function.
     whole["kind"] = str.__str__(entry.kind)
     data = plain_bytes(whole)
-    # No text can hold this, as its own quotes would be escaped; and what comes after has no members.
+    # No text can contain `_SEQ`, because its quotes would be escaped, and no object follows after `seq`.
     at = data.rindex(_SEQ)
     return data[: at + _BEFORE_SEQ], data[at + _BEFORE_SEQ + 1 :]
 
 
 def _unusual(entry: NewEntry, time: str) -> tuple[bytes, bytes]:
-    """An entry with something that only the canonical encoder writes rightly."""
+    """Encode an entry with values that need the full canonical encoder."""
     blobs = '","'.join(entry.blobs)
     try:
         start = f'{{"actor":{_text(entry.actor)},"blobs":[{blobs and chr(34) + blobs + chr(34)}],"body":'
@@ -90,7 +91,7 @@ def decode(data: bytes) -> Entry:
     """Read an entry from its bytes.
 
     Raises:
-        JournalCorrupt: they are not an entry.
+        JournalCorrupt: the bytes are not an entry.
     """
     try:
         return Entry.model_validate_json(data)

@@ -1,4 +1,4 @@
-"""What the journal is made of: the closed list of kinds, and an entry before and after it is written."""
+"""The models of journal entries, before and after they are written, and the closed list of their kinds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Kind(StrEnum):
-    """What happened, in the past tense. A closed list: a new kind is a new format version."""
+    """The kind of event, in the past tense. The list is closed: a new kind needs a new format version."""
 
     SERVICE_STARTED = "service_started"
     SERVICE_STOPPED = "service_stopped"
@@ -64,7 +64,7 @@ class NewEntry(BaseModel):
     """An entry as its author writes it; the journal adds `seq` and `time`.
 
     `actor` is `operator:NAME`, `agent:NAME`, `cli:USER`, `service`, `policy` or `device:NAME`.
-    `body` is JSON data; whatever is secret has been replaced by a commitment before it gets here.
+    `body` is JSON data; the author has already replaced secrets by commitments.
     `blobs` are the SHA-256 digests (hexadecimal) of the blobs that the body refers to.
     """
 
@@ -85,12 +85,11 @@ class NewEntry(BaseModel):
 
 
 class PlainEntry(NewEntry):
-    """One whose author knows that `core.canonical_json.is_plain` says yes to its body; it is not asked
-    again."""
+    """An entry whose author guarantees that its body is plain (`core.canonical_json.is_plain`)."""
 
 
 class Entry(NewEntry):
-    """An entry as it stands in the journal. `seq` counts from 1 without gaps.
+    """An entry in the journal. `seq` counts from 1 without gaps.
 
     `time` is UTC, ISO 8601 with microseconds and `Z`, and never goes backwards from entry to entry.
     """

@@ -3,8 +3,8 @@
 After a crash, SQLite does not report what it lost: with a damaged log, or an older copy of the database, the
 journal looks sound but ends earlier. So each commit's signed head is also written to this file, after the
 database has made the commit durable and before the callers get their entries. After a kill or a power cut,
-the database therefore never has less than this file; after a kill, this file covers every entry that a caller
-got.
+the database therefore never has less than this file; after a kill, this file covers every entry that a
+caller got.
 
 Each write is followed by an fsync, but callers do not wait for it: that would more than double the time of a
 durable entry (8.3 ms instead of 3.1 ms where an fsync takes 4 ms; during the next commit it costs nothing

@@ -1,7 +1,7 @@
 """The RFC 6962 Merkle tree: leaf and node hashes, the growing right edge, inclusion proofs.
 
-Only the right edge (the "frontier": the roots of the perfect subtrees that make up the tree, largest first)
-is needed to append and to know the root, so appending costs O(log n) whatever the size of the journal.
+Appending and computing the root need only the right edge (the "frontier": the roots of the perfect subtrees
+that make up the tree, largest first), so appending costs O(log n).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 
 HASH_BYTES = 32
-# The root of every complete run of this many leaves is stored, so that a proof reads one run and not all.
+# The root of each complete subtree of this many leaves is stored, so that a proof need not read all leaves.
 SUBTREE_LEAVES = 1024
 _SUBTREE_LEVEL = SUBTREE_LEAVES.bit_length() - 1
 
@@ -32,7 +32,7 @@ class Frontier:
         """Continue a tree from its stored edge.
 
         Raises:
-            ValueError: the edge cannot be that of a tree of this size.
+            ValueError: the edge does not fit a tree of this size.
         """
         if len(edge) != size.bit_count() or any(len(node) != HASH_BYTES for node in edge):
             raise ValueError(f"a tree of {size} leaves has an edge of {size.bit_count()} hashes")
@@ -44,7 +44,7 @@ class Frontier:
         """Continue a tree from `to_bytes`.
 
         Raises:
-            ValueError: the bytes cannot be the edge of a tree of this size.
+            ValueError: the bytes are not the edge of a tree of this size.
         """
         return cls(size, [data[at : at + HASH_BYTES] for at in range(0, len(data), HASH_BYTES)])
 
@@ -57,7 +57,7 @@ class Frontier:
         return Frontier(self.size, self._edge)
 
     def append(self, leaf: bytes) -> bytes | None:
-        """Add a leaf hash; gives the stored-subtree root when this leaf completes one."""
+        """Add a leaf hash; returns the root to store if this leaf completes a subtree of `SUBTREE_LEAVES`."""
         edge = self._edge
         carry = self.size
         level = 0
@@ -98,7 +98,10 @@ def root_of(leaves: Sequence[bytes]) -> bytes:
 def inclusion_path(index: int, size: int, subtree: Callable[[int, int], bytes]) -> list[bytes]:
     """The audit path of leaf `index` (from 0) in a tree of `size`, nearest sibling first.
 
-    `subtree(start, end)` gives the root over the leaves from `start` up to `end`.
+    `subtree(start, end)` returns the root over the leaves from `start` up to `end`.
+
+    Raises:
+        ValueError: the tree has no such leaf.
     """
     if not 0 <= index < size:
         raise ValueError(f"a tree of {size} leaves has no leaf {index}")
@@ -117,7 +120,7 @@ def inclusion_path(index: int, size: int, subtree: Callable[[int, int], bytes]) 
 
 
 def root_from_path(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes | None:
-    """The root that an audit path leads to; None when the path cannot belong to this place."""
+    """The root that an audit path leads to; None when the path does not fit this index and size."""
     if not 0 <= index < size:
         return None
     node, place, last = leaf, index, size - 1

@@ -1,4 +1,4 @@
-"""What the journal answers with, as plain models that cross the control socket unchanged."""
+"""Models of the journal's answers, sent unchanged over the control socket."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ class _Answer(BaseModel):
 
 
 class JournalState(_Answer):
-    """Whether the journal can be written, and how much is in it.
+    """Whether the journal can be written, and how many entries it has.
 
-    `queued` entries are not durable yet; `recovered` ones were taken from the spool when it was opened.
+    `queued` counts the groups of entries that are not committed yet; `recovered` counts the entries that were
+    taken from the spool when the journal was opened.
     """
 
     writable: bool
@@ -27,9 +28,9 @@ class JournalState(_Answer):
 class Page(_Answer):
     """One page of a query's answer.
 
-    `count` is how many entries match, exact when `count_exact`, else at least that many. `complete` is False
-    when the search ran out of time: `entries` then holds what was found down to (or up to) `searched_to`.
-    `next_before` and `next_after` fetch the page after this one, in the direction asked for.
+    `count` is the number of matching entries if `count_exact`, else a lower bound. `complete` is False when
+    the search ran out of time: `entries` then has the matches down to (or up to) `searched_to`.
+    `next_before` and `next_after` request the following page in the same direction.
     """
 
     entries: list[Entry]
@@ -43,7 +44,7 @@ class Page(_Answer):
 
 
 class Facet(_Answer):
-    """A value that a field takes, and how many entries have it (`exact`, or at least that many)."""
+    """A value of a field, and the number of entries that have it (a lower bound unless `exact`)."""
 
     value: str
     count: int
@@ -51,9 +52,9 @@ class Facet(_Answer):
 
 
 class Bucket(_Answer):
-    """How many entries match between two moments (ISO 8601 UTC; only the last bucket includes its `end`).
+    """The number of matching entries between two moments (ISO 8601 UTC; only the last bucket includes `end`).
 
-    `failed` and `unknown` of them have the status `failure` or the verdict `unknown`.
+    `failed` of them have the status `failure`, `unknown` of them the verdict `unknown`.
     """
 
     start: str
@@ -64,7 +65,7 @@ class Bucket(_Answer):
 
 
 class InclusionProof(_Answer):
-    """That one entry is in the tree a checkpoint signs. Hashes are lower-case hexadecimal.
+    """A proof that an entry is in the tree that a checkpoint signs. Hashes are lower-case hexadecimal.
 
     `entry` is the canonical text whose leaf hash is `leaf`.
     """
@@ -79,10 +80,10 @@ class InclusionProof(_Answer):
 
 
 class VerifyReport(_Answer):
-    """What a verification found. `first_bad` is the number of the first entry that is not as written.
+    """The result of a verification. `first_bad` is the number of the first entry that was changed.
 
-    `checkpoint` is the newest one, a C2SP signed note over all entries, when all is well; kept elsewhere, it
-    shows later whether the journal still has them.
+    If the journal is intact, `checkpoint` is its newest checkpoint, a C2SP signed note over all entries. A
+    copy stored elsewhere shows later whether the journal still has these entries.
     """
 
     ok: bool

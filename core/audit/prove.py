@@ -1,4 +1,4 @@
-"""Inclusion proofs: that one entry is in the tree whose root a checkpoint signs."""
+"""Makes and verifies inclusion proofs: an entry is in the tree whose root a checkpoint signs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def prove(connection: sqlite3.Connection, seq: int) -> InclusionProof:
 
 
 def verify_inclusion(proof: InclusionProof, key: Ed25519PublicKey) -> bool:
-    """Whether a proof holds: entry to leaf, path to root, root and size in a checkpoint signed by `key`."""
+    """Whether a proof is valid: entry to leaf, path to root, root and size as in a checkpoint of `key`."""
     try:
         checkpoint = read_checkpoint(proof.checkpoint, key)
         path = [bytes.fromhex(node) for node in proof.path]
@@ -61,7 +61,7 @@ def verify_inclusion(proof: InclusionProof, key: Ed25519PublicKey) -> bool:
 def _subtree(connection: sqlite3.Connection, start: int, end: int) -> bytes:
     """The root over the leaves from `start` up to `end`, from stored subtrees where they are complete.
 
-    RFC 6962 cuts at powers of two, so a part that is larger than a stored subtree begins at the start of one.
+    RFC 6962 splits at powers of two, so a part larger than a stored subtree begins at the start of a subtree.
     """
     frontier = Frontier()
     whole = (end - start) // SUBTREE_LEAVES if start % SUBTREE_LEAVES == 0 else 0
@@ -84,5 +84,5 @@ def _subtree(connection: sqlite3.Connection, start: int, end: int) -> bytes:
 
 
 def _grown(frontier: Frontier) -> Frontier:
-    """A tree of subtree roots as the tree of the leaves below them: the same edge, another size."""
+    """Convert a tree of subtree roots to the tree of all leaves below them: same edge, larger size."""
     return Frontier.from_bytes(frontier.size * SUBTREE_LEAVES, frontier.to_bytes())

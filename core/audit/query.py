@@ -1,9 +1,9 @@
-"""The journal's query language, read into a `Query`.
+"""Parses the journal's query language into a `Query`.
 
-Terms are separated by spaces and all must hold: `tool:type_text status:failure device:lab-* dur:>2s`. A comma
-means one of, `*` anything, `!` in front negates; double quotes keep spaces, commas, stars and colons as they
-are. A word without a field is looked for, whatever its case, in everything an entry says. `since` includes
-its moment and `until` does not; moments without an offset are UTC.
+Terms are separated by spaces and all must match: `tool:type_text status:failure device:lab-* dur:>2s`. Commas
+separate alternatives, `*` matches any text, a leading `!` negates; in double quotes, spaces, commas, stars
+and colons are literal. A word without a field is searched case-insensitively in all content of an entry.
+`since` includes its moment and `until` does not; moments without an offset are UTC.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NoReturn
 from core.audit.entries import Kind
 from core.errors import BadInput
 
-# Field of the language: column of the journal.
+# Field of the query language: column of the journal's database.
 TEXT_FIELDS = {
     "kind": "kind",
     "actor": "actor",
@@ -43,32 +43,32 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A text with `*` between its pieces; one piece is a plain text."""
+    """A text with `*` between its pieces; a single piece is a plain text."""
 
     pieces: tuple[str, ...]
 
     @property
     def literal(self) -> str | None:
-        """The text, when there is no star in it."""
+        """The text if it has no star, else None."""
         return self.pieces[0] if len(self.pieces) == 1 else None
 
     @property
     def prefix(self) -> str:
-        """What every matching text begins with."""
+        """The common beginning of all matching texts."""
         return self.pieces[0]
 
     def matches(self, text: str) -> bool:
-        """Whether a text is of this pattern."""
+        """Whether a text matches this pattern."""
         return re.fullmatch(".*".join(map(re.escape, self.pieces)), text, re.DOTALL) is not None
 
     def as_glob(self) -> str:
-        """The pattern as SQLite's GLOB wants it."""
+        """The pattern in SQLite's GLOB syntax."""
         return "*".join(re.sub(r"[*?\[]", r"[\g<0>]", piece) for piece in self.pieces)
 
 
 @dataclass(frozen=True, slots=True)
 class TextTerm:
-    """A column is one of some patterns."""
+    """The value of a column matches one of the patterns."""
 
     column: str
     patterns: tuple[Pattern, ...]
@@ -97,7 +97,7 @@ class SeqTerm:
 
 @dataclass(frozen=True, slots=True)
 class FreeTerm:
-    """A text occurs somewhere in what the entry says."""
+    """A text occurs somewhere in the entry's content."""
 
     text: str
     negated: bool = False
@@ -108,7 +108,7 @@ Term = TextTerm | DurationTerm | SeqTerm | FreeTerm
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What entries must be like. `since` (included) and `until` (excluded) are times as in entries."""
+    """The conditions on entries. `since` (included) and `until` (excluded) have the format of entry times."""
 
     terms: tuple[Term, ...] = ()
     since: str | None = None
@@ -117,7 +117,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """One term's text. `values` holds the alternatives between unquoted commas; `column` counts from 1."""
+    """The text of one term. `values` has the alternatives between unquoted commas; `column` counts from 1."""
 
     column: int
     value_column: int
@@ -128,10 +128,10 @@ class _Token:
 
 
 def parse_query(text: str, now: datetime | None = None) -> Query:
-    """Read a query; `now` is what `since:1h` counts back from.
+    """Parse a query; ages such as `since:1h` are relative to `now`.
 
     Raises:
-        BadInput: says at which column, what is wrong there and what is allowed.
+        BadInput: the query is invalid; the message names the column, the problem and the allowed terms.
     """
     if len(text) > MAX_LENGTH:
         raise BadInput(f"A query has at most {MAX_LENGTH} characters; this one has {len(text)}.")
@@ -150,7 +150,7 @@ def parse_query(text: str, now: datetime | None = None) -> Query:
 
 
 class _Scanner:
-    """Cuts a query into tokens, minding quotes."""
+    """Splits a query into tokens, respecting quotes."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -207,7 +207,7 @@ class _Scanner:
         return tuple(values)
 
     def _quoted(self) -> str:
-        """What stands up to the closing quote; a backslash keeps a quote or a backslash."""
+        """The text up to the closing quote; a backslash escapes a quote or a backslash."""
         opened = self._at
         text = ""
         while (letter := self._text[self._at : self._at + 1]) != '"':
@@ -237,7 +237,7 @@ def _term(token: _Token) -> Term:
 
 
 def _free_text(token: _Token) -> str:
-    """A word as it was typed: commas and stars mean themselves in it."""
+    """A word with its commas and stars, which are literal in free text."""
     return ",".join("*".join(value.pieces) for value in token.values)
 
 

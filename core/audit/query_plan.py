@@ -1,5 +1,4 @@
-"""Plans a journal query as SQL: the term whose index drives the search, and the tests for each candidate
-entry.
+"""Plans a journal query as SQL: the term whose index drives the search, and the tests for each candidate.
 
 The driver is the term whose index has the fewest matches; it is walked in order of `seq` (values are merged).
 The other terms are looked up by (value, seq) in their own index, which costs 1 µs and reads no entry. Terms
@@ -153,8 +152,7 @@ def _text_condition(connection: sqlite3.Connection, term: TextTerm, low: int, hi
 
 
 def _glob_condition(connection: sqlite3.Connection, term: TextTerm) -> _Condition:
-    """A condition on a field by GLOB, for patterns with very many values; a single prefix can use the
-    index."""
+    """A condition on a field by GLOB, for patterns with very many values; a prefix can use the index."""
     column = f"e.{term.column}"
     sql = f"({' OR '.join(f'{column} GLOB ?' for _ in term.patterns)})"
     parameters: list[Parameter] = [pattern.as_glob() for pattern in term.patterns]

@@ -1,8 +1,8 @@
-"""Runs by words, answered in SQL over the journal's indexes, newest first.
+"""Searches runs by words with SQL over the journal's indexes, newest first.
 
-A run is found by what its entries say: id, name and actor in `run_started`, the devices and tools there, the
-state in `run_finished`, and what its commands do in the decisions on them. Words are plain texts: `%`, `*`
-and quotes in them mean themselves.
+A run matches by its entries: id, name, actor, devices and tools in `run_started`, the state in
+`run_finished`, and the summaries of its commands in `command_decided`. Words are plain text: `%`, `*` and
+quotes have no special meaning.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ FIELDS = ("id", "name", "device", "tool", "actor", "state", "effect")
 _SPAN = 8_192
 
 _ENTRY = "CAST(r.entry AS TEXT)"
-# A step is a step, or a group of steps that run at the same time.
+# An item of `steps` is a step, or a group of steps that run in parallel.
 _TOOLS = (
     "(SELECT group_concat(coalesce(json_extract(s.value, '$.tool'), (SELECT group_concat("
     "json_extract(p.value, '$.tool'), char(10)) FROM json_each(s.value, '$.parallel') p)), char(10))"
     f" FROM json_each({_ENTRY}, '$.body.batch.steps') s)"
 )
 _DEVICES = f"(SELECT group_concat(d.value, char(10)) FROM json_each({_ENTRY}, '$.body.devices') d)"
-# Only the entries of the wanted kind are read: the others are passed over in the index.
+# Only entries of the wanted kind are read; the index excludes the others.
 _OF_RUN = (
     "EXISTS (SELECT 1 FROM entries c INDEXED BY by_run WHERE c.run = r.run AND c.seq > r.seq AND EXISTS ("
     "SELECT 1 FROM entries k INDEXED BY by_kind WHERE k.kind = '{kind}' AND k.seq = c.seq)"
@@ -64,7 +64,7 @@ _TESTS: dict[str, Callable[[str], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class FoundRuns:
-    """Ids of runs, newest first; `next_before` is where a further search begins, None at the end."""
+    """Ids of runs, newest first; `next_before` is `before` for the next search, None at the end."""
 
     runs: list[str]
     next_before: int | None
@@ -77,14 +77,14 @@ def search_runs(
     before: int | None = None,
     limit: int = 50,
 ) -> FoundRuns:
-    """The newest runs that have all of these words, begun before the entry `before`.
+    """The newest runs that match all of these words and began before the entry `before`.
 
-    A word stands in any of `FIELDS`, or as `device:lab` in the one that is named; letters of ASCII match in
-    either case. `live` maps the ids of runs that go on to their states. After `BUDGET_SECONDS` the search
-    ends with what it has.
+    A word matches in any of `FIELDS`; `device:lab` matches only in the named field. ASCII letters match in
+    either case. `live` maps the ids of unfinished runs to their states. After `BUDGET_SECONDS` the search
+    ends with the runs found so far.
 
     Raises:
-        BadInput: there are more than `MAX_WORDS` words or `MAX_LENGTH` characters, or one that is no text.
+        BadInput: there are more than `MAX_WORDS` words or `MAX_LENGTH` characters, or an unpaired surrogate.
     """
     deadline = time.monotonic() + BUDGET_SECONDS
     conditions, parameters = _conditions(words)
@@ -110,7 +110,7 @@ def search_runs(
 
 
 def _conditions(words: str) -> tuple[list[str], dict[str, str | int]]:
-    """What each word asks of a run, as SQL, and the patterns that it names."""
+    """The SQL condition of each word, and the LIKE patterns as parameters."""
     texts = words.split()
     if len(words) > MAX_LENGTH:
         raise BadInput(f"A search for runs has at most {MAX_LENGTH} characters; this one has {len(words)}.")

@@ -1,7 +1,7 @@
-"""Answers to queries: pages by number, counts, facets, histograms.
+"""Answers journal queries: pages, entry numbers, counts, facets and histograms.
 
-The journal is searched in spans of numbers, so that a search that finds little ends after about a second with
-what it has and says how far it came.
+The journal is searched in spans of entry numbers. A search that finds little ends after about one second; it
+returns the entries found and how far it searched.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BUDGET_SECONDS = 1.0
 MAX_BUCKETS = 1000
 MAX_FACETS = 1000
 _PAGE_BYTES = 32 * 1024 * 1024
-# A page may take its second; the count behind it only what no user notices.
+# A page may take `BUDGET_SECONDS`; the count that follows must not be noticeable.
 COUNT_SECONDS = 0.04
 _FIRST_SPAN = 16_384
 _MAX_SPAN = 65_536
@@ -35,7 +35,7 @@ _FAILED, _UNKNOWN = "failure", "unknown"
 def search(
     connection: sqlite3.Connection, query: Query, before: int | None, after: int | None, limit: int
 ) -> Page:
-    """One page of the entries that match."""
+    """One page of the matching entries."""
     started = time.monotonic()
     deadline = started + BUDGET_SECONDS
     newest_first = before is not None or after is None
@@ -70,9 +70,10 @@ def search(
 def search_numbers(
     connection: sqlite3.Connection, query: Query, before: int | None, limit: int
 ) -> tuple[list[int], int | None]:
-    """The numbers of the entries that match, highest first, and below which a further search begins.
+    """The numbers of the matching entries, highest first, and `before` for the next search.
 
-    That is None when all was searched; after `BUDGET_SECONDS` the search ends with what it has.
+    The latter is None when all entries were searched. After `BUDGET_SECONDS` the search ends with the numbers
+    found so far.
     """
     plan = plan_search(connection, query, 1, last_seq(connection))
     high = min(plan.high, before - 1) if before is not None else plan.high
@@ -105,7 +106,7 @@ def facets_of(connection: sqlite3.Connection, name: str, prefix: str, limit: int
 
 
 def histogram_of(connection: sqlite3.Connection, query: Query, buckets: int) -> list[Bucket]:
-    """How many entries match in equal spans of time, from the first that the query allows to the last."""
+    """The number of matching entries in equal spans of time, over the time that the query allows."""
     if not 1 <= buckets <= MAX_BUCKETS:
         raise BadInput(f"A histogram has 1 to {MAX_BUCKETS} buckets, not {buckets}.")
     plan = plan_search(connection, query, 1, last_seq(connection))
@@ -126,7 +127,7 @@ def histogram_of(connection: sqlite3.Connection, query: Query, buckets: int) -> 
 
 
 def _count(connection: sqlite3.Connection, plan: Plan, low: int, high: int) -> tuple[int, int, int]:
-    """How many entries of a span match, how many of these failed, and of how many nothing is known."""
+    """In a span: the number of matching entries, of those with a failure, of those with verdict unknown."""
     if plan.nothing or low > high:
         return 0, 0, 0
     if not plan.driver and not plan.rest:
@@ -134,7 +135,7 @@ def _count(connection: sqlite3.Connection, plan: Plan, low: int, high: int) -> t
         unknown = count_value(connection, "verdict", _UNKNOWN, low, high, high - low + 1)
         return high - low + 1, failed, unknown
     sql, parameters = plan.statement(low, high, True)
-    # Each is looked up in its own index: the entry itself, which may be long, is not read for it.
+    # Status and verdict are looked up in their indexes, so the entries, which may be long, are not read.
     probe = "EXISTS (SELECT 1 FROM entries p INDEXED BY by_{0} WHERE p.{0} = ? AND p.seq = m.seq)"
     counts = f"count(*), total({probe.format('status')}), total({probe.format('verdict')})"
     row = connection.execute(f"SELECT {counts} FROM ({sql}) m", [_FAILED, _UNKNOWN, *parameters]).fetchone()
@@ -142,7 +143,7 @@ def _count(connection: sqlite3.Connection, plan: Plan, low: int, high: int) -> t
 
 
 class _Walk:
-    """The numbers that match, in order, span by span, until all is searched or time is up."""
+    """Iterates over the matching numbers in order, span by span, until all is searched or time is up."""
 
     def __init__(
         self,
@@ -161,15 +162,15 @@ class _Walk:
         self._rows = self._search()
         self.complete = True
         self.exhausted = False
-        # How far was searched, as the exclusive bound that a further search begins at.
+        # The exclusive bound at which the next search begins.
         self.reached: int | None = None
 
     def __iter__(self) -> Iterator[int]:
         return self._rows
 
     def close(self) -> None:
-        """End the statement under way. Left to the garbage collector, it would keep its connection in the
-        past: SQLite lets a read that has begun outlive even a rollback."""
+        """End the running statement. Otherwise its connection keeps reading an old state until the garbage
+        collector runs: in SQLite, a read that has begun survives even a rollback."""
         self._rows.close()
 
     def _search(self) -> Generator[int, None, None]:
@@ -196,7 +197,7 @@ class _Walk:
 
 
 def _load(connection: sqlite3.Connection, seqs: list[int]) -> tuple[list[Entry], bool]:
-    """The entries of these numbers, and whether some were left out because the page would be too large."""
+    """The entries with these numbers, and whether some were omitted because the page would be too large."""
     entries: list[Entry] = []
     size = 0
     for seq in seqs:

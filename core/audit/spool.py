@@ -138,7 +138,7 @@ class Spool:
         """Write records with one system call; returns the number of the last.
 
         Raises:
-            JournalUnavailable: the write failed and was undone; the records do not count as written.
+            JournalUnavailable: the records are not in the spool; a partial write is undone.
         """
         if self._broken is not None:
             raise JournalUnavailable(self._broken)
@@ -190,7 +190,7 @@ def _lock(handle: int) -> None:
     if sys.platform == "win32":
         import msvcrt
 
-        # Windows denies other processes to read locked bytes, so the lock is on a byte far after the records.
+        # On Windows, no other process can read locked bytes, so the lock is on a byte far after the records.
         os.lseek(handle, 1 << 40, os.SEEK_SET)
         try:
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)

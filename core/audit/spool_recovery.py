@@ -1,8 +1,7 @@
 """Recovers a journal after a crash: checks its files before SQLite changes them, then commits the spool.
 
-`check_recoverable` refuses a journal that SQLite would restore to an older state, so that no new checkpoint
-is signed over missing entries. `recover` commits the spool's records that the journal lacks, in order and
-once.
+`check_recoverable` refuses a journal that SQLite would restore to an older state, so that no checkpoint is
+signed over missing entries. `recover` commits the spool's records that the journal lacks, in order and once.
 """
 
 from __future__ import annotations
@@ -53,14 +52,12 @@ def check_recoverable(database: Path, key: Ed25519PublicKey) -> None:
             check_format(connection, database)
             head = read_head(connection, key, database)
             check_newest(known, head, log, database)
-            # Checked here although the store checks it again: closing the store's connection changes the
-            # files.
+            # The store checks it again, but only after opening files that it changes when it closes them.
             check_last(connection, head, database)
     except (sqlite3.Error, OSError, JournalCorrupt) as error:
         refused = error if isinstance(error, JournalCorrupt) else journal_error(error, database)
         if damage and isinstance(refused, JournalCorrupt) and damage not in refused.message:
-            # A database restored from a part of its log may be inconsistent, so the log's damage is named
-            # too.
+            # A database restored from a part of its log may be inconsistent: name the log's damage too.
             refused = JournalCorrupt(f"{refused.message} ({damage})")
         raise refused from error
 

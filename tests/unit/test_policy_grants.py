@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -119,6 +119,16 @@ def test_uses_are_counted_and_end_it():
     assert [held.use("g-12345678") for _ in range(3)] == [True, True, False]
     assert covering(held, asked(), None) is None
     assert held.get("g-12345678").last_used_at is not None
+
+
+def test_of_several_the_first_to_end_is_used_whatever_its_time_zone():
+    now = datetime.now(UTC)
+    east = (now + timedelta(hours=2)).astimezone(timezone(timedelta(hours=14))).isoformat()
+    soon, late = terms(id="g-soon-12345", expires=east), terms(expires=(now + timedelta(hours=3)).isoformat())
+    assert soon.expires > late.expires
+    used = covering(book(soon, late.model_copy(update={"actors": ["agent:*"]})), asked(), None)
+    assert used is not None
+    assert used.terms.id == "g-soon-12345"
 
 
 def test_what_is_revoked_or_over_covers_nothing():
