@@ -175,7 +175,7 @@ class TestFiles:
         approval = await asked(console, "write_file", file_path=str(folder / "a"), content="new\n")
         shown = await console.preview(approval.id)
         assert shown.before is None
-        assert "asks before this" in shown.problem
+        assert "needs approval" in shown.problem
         assert [one.id for one in await console.approvals()] == [approval.id]
         assert await console.helpers(approval.id) == []
 

@@ -191,7 +191,7 @@ async def test_what_the_policy_asks_about_is_refused_once_and_goes_on_when_the_p
     await bay.more("b", 4)
     stands = bay.watch("a", "b")
     assert stands["a"].state is LiveState.REFUSED
-    assert "asks" in stands["a"].why
+    assert "needs approval" in stands["a"].why
     await bay.more("b", 4)
     assert (bay.taken["a"], await bay.refused()) == (0, 1)
     # Scrolled away and back, it is still refused; turned on anew, it is asked once more.
