@@ -12,7 +12,6 @@ from core.audit.checkpoint import load_public_key
 from core.audit.entries import Entry, Kind
 from core.batch.models import Run
 from core.batch.run_state import result_of
-from core.cli.call import card
 from core.cli.output import (
     as_json,
     claim_cell,
@@ -122,12 +121,6 @@ async def approvals(session: Session, json_wanted: bool) -> None:
         for one in found
     ]
     say(table(("ID", "RISK", "DEVICE", "TOOL", "ASKED BY", "LEFT", "EFFECT"), rows))
-
-
-async def approval(session: Session, wanted: str, json_wanted: bool) -> None:
-    """Show a request in full."""
-    found = await session.console.approval(wanted)
-    say(as_json(_dump(found)) if json_wanted else card(found))
 
 
 def _dump(model: BaseModel) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 
 from core.device import process_table
+from core.device.processes.supervisor_client import SCRIPT
 from core.errors import BadInput, ErrorCode, Refused
 
 _FILES = ("%f", "%F", "%u", "%U")
@@ -118,8 +119,8 @@ def protected() -> set[int]:
     for one in me.children(recursive=True):
         # A child that has just ended raises an error.
         with contextlib.suppress(psutil.Error):
-            # The supervisor ends with the device client; its `Keeper` processes end with their commands.
-            if "supervisor.py" in " ".join(one.cmdline()):
+            # The supervisor ends with the device client; its monitors end with their commands.
+            if str(SCRIPT) in one.cmdline():
                 mine.add(one.pid)
     return mine
 

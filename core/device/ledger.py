@@ -56,7 +56,7 @@ class Ledger:
         self._size = 0
         self._full_at = _MOST_BYTES
         self._torn = False
-        # Lines were lost, which may have been about any call; `Deliveries` resets it when it has noted this.
+        # Lines were lost, which may have been about any call; `CallLog` resets it when it has noted this.
         self.doubtful = False
 
     def open(self) -> list[Line]:

@@ -83,7 +83,7 @@ class Router:
         self._closed = False
         # The MCP servers that device.toml names, whose tools are offered beside the built-in ones.
         self.hosted: McpHost | None = None
-        # Tools that may become available later; `Desk` and `InProcessDevice` run its `watch`.
+        # Tools that may become available later; `DeviceRuntime` and `InProcessDevice` run its `watch`.
         self.late: LateTools | None = None
 
     def offer(self, tool: Tool) -> bool:

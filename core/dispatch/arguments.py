@@ -1,7 +1,7 @@
 """Types for a call's arguments after redaction (`RedactedArguments`) and after checks (`CheckedArguments`).
 
-Both are sealed: they have no public constructor. Only `Masker.redact` makes the first and only `Validating`
-makes the second. Every later stage demands `CheckedArguments`, so no caller can skip a check.
+Both are sealed: they have no public constructor. Only `Redactor.redact` makes the first, and only
+`ArgumentValidator` the second. Every later stage demands `CheckedArguments`, so no caller can skip a check.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Sealed:
 
 
 class RedactedArguments(Sealed):
-    """Arguments after redaction. Made by `Masker.redact`.
+    """Arguments after redaction. Made by `Redactor.redact`.
 
     `sent` are the arguments for the device, a copy of the caller's. `shown` are the redacted arguments, which
     may be signed, written and displayed. `openings` list the paths and salts of the commitments in `shown`.

@@ -32,7 +32,7 @@ class Journal(Blobs, Protocol):
 
 
 class Keeps(Protocol):
-    """A queue for entries that cannot be recorded now (`LateRecorder`)."""
+    """A queue for entries that cannot be recorded now (`PendingWrites`)."""
 
     def keep(self, entries: list[NewEntry]) -> None: ...
 

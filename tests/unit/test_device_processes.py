@@ -285,3 +285,10 @@ while True:
     assert result.result == {"closed": [process.pid]}
     # A signal would have given another code.
     assert (await process.wait(), (tmp_path / "saved").read_text()) == (0, "saved first")
+
+
+def test_a_program_that_is_only_called_as_the_supervisor_is_not_protected(tmp_path: Path) -> None:
+    script = tmp_path / "supervisor.py"
+    script.write_text("input()")
+    with subprocess.Popen([sys.executable, str(script)], stdin=subprocess.PIPE) as program:
+        assert program.pid not in applications.protected()

@@ -266,7 +266,7 @@ class Children:
                 pipe.started()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(job.timeout):
-                    # The time-out covers the start too: the program may stop its `Keeper` before the process
+                    # The time-out covers the start too: the program may stop its monitor before the process
                     # id has arrived.
                     await started.pid()
                     await asyncio.shield(started.ended)

@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 
 from core.errors import DeviceError, ErrorCode
 
-_SCRIPT = Path(__file__).with_name("supervisor.py")
+SCRIPT = Path(__file__).with_name("supervisor.py")
 _MOST_MESSAGE = 4096
 _CLOSE_S = 7.0
-# Longer than a `Keeper` waits for a process that SIGKILL does not end.
+# Longer than a `ChildMonitor` waits for a process that SIGKILL does not end.
 _KILLED_S = 6.0
 _GONE = "The process that watches over commands is gone, and the commands with it"
 _T = TypeVar("_T")
@@ -39,7 +39,7 @@ class Ended:
 
 
 class ProcessHandle:
-    """A program under a `Keeper` of the supervisor, connected by a line. `ended` is set when it has ended."""
+    """A program under a `ChildMonitor` of the supervisor, connected by a line. `ended` is set at its end."""
 
     def __init__(self, line: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -73,7 +73,7 @@ class ProcessHandle:
                 await asyncio.shield(self.ended)
 
     def let_go(self) -> None:
-        """Close the line; the `Keeper` kills what still runs."""
+        """Close the line; the `ChildMonitor` kills what still runs."""
         line, self._line = self._line, None
         if line is not None:
             asyncio.get_running_loop().remove_reader(line)
@@ -127,7 +127,7 @@ class SupervisorClient:
         """Have the supervisor start a program; `folder` and `streams` are descriptors.
 
         `streams` become its descriptors 0, 1, 2 and on. `contained`, `detached` and `group` are those of
-        `core.device.processes.supervisor.Order`. The program may run, and stop its `Keeper`, before its
+        `core.device.processes.supervisor.Order`. The program may run, and stop its `ChildMonitor`, before its
         process id is known here.
 
         Raises:
@@ -169,7 +169,7 @@ class SupervisorClient:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_SCRIPT)],
+                [sys.executable, "-I", "-S", str(SCRIPT)],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 cwd="/",
