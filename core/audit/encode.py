@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from core.audit.entries import Entry, NewEntry, PlainEntry
+from core.audit.entries import Entry, NewEntry
 from core.canonical_json import canonical_bytes, is_plain, plain_bytes
 from core.errors import BadInput, ErrorCode, JournalCorrupt
 
@@ -46,7 +46,7 @@ def encode_parts(entry: NewEntry, time: str) -> Parts:
         if not _BLOB_NAME.fullmatch(blob):
             raise BadInput(f"An entry names the blob {blob!r}; expected a SHA-256 in lower-case hexadecimal.")
     took = entry.duration_ms
-    usual = (type(entry) is PlainEntry or is_plain(entry.body)) and (took is None or is_plain(took))
+    usual = is_plain(entry.body) and (took is None or is_plain(took))
     head, tail = _usual(entry, time) if usual else _unusual(entry, time)
     if len(head) + len(tail) > MAX_ENTRY_BYTES:
         raise BadInput(

@@ -84,10 +84,6 @@ class NewEntry(BaseModel):
     blobs: list[str] = Field(default_factory=list)
 
 
-class PlainEntry(NewEntry):
-    """An entry whose author guarantees that its body is plain (`core.canonical_json.is_plain`)."""
-
-
 class Entry(NewEntry):
     """An entry in the journal. `seq` counts from 1 without gaps.
 

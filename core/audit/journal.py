@@ -1,7 +1,9 @@
 """The journal of one home: an append-only, tamper-evident log, the only record of all actions.
 
-`append` returns when an entry is durable; `note` returns when the operating system has the entry. Both keep
-the order of the calls. Reading never waits for writing.
+An entry has one of three durabilities. `append` returns when it is on the disk: an intent, an answer of an
+operator. `note` returns when the operating system has it, so that killing this process does not lose it: what
+is known before a command is sent. `note_late` never refuses, and keeps it in memory while the journal cannot
+be written: what has happened already. All keep the order of the calls. Reading never waits for writing.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from core.audit.encode import decode
 from core.audit.entries import Entry, NewEntry
 from core.audit.head_file import HEAD_FILE, read_head_file
 from core.audit.models import Bucket, Facet, InclusionProof, JournalState, Page, VerifyReport
+from core.audit.pending_writes import PendingWrites
 from core.audit.prove import prove
 from core.audit.query import Query, parse_query
 from core.audit.run_search import FoundRuns, search_runs
@@ -61,6 +64,7 @@ class Journal:
         self._stops: set[threading.Event] = set()
         self._blobs = Blobs(folder / BLOBS)
         self._readers = Readers(folder / DATABASE)
+        self._pending = PendingWrites(self)
         self._writer = Writer(store, spool, self._committed)
         self._writer.start()
 
@@ -149,6 +153,18 @@ class Journal:
         """
         self._writer.note(list(entries))
         self._noted += 1
+
+    def note_late(self, entries: list[NewEntry]) -> None:
+        """Write entries about events that have happened already, as soon as the journal can be written.
+
+        Raises:
+            BadInput: an entry has no canonical form; none was written.
+        """
+        self._pending.note(entries)
+
+    async def flush_late(self) -> bool:
+        """Try to write the entries that `note_late` keeps durably, now; returns whether none is left."""
+        return await self._pending.flush()
 
     async def settle(self) -> None:
         """Wait until all entries noted so far can be read; costs one commit when some are still queued.
@@ -297,6 +313,7 @@ class Journal:
         Raises:
             JournalError: entries could not be written; noted entries are still in the spool.
         """
+        self._pending.close()
         for stop in self._stops:
             stop.set()
         # Readers first: SQLite removes its log only when the last connection to close is the writer's.

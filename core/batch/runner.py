@@ -15,9 +15,8 @@ from core.batch.models import Batch, Cell, CellState, Parallel, RunSummary, Step
 from core.batch.run_state import SWITCHED_OFF, ActiveRun, cell_state_of, ended_state
 from core.debounce import Coalescer
 from core.dispatch.command_request import CommandRequest, Stage
-from core.dispatch.late import PendingWrites
 from core.dispatch.models import CommandResult
-from core.errors import JournalUnavailable, QuarterdeckError
+from core.errors import QuarterdeckError
 from core.ids import now_utc
 from core.quick import changed, made
 from core.tasks import TaskGroupOwner
@@ -39,8 +38,7 @@ class Recorder(Protocol):
     """The part of the journal that runs use."""
 
     async def append(self, entry: NewEntry) -> Entry: ...
-    async def append_many(self, entries: list[NewEntry]) -> list[Entry]: ...
-    def note(self, entry: NewEntry) -> None: ...
+    def note_late(self, entries: list[NewEntry]) -> None: ...
 
 
 Mask = Callable[[list[str], str, dict[str, Any], str], Awaitable[tuple[dict[str, Any], str]]]
@@ -66,7 +64,6 @@ class Runner:
         self._changes: Coalescer[str] = Coalescer(lambda run: on_run(self._runs[run].summary()))
         self._on_cell = on_cell
         self._runs: OrderedDict[str, ActiveRun] = OrderedDict()
-        self._late = PendingWrites(journal, tasks)
         self.next_number = 1
 
     @property
@@ -139,10 +136,6 @@ class Runner:
             if cell.state is CellState.RUNNING and cell.call_id:
                 self._set(run, cell.device, cell.step, state=CellState.CANCEL_ASKED)
                 self._tasks.spawn(f"cancel {cell.call_id}", self._ask_cancel(cell.call_id))
-
-    async def record_late(self) -> bool:
-        """Record the entries that the journal could not take earlier. Returns whether all are recorded."""
-        return await self._late.flush()
 
     def close(self) -> None:
         """Stop reporting changes of runs."""
@@ -256,11 +249,8 @@ class Runner:
         self._changes.mark(run.id)
 
     def _note(self, entry: NewEntry) -> None:
-        try:
-            self._journal.note(entry)
-        except JournalUnavailable:
-            # No command of the run is sent while the journal is unavailable, so this entry may come later.
-            self._late.add([entry])
+        # No command of the run is sent while the journal is unavailable, so the entry may come later.
+        self._journal.note_late([entry])
 
     def _forget_old(self) -> None:
         for run in list(self._runs.values()):

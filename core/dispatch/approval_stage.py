@@ -1,52 +1,62 @@
-"""Stage 5: obtain the approval that the decision demands. A refusal is raised.
+"""Stage 5: obtain the approval that the decision demands. The outcome is a value: approved, denied or edited.
 
-`deny` raises at once. `allow` by a grant counts one use of the grant. `ask` waits in the queue until
-operators have answered; an edit sends the command back to the first stage with other arguments. When a grant
-is given while a request waits, the request is judged again like a new request, and continues under the grant
-if the grant covers it.
+`deny` ends at once. `allow` by a grant counts one use of the grant. `ask` waits in the queue until operators
+have answered; an edit sends the command back to the first stage with other arguments. When a grant is given
+while a request waits, the request is judged again like a new request, and continues under the grant if the
+grant covers it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from core.approvals.grants import GrantBook
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.queue import Answered, ApprovalQueue
 from core.audit.entries import Kind
-from core.dispatch.command_request import CommandRequest, OnStage, Prepared, Recorder, Stage
-from core.dispatch.entries import entry_of
+from core.dispatch.command import PreparedCommand
+from core.dispatch.command_request import CommandRequest, OnStage, Purpose, Recorder, Stage
+from core.dispatch.entries import decided_entry, entry_of
 from core.errors import ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.fleet.models import Effect
 from core.ids import new_id
 from core.policy.models import Answer, Decision, Profile, Reason
 from core.quick import changed
-from core.statements import Request, check_time
-
-MOST_EDITS = 50
+from core.statements import check_time
 
 
-class Edited(Exception):
-    """Raised when an operator edited the arguments: the command begins again with the new arguments."""
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """The command may be sent, by its last decision; `approval` is None if no operator signed it."""
 
-    def __init__(self, parameters: dict[str, Any], approval: str, operator: str) -> None:
-        """`operator` is the editor's name as proved by their key; empty where no key proved it."""
-        super().__init__(approval)
-        self.parameters = parameters
-        self.approval = approval
-        self.operator = operator
-
-
-class Cleared(NamedTuple):
-    """A command that may be sent, with its last decision; `approval` is None if no operator signed it."""
-
-    prepared: Prepared
+    command: PreparedCommand
     decision: Decision
-    approval: Approval | None
+    approval: Approval | None = None
 
 
-JudgeAgain = Callable[[], Awaitable[tuple[Prepared, Decision]]]
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """The command is not sent: denied, expired, withdrawn, or the queue is full."""
+
+    error: QuarterdeckError
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """An operator edited the arguments: a new request with these begins at the first stage.
+
+    `approval` is the id of the request that was edited. `operator` is the editor's name as proved by their
+    key; empty where no key proved it.
+    """
+
+    parameters: dict[str, Any]
+    approval: str
+    operator: str
+
+
+JudgeAgain = Callable[[], Awaitable[tuple[PreparedCommand, Decision]]]
 
 
 class Stopped(Protocol):
@@ -67,107 +77,128 @@ class ApprovalStage:
         self._stopped = stopped
 
     async def approve(
-        self, prepared: Prepared, decision: Decision, on_stage: OnStage, judge_again: JudgeAgain
-    ) -> Cleared:
-        """Wait until the command may be sent.
+        self, command: PreparedCommand, decision: Decision, on_stage: OnStage, judge_again: JudgeAgain
+    ) -> Approved | Denied | Edited:
+        """Wait until it is known whether the command may be sent.
 
         `judge_again` runs the first four stages again with the present state; it makes its decision in the
-        turn of the loop in which it returns.
+        iteration of the event loop in which it returns.
 
         Raises:
-            Refused: denied, expired, withdrawn, or too many requests are pending.
-            Edited: an operator edited the arguments.
+            JournalUnavailable: the request for approval, or the use of a grant, could not be recorded.
         """
         if decision.answer is Answer.DENY:
-            raise Refused(decision.reasons[0].text.removesuffix(".") + ".")
+            return Denied(Refused(decision.reasons[0].text.removesuffix(".") + "."))
         if decision.answer is Answer.ALLOW:
-            self._use_grant(prepared, decision)
-            return Cleared(prepared, decision, None)
-        if prepared.order.unasked:
-            raise Refused("This call needs approval and was requested without asking; it was not run.")
-        approval_id = f"a-{new_id()}"
-        order = prepared.order
-        body = {"approval": approval_id, "digest": prepared.request.digest, "edited_from": order.edited_from}
-        prepared.held.append(entry_of(order, Kind.APPROVAL_REQUESTED, body, order.actor))
-        self._journal.note_all(prepared.held)
-        prepared.held.clear()
+            if not self._use_grant(command, decision):
+                words = f"Grant {decision.grant} does not hold any more."
+                return Denied(Refused(words, ErrorCode.APPROVAL_INVALID))
+            return Approved(command, decision)
+        if not command.request.may_wait:
+            words = "This call needs approval and was requested without asking; it was not run."
+            return Denied(Refused(words))
+        return await self._ask(command, decision, on_stage, judge_again)
+
+    async def _ask(
+        self, command: PreparedCommand, decision: Decision, on_stage: OnStage, judge_again: JudgeAgain
+    ) -> Approved | Denied | Edited:
+        request, approval_id = command.request, f"a-{new_id()}"
+        body = {
+            "approval": approval_id,
+            "digest": command.shown.digest,
+            "edited_from": request.edited_from,
+        }
+        self._journal.note_all([entry_of(request, Kind.APPROVAL_REQUESTED, body, request.actor)])
         on_stage(Stage.WAITING, approval_id)
-        granted: Cleared | None = None
+        under_grant: Approved | None = None
 
         async def look_again() -> None:
-            nonlocal granted
+            nonlocal under_grant
             try:
                 again = await judge_again()
             except QuarterdeckError:
                 # The request stays pending: an operator who approves it gets the same error.
                 return
-            granted = self._under_grant(approval_id, prepared.request, *again)
+            under_grant = self._under_grant(approval_id, command, *again)
 
-        answered = await self._ask(approval_id, prepared, decision, look_again)
-        if granted is not None:
-            return granted
+        try:
+            answered = await self._approvals.ask(
+                approval_id,
+                command.shown,
+                decision,
+                actor=request.actor,
+                run=request.run,
+                step=request.step,
+                production=command.target.device.production,
+                said=request.said,
+                askers=request.operators,
+                edited_from=request.edited_from,
+                sent=command.arguments.sent,
+                judge_again=look_again,
+            )
+        except QuarterdeckError as error:
+            self._record_end(command, approval_id, "refused", error.message)
+            return Denied(error)
+        if under_grant is not None:
+            return under_grant
+        return self._outcome(command, decision, answered)
+
+    def _outcome(
+        self, command: PreparedCommand, decision: Decision, answered: Answered
+    ) -> Approved | Denied | Edited:
+        approval = answered.approval
         if answered.edited is not None:
-            raise Edited(answered.edited, approval_id, answered.edited_by)
-        if answered.approval.state is not ApprovalState.APPROVED:
-            raise self._no(prepared, answered.approval)
-        return Cleared(prepared, decision, answered.approval)
+            return Edited(answered.edited, approval.id, answered.edited_by)
+        if approval.state is ApprovalState.APPROVED:
+            return Approved(command, decision, approval)
+        if approval.state is ApprovalState.DENIED:
+            why = f": {approval.reason}" if approval.reason else "."
+            return Denied(Refused(f"{approval.decided_by} denied it{why}", ErrorCode.DENIED_BY_OPERATOR))
+        self._record_end(command, approval.id, approval.state.value, approval.reason)
+        if approval.state is ApprovalState.EXPIRED:
+            return Denied(Refused("No operator answered in time; denied once.", ErrorCode.APPROVAL_EXPIRED))
+        code = ErrorCode.STOPPED if self._stopped() else ErrorCode.CANCELLED
+        return Denied(Refused(approval.reason or "The request was withdrawn.", code))
 
     def _under_grant(
-        self, approval_id: str, asked: Request, prepared: Prepared, decision: Decision
-    ) -> Cleared | None:
+        self, approval_id: str, waiting: PreparedCommand, command: PreparedCommand, decision: Decision
+    ) -> Approved | None:
         """Release a waiting request if a grant covers it now; None if it stays pending."""
         # No other task has run since the decision, so the grant is still as it was judged.
         if decision.answer is not Answer.ALLOW or not decision.grant:
             return None
-        if prepared.request.digest != asked.digest or not self._approvals.is_open(approval_id):
+        if command.shown.digest != waiting.shown.digest or not self._approvals.is_open(approval_id):
             return None
         try:
-            self._use_grant(prepared, decision, approval_id)
-            self._journal.note_all(prepared.held)
-        except (Refused, JournalUnavailable):
+            if not self._use_grant(command, decision, approval_id):
+                return None
+        except JournalUnavailable:
             return None
-        prepared.held.clear()
         self._approvals.granted(approval_id, self._grants.get(decision.grant).terms)
-        return Cleared(prepared, decision, None)
+        return Approved(command, decision)
 
-    async def _ask(
-        self,
-        approval_id: str,
-        prepared: Prepared,
-        decision: Decision,
-        judge_again: Callable[[], Awaitable[None]],
-    ) -> Answered:
-        order = prepared.order
-        try:
-            return await self._approvals.ask(
-                approval_id,
-                prepared.request,
-                decision,
-                actor=order.actor,
-                run=order.run,
-                step=order.step,
-                production=prepared.target.device.production,
-                said=order.said,
-                askers=order.operators,
-                edited_from=order.edited_from,
-                sent=prepared.arguments.sent,
-                judge_again=judge_again,
-            )
-        except QuarterdeckError as error:
-            ended = {"approval": approval_id, "state": "refused", "reason": error.message}
-            prepared.held.append(entry_of(order, Kind.APPROVAL_EXPIRED, ended, "service"))
-            raise
+    def _use_grant(self, command: PreparedCommand, decision: Decision, approval_id: str = "") -> bool:
+        """Count and record one use of the decision's grant, if it has one; False if the grant is used up.
 
-    def _no(self, prepared: Prepared, approval: Approval) -> Refused:
-        if approval.state is ApprovalState.DENIED:
-            why = f": {approval.reason}" if approval.reason else "."
-            return Refused(f"{approval.decided_by} denied it{why}", ErrorCode.DENIED_BY_OPERATOR)
-        ended = {"approval": approval.id, "state": approval.state.value, "reason": approval.reason}
-        prepared.held.append(entry_of(prepared.order, Kind.APPROVAL_EXPIRED, ended, "service"))
-        if approval.state is ApprovalState.EXPIRED:
-            return Refused("No operator answered in time; denied once.", ErrorCode.APPROVAL_EXPIRED)
-        code = ErrorCode.STOPPED if self._stopped() else ErrorCode.CANCELLED
-        return Refused(approval.reason or "The request was withdrawn.", code)
+        `approval_id` is the request that was pending when the grant was given.
+        """
+        if not decision.grant:
+            return True
+        # No other task has run since the decision, so the grant is still as it was judged.
+        if not self._grants.use(decision.grant):
+            return False
+        body = {"grant": decision.grant, "digest": command.shown.digest}
+        entries = [entry_of(command.request, Kind.GRANT_USED, body, "policy")]
+        if approval_id:
+            body["approval"] = approval_id
+            # The decision to ask was recorded when the request began to wait; this one replaces it.
+            entries.insert(0, decided_entry(command, decision))
+        self._journal.note_all(entries)
+        return True
+
+    def _record_end(self, command: PreparedCommand, approval_id: str, state: str, reason: str) -> None:
+        body = {"approval": approval_id, "state": state, "reason": reason}
+        self._journal.note_late([entry_of(command.request, Kind.APPROVAL_EXPIRED, body, "service")])
 
     def check_still_granted(self, decision: Decision) -> None:
         """Check that the grant which allowed this command was not revoked since.
@@ -178,30 +209,19 @@ class ApprovalStage:
         if decision.grant and self._grants.get(decision.grant).revoked_at is not None:
             raise Refused(f"Grant {decision.grant} was revoked.", ErrorCode.APPROVAL_INVALID)
 
-    def _use_grant(self, prepared: Prepared, decision: Decision, approval_id: str = "") -> None:
-        """Count one use of the grant; `approval_id` is the request that was pending when it was given."""
-        if not decision.grant:
-            return
-        # No other task has run since the decision, so the grant is still as it was judged.
-        if not self._grants.use(decision.grant):
-            raise Refused(f"Grant {decision.grant} does not hold any more.", ErrorCode.APPROVAL_INVALID)
-        body = {"grant": decision.grant, "digest": prepared.request.digest}
-        if approval_id:
-            body["approval"] = approval_id
-        prepared.held.append(entry_of(prepared.order, Kind.GRANT_USED, body, "policy"))
 
-
-def as_ordered(order: CommandRequest, decision: Decision) -> Decision:
-    """The decision adjusted to facts about the order that the policy does not see."""
-    if order.evidence_for and decision.answer is Answer.ASK and decision.effect is Effect.OBSERVE:
+def adjusted(decision: Decision, request: CommandRequest) -> Decision:
+    """The decision adjusted to facts about the request that the policy does not see."""
+    is_evidence, asks = request.purpose is Purpose.EVIDENCE, decision.answer is Answer.ASK
+    if is_evidence and asks and decision.effect is Effect.OBSERVE:
         # The command was allowed, and that includes the pictures which its rules demand.
-        reason = Reason(text="A picture for a command that was allowed", origin=order.evidence_for)
+        reason = Reason(text="A picture for a command that was allowed", origin=request.evidence_for)
         return changed(decision, answer=Answer.ALLOW, reasons=[reason, *decision.reasons])
-    if order.edited_from and decision.answer is Answer.ALLOW:
+    if request.edited_from and decision.answer is Answer.ALLOW:
         # An operator who edits a request expects to approve the result; it must not be sent without asking.
-        reason = Reason(text="An operator changed the arguments", origin=order.edited_from)
+        reason = Reason(text="An operator changed the arguments", origin=request.edited_from)
         return changed(decision, answer=Answer.ASK, reasons=[reason, *decision.reasons], grant="")
-    if order.glimpse and decision.grant:
+    if request.purpose is Purpose.LIVE_VIEW and decision.grant:
         # Twenty live pictures a minute would use up the grant, which was not given for them.
         reason = Reason(text="A live picture uses up no grant", origin=decision.grant)
         return changed(decision, answer=Answer.ASK, reasons=[reason, *decision.reasons], grant="")

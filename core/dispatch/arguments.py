@@ -1,14 +1,15 @@
-"""Types for a call's arguments after redaction (`RedactedArguments`) and after checks (`CheckedArguments`).
+"""A call's arguments and the prepared call, as sealed values: their existence proves that they were checked.
 
-Both are sealed: they have no public constructor. Only `Redactor.redact` makes the first, and only
-`ArgumentValidator` the second. Every later stage demands `CheckedArguments`, so no caller can skip a check.
+Neither has a public constructor. Only `Redactor.redact` makes `Arguments`, and only `CallPreparer` makes a
+`PreparedCall`. Every later stage demands a `PreparedCall`, so no caller can skip a check.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from core.commitments import Opening
+from core.policy.analysis.call_analysis import CallAnalysis
 
 Kind = TypeVar("Kind", bound="Sealed")
 
@@ -25,11 +26,12 @@ class Sealed:
         raise AttributeError(f"{type(self).__name__} is not changed; another one is checked anew.")
 
 
-class RedactedArguments(Sealed):
-    """Arguments after redaction. Made by `Redactor.redact`.
+class Arguments(Sealed):
+    """The arguments of one call, bounded and redacted. Made by `Redactor.redact`.
 
     `sent` are the arguments for the device, a copy of the caller's. `shown` are the redacted arguments, which
-    may be signed, written and displayed. `openings` list the paths and salts of the commitments in `shown`.
+    may be signed, written and displayed; without a secret they are the same object. `openings` list the paths
+    and salts of the commitments in `shown`.
     """
 
     __slots__: tuple[str, ...] = ("openings", "sent", "shown")
@@ -39,34 +41,20 @@ class RedactedArguments(Sealed):
     openings: tuple[Opening, ...]
 
 
-class CallKey(NamedTuple):
-    """The key of equal calls: the contract, the tool, and the canonical bytes of the arguments."""
+class PreparedCall(Sealed):
+    """Arguments that fit one contract: valid by its schema, and hardened. Made by `CallPreparer`.
 
-    contract: str
-    tool_name: str
-    tool_type: str
-    arguments: bytes
-
-
-class CheckedArguments(Sealed):
-    """Arguments checked against one contract: bounded, redacted, valid, hardened. Made by `Validating`.
-
-    `sent`, `shown` and `openings` as in `RedactedArguments`. `canonical` are the canonical bytes of `sent`;
-    `is_plain` is `core.canonical_json.is_plain` of `shown`. `key` is None if the arguments are large, nested
-    or hold a secret.
+    It depends on nothing but the contract and the arguments, so equal calls to a thousand devices share it.
+    `contract` is the contract's digest and `canonical` the canonical bytes of `arguments.sent`. `analysis`
+    states what the arguments would do on a device whose disk is not this computer's.
     """
 
-    __slots__: tuple[str, ...] = (
-        "canonical", "contract", "is_plain", "key", "openings", "sent", "shown",
-    )  # fmt: skip
+    __slots__: tuple[str, ...] = ("analysis", "arguments", "canonical", "contract")
 
     contract: str
-    sent: dict[str, Any]
+    arguments: Arguments
     canonical: bytes
-    shown: dict[str, Any]
-    openings: tuple[Opening, ...]
-    is_plain: bool
-    key: CallKey | None
+    analysis: CallAnalysis
 
 
 def seal(kind: type[Kind], **fields: Any) -> Kind:

@@ -1,4 +1,4 @@
-"""A request for one command, its prepared forms, and the interfaces that the dispatcher needs from others."""
+"""A request for one command, and the interfaces that the dispatcher needs from others."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from core.audit.entries import Entry, NewEntry
-from core.dispatch.arguments import CheckedArguments
 from core.dispatch.channel import BasicCommandDispatcher
-from core.dispatch.models import CommandResult, Evidence
+from core.dispatch.models import CommandResult
 from core.fleet.models import Device, Tool
 from core.ids import new_id
 from core.policy.models import Decision
-from core.policy.real_paths import Leads
-from core.statements import Request
 
 
 class Stage(StrEnum):
@@ -29,24 +26,36 @@ class Stage(StrEnum):
 OnStage = Callable[[Stage, str], None]
 
 
+class Purpose(StrEnum):
+    """Why a command is requested.
+
+    Only a `COMMAND` may wait for an approval: every other purpose reads something that no operator requested,
+    and is refused if the policy asks.
+    """
+
+    COMMAND = "command"
+    # A picture or a UI tree for the rules or the freshness check of another command (`evidence_for`).
+    EVIDENCE = "evidence"
+    # A look for an operator who is deciding about a request.
+    PREVIEW = "preview"
+    # A small picture for the wall of live devices. No card and no comparison uses it.
+    LIVE_VIEW = "live_view"
+
+
 @dataclass(frozen=True, slots=True)
 class CommandRequest:
     """A request for one call. `said` is the caller's text about it: stored and quoted, never judged.
 
     `edited_from` is the approval request in which an operator edited the arguments.
 
-    `unasked`: never wait for an approval; if the policy would ask, the call is refused.
-
-    `evidence_for` is the id of the call for whose rules or freshness check this picture is taken.
-
-    `glimpse`: a small live picture for the device wall. No card and no comparison uses it.
+    `evidence_for` is the id of the call for which evidence is taken; set for `Purpose.EVIDENCE` only.
 
     `operators` are the persons who requested or edited the call, as proved by their keys; an empty name is a
     person without such a proof.
 
     `on_decided` gets the policy's decision before an operator is asked, and again after an edit.
 
-    `cancelled` is polled until the command is sent: once it returns True, nothing of this order is sent.
+    `cancelled` is polled until the command is sent: once it returns True, nothing of this request is sent.
     """
 
     device: str
@@ -58,17 +67,25 @@ class CommandRequest:
     timeout: float | None = None
     said: str = ""
     edited_from: str = ""
-    unasked: bool = False
+    purpose: Purpose = Purpose.COMMAND
     evidence_for: str = ""
-    glimpse: bool = False
     operators: tuple[str, ...] = ("",)
     call_id: str = field(default_factory=new_id)
     cancelled: Callable[[], bool] = lambda: False
     on_decided: Callable[[Decision], None] = lambda decision: None
 
+    def __post_init__(self) -> None:
+        if bool(self.evidence_for) is not (self.purpose is Purpose.EVIDENCE):
+            raise ValueError("Evidence names the call that it is for, and nothing else does.")
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether this request may wait for an approval."""
+        return self.purpose is Purpose.COMMAND
+
     @property
     def shows_whole_screen(self) -> bool:
-        """Whether a screenshot taken by this order shows a whole screen and not a part of it."""
+        """Whether a screenshot taken by this request shows a whole screen and not a part of it."""
         return shows_whole_screen(self.parameters)
 
 
@@ -90,11 +107,8 @@ class Target(NamedTuple):
 class Devices(Protocol):
     """The part of the fleet that the dispatcher needs."""
 
-    def target(self, device: str, refreshed: bool = False) -> Target:
-        """A snapshot of the device; raises `BadInput` (`unknown_device`) when there is none of that name.
-
-        `refreshed`: the caller has checked the policy file in this turn of the loop.
-        """
+    def target(self, device: str) -> Target:
+        """A snapshot of the device; raises `BadInput` (`unknown_device`) when there is none of that name."""
         ...
 
     def offered(self, device: str, tool: str) -> Tool | None:
@@ -114,14 +128,7 @@ class Devices(Protocol):
         ...
 
     def began(self, device: str, call_id: str, what: str) -> None: ...
-    def ended(
-        self,
-        device: str,
-        call_id: str,
-        result: CommandResult,
-        glimpse: bool = False,
-        whole_screen: bool = True,
-    ) -> None: ...
+    def ended(self, request: CommandRequest, result: CommandResult) -> None: ...
 
 
 class Recorder(Protocol):
@@ -129,31 +136,6 @@ class Recorder(Protocol):
 
     async def append_many(self, entries: list[NewEntry]) -> list[Entry]: ...
     def note_all(self, entries: list[NewEntry]) -> None: ...
+    def note_late(self, entries: list[NewEntry]) -> None: ...
     async def put_blob(self, data: bytes) -> str: ...
     async def get_blob(self, sha: str) -> bytes: ...
-
-
-class Bound(NamedTuple):
-    """An order bound to one contract. `request` is its redacted form for display and the journal."""
-
-    order: CommandRequest
-    target: Target
-    tool: Tool
-    request: Request
-
-
-class Prepared(NamedTuple):
-    """A prepared call: its arguments have passed the first three stages. `request` is redacted."""
-
-    order: CommandRequest
-    target: Target
-    tool: Tool
-    request: Request
-    arguments: CheckedArguments
-    # Pending entries of passed stages: they share one journal write, made at the latest when an approval is
-    # requested, the command is refused, or the command is sent.
-    held: list[NewEntry]
-    # Pictures that rules demanded before sending.
-    before: list[Evidence]
-    # The real paths of its path arguments on a shared disk; None if there are none to follow.
-    leads: Leads | None = None

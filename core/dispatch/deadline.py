@@ -31,15 +31,15 @@ _UNITS: tuple[tuple[float, re.Pattern[str]], ...] = (
 )
 
 
-def deadline_of(order: CommandRequest, tool: Tool, *, stock: bool) -> float:
-    """The deadline of an order in seconds: the order's timeout, else the tool's own limit, else a minute.
+def deadline_of(request: CommandRequest, tool: Tool, *, stock: bool) -> float:
+    """The deadline of a request in seconds: the request's timeout, else the tool's own limit, else a minute.
 
     `stock`: the device takes one command at a time. Then no argument may make other commands wait longer than
-    the default; only the order's timeout may.
+    the default; only the request's timeout may.
     """
-    if order.timeout is not None:
-        return min(order.timeout, MOST_TIMEOUT)
-    own = _own_limit(order, tool)
+    if request.timeout is not None:
+        return min(request.timeout, MOST_TIMEOUT)
+    own = _own_limit(request, tool)
     if own is None:
         return DEFAULT_TIMEOUT
     if tool.namespace == BUILT_IN_NAMESPACE and not stock:
@@ -53,10 +53,10 @@ def is_stock(device: Device) -> bool:
     return device.direction != "local" and not device.features
 
 
-def _own_limit(order: CommandRequest, tool: Tool) -> float | None:
+def _own_limit(request: CommandRequest, tool: Tool) -> float | None:
     """The seconds to which a call limits itself; None if unknown."""
     limits = []
-    for name, value in order.parameters.items():
+    for name, value in request.parameters.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             continue
         seconds = _seconds_in(tool, name)

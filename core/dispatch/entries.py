@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from core.approvals.models import Approval
-from core.audit.entries import Kind, NewEntry, PlainEntry
-from core.canonical_json import float_prints_alike, is_plain
-from core.dispatch.command_request import Bound, CommandRequest, Prepared
+from core.audit.entries import Kind, NewEntry
+from core.dispatch.command import BoundCommand, PreparedCommand
+from core.dispatch.command_request import CommandRequest, Purpose
 from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult
-from core.errors import BadInput
 from core.policy.models import Decision
 from core.quick import made
 from core.statements import Request, SignedLeave
@@ -20,163 +19,113 @@ _LARGE = 4_096
 _WITHOUT_ITS_WORD = frozenset({Basis.NO_ANSWER, Basis.UNUSABLE_ANSWER, Basis.NOTHING_SENT})
 
 
-def entry_of(
-    order: CommandRequest, kind: Kind, body: dict[str, Any], actor: str, *, plain: bool = False, **more: Any
-) -> NewEntry:
-    """An entry about an order, with its run, step and device; `more` are further fields of `NewEntry`.
-
-    `plain`: the body is known to be plain (`core.canonical_json.is_plain`), so that it is not walked.
-    """
+def entry_of(request: CommandRequest, kind: Kind, body: dict[str, Any], actor: str, **more: Any) -> NewEntry:
+    """An entry about a request, with its run, step and device; `more` are further fields of `NewEntry`."""
     # Built without validation: there are five entries for each command, from data that was already checked.
     fields: dict[str, Any] = {
         "kind": kind,
         "actor": actor,
-        "run": order.run,
-        "step": order.step,
-        "device": order.device,
-        "call_id": order.call_id,
-        "tool": order.tool,
+        "run": request.run,
+        "step": request.step,
+        "device": request.device,
+        "call_id": request.call_id,
+        "tool": request.tool,
         # Lets queries exclude the constant entries of a live device wall.
-        "body": {**body, "glimpse": True} if order.glimpse else body,
+        "body": {**body, "glimpse": True} if request.purpose is Purpose.LIVE_VIEW else body,
         "status": None,
         "verdict": None,
         "duration_ms": None,
         "blobs": [],
+        **more,
     }
-    if more:
-        fields.update(more)
-    return made(PlainEntry if plain else NewEntry, fields)
+    return made(NewEntry, fields)
 
 
-def prepared_entry(prepared: Prepared) -> NewEntry:
+def prepared_entry(command: PreparedCommand) -> NewEntry:
     """The entry that a command was bound to a contract; it is redacted."""
-    request = prepared.request
+    request, shown = command.request, command.shown
     body = {
-        "digest": request.digest,
-        "contract": request.contract,
-        "tool_key": request.tool_key,
-        "tool_type": request.tool_type,
-        "namespace": request.namespace,
-        "parameters": request.parameters,
-        "said": prepared.order.said,
+        "digest": shown.digest,
+        "contract": shown.contract,
+        "tool_key": shown.tool_key,
+        "tool_type": shown.tool_type,
+        "namespace": shown.namespace,
+        "parameters": shown.parameters,
+        "said": request.said,
     }
-    if prepared.order.evidence_for:
-        body["evidence_for"] = prepared.order.evidence_for
-    plain = prepared.arguments.is_plain
-    return entry_of(prepared.order, Kind.COMMAND_PREPARED, body, prepared.order.actor, plain=plain)
+    if request.evidence_for:
+        body["evidence_for"] = request.evidence_for
+    return entry_of(request, Kind.COMMAND_PREPARED, body, request.actor)
 
 
-def decided_entry(prepared: Prepared, decision: Decision) -> NewEntry:
+def decided_entry(command: PreparedCommand, decision: Decision) -> NewEntry:
     """The entry with the policy's decision, and the device facts behind it that no other entry has."""
-    device = prepared.target.device
+    device = command.target.device
     body = {
-        "decision": _written(decision),
+        "decision": decision.model_dump(mode="json"),
         "tags": device.tags,
         "production": device.production,
     }
-    # `expires_s` is the only float of a decision; all else is strings, integers, lists and fixed names.
-    plain = decision.expires_s is None
-    return entry_of(prepared.order, Kind.COMMAND_DECIDED, body, "policy", plain=plain)
+    return entry_of(command.request, Kind.COMMAND_DECIDED, body, "policy")
 
 
-_last_written: tuple[Decision | None, dict[str, Any]] = (None, {})
-
-
-def _written(decision: Decision) -> dict[str, Any]:
-    """A decision as JSON. All commands of a run share one decision object, so the last dump is cached."""
-    global _last_written
-    # Read the pair once: another thread may replace it.
-    last, fields = _last_written
-    if last is not decision:
-        fields = decision.model_dump(mode="json")
-        _last_written = (decision, fields)
-    return fields
-
-
-def refused_entry(order: CommandRequest, bound: Bound | None, result: CommandResult) -> NewEntry:
+def refused_entry(request: CommandRequest, bound: BoundCommand | None, result: CommandResult) -> NewEntry:
     """The entry that a command ended before it was sent; `bound` is None if it could not be bound."""
     return entry_of(
-        order,
+        request,
         Kind.COMMAND_REFUSED,
         {
             "result": result.model_dump(mode="json", exclude=set(NOT_WRITTEN)),
-            "parameters": bound.request.parameters if bound else sketch(order.parameters),
+            "parameters": bound.shown.parameters if bound else sketch(request.parameters),
         },
-        order.actor if bound is None else "policy",
+        request.actor if bound is None else "policy",
         status=result.status.value,
         verdict=result.verdict.value,
         blobs=[one.blob for one in result.evidence],
     )
 
 
-def leave_of(prepared: Prepared, approval: Approval | None) -> dict[str, Any] | None:
+def approval_proof(command: PreparedCommand, approval: Approval | None) -> dict[str, Any] | None:
     """The proof for a command: operators' signatures for the device to check; None without an approval."""
     if approval is None:
         return None
-    request, arguments = prepared.request, prepared.arguments
-    signed = [one for one in approval.signed if one.statement.verdict == "approve"]
-    leave = SignedLeave(
-        statements=signed,
-        contract=request.contract,
-        tool_key=request.tool_key,
-        namespace=request.namespace,
-        facts=prepared.tool.contract.facts(),
-        secrets=list(arguments.openings),
+    shown, openings = command.shown, command.arguments.openings
+    proof = SignedLeave(
+        statements=[signed for signed in approval.signed if signed.statement.verdict == "approve"],
+        contract=shown.contract,
+        tool_key=shown.tool_key,
+        namespace=shown.namespace,
+        facts=command.tool.contract.facts(),
+        secrets=list(openings),
     )
     # Earlier device clients do not know the field `secrets`, and accept a proof without it.
-    return leave.model_dump(mode="json", exclude=None if arguments.openings else {"secrets"})
+    return proof.model_dump(mode="json", exclude=None if openings else {"secrets"})
 
 
-def outcome_entry(prepared: Prepared, result: CommandResult) -> NewEntry:
+def outcome_entry(command: PreparedCommand, result: CommandResult) -> NewEntry:
     """The entry with the outcome of a command that was sent."""
-    written, plain = result_written(result)
     return entry_of(
-        prepared.order,
+        command.request,
         Kind.RESULT_RECORDED,
-        {"result": written},
+        {"result": result.model_dump(mode="json", exclude=set(NOT_WRITTEN))},
         "service" if result.basis in _WITHOUT_ITS_WORD else f"device:{result.device}",
-        plain=plain,
-        status=written["status"],
-        verdict=written["verdict"],
+        status=result.status.value,
+        verdict=result.verdict.value,
         duration_ms=result.duration_ms,
         blobs=[one.blob for one in result.evidence],
     )
 
 
-def result_written(result: CommandResult) -> tuple[dict[str, Any], bool]:
-    """A result as JSON, without `NOT_WRITTEN`, and whether it is known to be plain."""
-    if result.error is None and not result.evidence and _is_plain_result(result):
-        # The common case: the content is JSON already, so it is walked once instead of twice.
-        written = {
-            **result.__dict__,
-            "status": result.status.value,
-            "verdict": result.verdict.value,
-            "basis": result.basis.value,
-        }
-        for name in NOT_WRITTEN:
-            del written[name]
-        return written, True
-    return result.model_dump(mode="json", exclude=set(NOT_WRITTEN)), False
-
-
-def _is_plain_result(result: CommandResult) -> bool:
-    try:
-        return float_prints_alike(result.duration_ms) and is_plain(result.result)
-    except BadInput:
-        # The journal reports the error when it encodes the entry.
-        return False
-
-
-def unbound(order: CommandRequest) -> Request:
+def unbound(request: CommandRequest) -> Request:
     """A `Request` for the record of a command that could not be bound to a contract; it has no digest."""
     return Request(
-        device=order.device,
+        device=request.device,
         contract="",
         tool_key="",
-        tool_name=order.tool,
+        tool_name=request.tool,
         tool_type="action",
         parameters={},
-        call_id=order.call_id,
+        call_id=request.call_id,
         digest="",
     )
 

@@ -12,9 +12,10 @@ from typing import Any
 
 from core.approvals.models import Approval
 from core.approvals.preview_models import Region
-from core.audit.entries import Kind, NewEntry
+from core.audit.entries import Kind
 from core.controls import meant, search_for
-from core.dispatch.command_request import CommandRequest, Prepared, Recorder
+from core.dispatch.command import PreparedCommand
+from core.dispatch.command_request import CommandRequest, Purpose, Recorder
 from core.dispatch.entries import entry_of
 from core.dispatch.models import CommandResult, Evidence
 from core.dispatch.stale_target import (
@@ -56,58 +57,62 @@ class EvidenceTaker:
         self._journal = journal
         self.pictures = ScreenshotCache()
 
-    def on_card(self, prepared: Prepared) -> Screenshot | None:
+    def on_card(self, command: PreparedCommand) -> Screenshot | None:
         """The picture that an approval card of this command shows now; None if it shows none."""
-        order = prepared.order
-        if not aims(prepared.tool.tool_name, order.parameters):
+        request = command.request
+        if not aims(command.tool.tool_name, request.parameters):
             return None
-        if prepared.tool.tool_name == BY_POINT:
-            return self.pictures.named(order.device, order.parameters.get("observation"))
-        known, blob = self.pictures.latest(order.device), prepared.target.device.picture
+        if command.tool.tool_name == BY_POINT:
+            return self.pictures.named(request.device, request.parameters.get("observation"))
+        known, blob = self.pictures.latest(request.device), command.target.device.picture
         if known is not None and (blob is None or known.blob == blob):
             return known
         # Taken before the service started: assumed to show the whole screen.
         return Screenshot(blob) if blob else None
 
     async def before(
-        self, prepared: Prepared, decision: Decision, approval: Approval | None, card: Screenshot | None
-    ) -> None:
+        self, command: PreparedCommand, decision: Decision, approval: Approval | None, card: Screenshot | None
+    ) -> list[Evidence]:
         """Take the demanded picture before sending, and compare the target with the card's picture.
 
+        Returns the demanded picture, if any.
+
         Raises:
-            Held: the target has changed, or it cannot be determined whether it has.
+            StaleTargetError: the target has changed, or it cannot be determined whether it has.
             Refused: a picture that a rule demands cannot be taken, dispatch was stopped, or the command was
                 cancelled.
         """
-        order = prepared.order
-        if order.evidence_for:
-            return
+        request = command.request
+        if request.purpose is Purpose.EVIDENCE:
+            return []
+        demanded: list[Evidence] = []
         taken: Screenshot | None = None
         if Moment.BEFORE in decision.evidence:
             try:
-                taken = await self._picture(order, {})
+                taken = await self._picture(request, {})
             except QuarterdeckError as error:
                 raise _unfit(error, _wanting(decision, Moment.BEFORE)) from error
-            prepared.before.append(self._keep(prepared, taken, "before"))
-        named = prepared.tool.tool_name == BY_POINT and "observation" in order.parameters
+            demanded.append(self._keep(command, taken, "before"))
+        named = command.tool.tool_name == BY_POINT and "observation" in request.parameters
         if approval is not None and card is None and named:
             # Otherwise an agent could take so many pictures that the card's picture is evicted, and skip the
             # comparison.
             words = "The picture that it names is not known here any more, so nothing can be compared."
             raise StaleTargetError(words, ErrorCode.STALE_OBSERVATION, [])
-        if approval is None or not aims(prepared.tool.tool_name, order.parameters):
-            return
-        if prepared.tool.tool_name != BY_POINT:
-            card = self._seen_since(order.device, card)
+        if approval is None or not aims(command.tool.tool_name, request.parameters):
+            return demanded
+        if command.tool.tool_name != BY_POINT:
+            card = self._seen_since(request.device, card)
         if card is not None:
-            await self._check_fresh(prepared, card, taken)
+            await self._check_fresh(command, card, taken)
+        return demanded
 
     def _seen_since(self, device: str, card: Screenshot | None) -> Screenshot | None:
         """The picture to compare with: an operator's later picture replaces the card's, an agent's does not.
 
         Raises:
-            Held: the card had no picture at first and only agents have taken pictures since, so what the card
-                showed is unknown.
+            StaleTargetError: the card had no picture at first and only agents have taken pictures since, so
+                what the card showed is unknown.
         """
         later = self.pictures.by_people(device)
         if card is None and later is None and self.pictures.latest(device) is not None:
@@ -115,70 +120,70 @@ class EvidenceTaker:
             raise StaleTargetError(words, ErrorCode.STALE_OBSERVATION, [])
         return later if later is not None and (card is None or later.taken > card.taken) else card
 
-    def with_before(self, prepared: Prepared, result: CommandResult) -> CommandResult:
-        """The result with the pictures that were taken before the command."""
-        if not prepared.before:
-            return result
-        return result.model_copy(update={"evidence": [*prepared.before, *result.evidence]})
-
-    async def after(self, prepared: Prepared, decision: Decision, result: CommandResult) -> CommandResult:
+    async def after(
+        self, command: PreparedCommand, decision: Decision, result: CommandResult
+    ) -> CommandResult:
         """The result with a picture taken after the command; a failed picture is recorded as missing."""
-        if Moment.AFTER not in decision.evidence or prepared.order.evidence_for:
+        if Moment.AFTER not in decision.evidence or command.request.purpose is Purpose.EVIDENCE:
             return result
         try:
-            taken = await self._picture(prepared.order, {}, lasting=True)
-            kept = self._keep(prepared, taken, "after")
+            taken = await self._picture(command.request, {}, lasting=True)
+            kept = self._keep(command, taken, "after")
             return result.model_copy(update={"evidence": [*result.evidence, kept]})
         except QuarterdeckError as error:
-            body = {"moment": "after", "digest": prepared.request.digest, "missing": error.message}
-            prepared.held.append(entry_of(prepared.order, Kind.EVIDENCE_TAKEN, body, "service"))
+            body = {"moment": "after", "digest": command.shown.digest, "missing": error.message}
+            self._journal.note_late([entry_of(command.request, Kind.EVIDENCE_TAKEN, body, "service")])
             note = f"{result.note} No picture could be taken after it: {error.message}".strip()
             return result.model_copy(update={"note": note})
 
     async def _picture(
-        self, order: CommandRequest, parameters: dict[str, Any], lasting: bool = False
+        self, request: CommandRequest, parameters: dict[str, Any], lasting: bool = False
     ) -> Screenshot:
         """Take one picture. `lasting`: also if the command, which has already run, was cancelled."""
         wish = CommandRequest(
-            order.device,
+            request.device,
             SCREENSHOT,
             parameters,
             "service",
             timeout=PICTURE_TIMEOUT,
-            evidence_for=order.call_id,
-            unasked=True,
-            cancelled=(lambda: False) if lasting else order.cancelled,
+            purpose=Purpose.EVIDENCE,
+            evidence_for=request.call_id,
+            cancelled=(lambda: False) if lasting else request.cancelled,
         )
         result = await self._dispatch(wish)
         if result.error is not None:
             raise QuarterdeckError(result.error.message, result.error.code)
         seen = seen_in(wish, result)
         if seen is None:
-            raise QuarterdeckError(f"{order.device} sent no picture.", ErrorCode.BAD_RESULT)
+            raise QuarterdeckError(f"{request.device} sent no picture.", ErrorCode.BAD_RESULT)
         return seen
 
-    def _keep(self, prepared: Prepared, seen: Screenshot, moment: str, **more: Any) -> Evidence:
-        """Tie a picture to its command; the entry is written with the command's next entries."""
+    def _keep(self, command: PreparedCommand, seen: Screenshot, moment: str, **more: Any) -> Evidence:
+        """Tie a picture to its command, and record that.
+
+        A picture that was taken must be recorded, so its entry waits if the journal cannot be written now.
+        """
         assert seen.evidence is not None, "only pictures that were taken here are kept"
         kept = seen.evidence.model_copy(update={"what": moment})
         body = {
             "moment": moment,
-            "digest": prepared.request.digest,
+            "digest": command.shown.digest,
             "picture": kept.model_dump(mode="json"),
             **more,
         }
-        prepared.held.append(
-            _with_blobs(entry_of(prepared.order, Kind.EVIDENCE_TAKEN, body, "service"), [kept.blob])
-        )
+        entry = entry_of(command.request, Kind.EVIDENCE_TAKEN, body, "service", blobs=[kept.blob])
+        self._journal.note_late([entry])
         return kept
 
-    async def _check_fresh(self, prepared: Prepared, card: Screenshot, taken: Screenshot | None) -> None:
-        tool, parameters = prepared.tool.tool_name, prepared.order.parameters
+    async def _check_fresh(
+        self, command: PreparedCommand, card: Screenshot, taken: Screenshot | None
+    ) -> None:
+        tool, parameters = command.tool.tool_name, command.request.parameters
         target = target_words(tool, parameters)
         try:
             now = taken if taken is not None and card.parameters == {} else None
-            now = now or await self._picture(prepared.order, card.parameters)
-            region = _around(parameters) if tool == BY_POINT else await self._box(prepared, now)
+            now = now or await self._picture(command.request, card.parameters)
+            region = _around(parameters) if tool == BY_POINT else await self._box(command, now)
             if region is None:
                 return
             found = await self._compared(card, now, region)
@@ -190,7 +195,7 @@ class EvidenceTaker:
         if found.fresh:
             return
         kept = self._keep(
-            prepared, now, "just before", card=card.blob, region=found.region.model_dump(), why=found.why
+            command, now, "just before", card=card.blob, region=found.region.model_dump(), why=found.why
         )
         shown = [] if card.evidence is None else [card.evidence.model_copy(update={"what": "on the card"})]
         raise StaleTargetError(
@@ -205,36 +210,36 @@ class EvidenceTaker:
         old, new = await self._journal.get_blob(card.blob), await self._journal.get_blob(now.blob)
         return await asyncio.to_thread(compare, old, new, region, now.scale)
 
-    async def _box(self, prepared: Prepared, picture: Screenshot) -> Region | None:
+    async def _box(self, command: PreparedCommand, picture: Screenshot) -> Region | None:
         """The control's present box, in the picture's pixels; None if the device cannot report positions.
 
         Raises:
             QuarterdeckError: the control, or its position, cannot be determined now.
         """
-        order = prepared.order
+        request = command.request
         try:
-            return await self._located(order, picture)
+            return await self._located(request, picture)
         except QuarterdeckError as error:
-            if error.code in _BY_WILL or _tells_where(prepared):
+            if error.code in _BY_WILL or _tells_where(command):
                 raise
             # The card could not mark the target either, and states the reason.
             return None
 
-    async def _located(self, order: CommandRequest, picture: Screenshot) -> Region:
+    async def _located(self, request: CommandRequest, picture: Screenshot) -> Region:
         wish = CommandRequest(
-            order.device,
+            request.device,
             UI_TREE,
-            search_for(order.parameters),
+            search_for(request.parameters),
             "service",
             timeout=PICTURE_TIMEOUT,
-            evidence_for=order.call_id,
-            unasked=True,
-            cancelled=order.cancelled,
+            purpose=Purpose.EVIDENCE,
+            evidence_for=request.call_id,
+            cancelled=request.cancelled,
         )
         result = await self._dispatch(wish)
         if result.error is not None:
             raise QuarterdeckError(result.error.message, result.error.code)
-        fit = meant(result.result, order.parameters)
+        fit = meant(result.result, request.parameters)
         if len(fit) != 1:
             count = f"{len(fit)} controls fit" if fit else "no control fits"
             cut = isinstance(result.result, dict) and result.result.get("truncated") is not False
@@ -252,18 +257,14 @@ def _around(parameters: dict[str, Any]) -> Region | None:
     return region
 
 
-def _tells_where(prepared: Prepared) -> bool:
+def _tells_where(command: PreparedCommand) -> bool:
     """Whether the device's own tools report control positions, so that the card could mark the target.
 
     Only then was a comparison promised, and a control that is not found at sending stops the command. A
     hosted server's tool of the same name may interpret its arguments differently.
     """
-    tree = prepared.target.tools.get(UI_TREE)
-    return all(tool is not None and tool.namespace == BUILT_IN_NAMESPACE for tool in (prepared.tool, tree))
-
-
-def _with_blobs(entry: NewEntry, blobs: list[str]) -> NewEntry:
-    return entry.model_copy(update={"blobs": blobs})
+    tree = command.target.tools.get(UI_TREE)
+    return all(tool is not None and tool.namespace == BUILT_IN_NAMESPACE for tool in (command.tool, tree))
 
 
 def _wanting(decision: Decision, moment: Moment) -> str:

@@ -17,7 +17,7 @@ from core.dispatch.live_secrets import LiveSecrets, Redaction
 from core.dispatch.models import Evidence
 from core.dispatch.outcome import failure_in
 from core.dispatch.result_sanitizer import Blobs, UnusableAnswer, take_evidence
-from core.errors import JournalUnavailable, QuarterdeckError
+from core.errors import QuarterdeckError
 from core.tasks import TaskGroupOwner
 
 _LONGEST_NAME = 200
@@ -28,24 +28,15 @@ class Journal(Blobs, Protocol):
 
     async def settle(self) -> None: ...
     async def query(self, query: str, *, limit: int = ...) -> Page: ...
-    def note_all(self, entries: list[NewEntry]) -> None: ...
-
-
-class Keeps(Protocol):
-    """A queue for entries that cannot be recorded now (`PendingWrites`)."""
-
-    def keep(self, entries: list[NewEntry]) -> None: ...
+    def note_late(self, entries: list[NewEntry]) -> None: ...
 
 
 class LateResults:
     """Records late answers, each under its command's run and step."""
 
-    def __init__(
-        self, journal: Journal, keeper: Keeps, tasks: TaskGroupOwner, live_secrets: LiveSecrets
-    ) -> None:
+    def __init__(self, journal: Journal, tasks: TaskGroupOwner, live_secrets: LiveSecrets) -> None:
         self._journal = journal
         self._live_secrets = live_secrets
-        self._keeper = keeper
         self._tasks = tasks
         # One at a time: late answers may be large and are not urgent.
         self._one = asyncio.Lock()
@@ -68,10 +59,7 @@ class LateResults:
                 await self._entry(device, call_id, result, problem)
                 for call_id, result, problem in _matched(late)
             ]
-            try:
-                self._journal.note_all(entries)
-            except JournalUnavailable:
-                self._keeper.keep(entries)
+            self._journal.note_late(entries)
 
     async def _entry(self, device: str, call_id: str | None, result: Result | None, problem: str) -> NewEntry:
         body: dict[str, Any] = {}

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 from core.aip.binary_frames import BASE64_KEY
-from core.dispatch.arguments import CheckedArguments, RedactedArguments
+from core.dispatch.arguments import Arguments
 from core.token_formats import MASK, Span, open_token, replaced, token_spans
 
 SHORTEST = 4
@@ -157,7 +157,7 @@ class LiveSecrets:
         self._spelt: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._characters = 0
 
-    def remember(self, device: str, run: str | None, arguments: CheckedArguments) -> None:
+    def remember(self, device: str, run: str | None, arguments: Arguments) -> None:
         """Remember the secrets in these arguments, which are about to be sent."""
         for secret in secrets_in(arguments):
             spellings = self._spellings_of(secret)
@@ -210,7 +210,7 @@ def _longest_first(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(sorted({spelling for group in groups for spelling in group}, key=len, reverse=True))
 
 
-def secrets_in(arguments: CheckedArguments | RedactedArguments) -> Iterator[str]:
+def secrets_in(arguments: Arguments) -> Iterator[str]:
     """Every string and number in the secret values of these arguments that is long enough to recognise."""
     for opening in arguments.openings:
         value: Any = arguments.sent

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from core.controls import programs_named
-from core.dispatch.command_request import Prepared
+from core.dispatch.command import PreparedCommand
 from core.errors import Refused
 
 # Our own UI tools, and the names of the same tools in stock clients and in MCP servers that drive a screen.
@@ -58,22 +58,22 @@ _NUMBER = re.compile(r"_\d+$")
 _OUR_PROGRAMS = ("core.service", "core.device", "app.main", "quarterdeck")
 
 
-def check_own_screen(prepared: Prepared, allowed: bool) -> None:
+def check_own_screen(command: PreparedCommand, allowed: bool) -> None:
     """Refuse a command that would act on the operator's own screen, unless `allowed` by settings.toml.
 
     Raises:
         Refused: it would; names the reason and the setting that allows it.
     """
-    if allowed or not prepared.target.device.own_computer:
+    if allowed or not command.target.device.own_computer:
         return
-    device, tool = prepared.order.device, prepared.tool.tool_name
+    device, tool = command.request.device, command.tool.tool_name
     # The tool's type does not count: its server sets it, and may claim that a click only reads.
-    if _bare(tool, prepared.tool.namespace) in UI_ACTIONS:
+    if _bare(tool, command.tool.namespace) in UI_ACTIONS:
         raise Refused(
             f"{device} is the computer that this console runs on: {tool} could press Approve in its window. "
             f"So it is refused. For tests, {SETTING} = true in settings.toml allows it."
         )
-    if tool == _CLOSES and _closes_us(prepared.order.parameters):
+    if tool == _CLOSES and _closes_us(command.request.parameters):
         raise Refused(f"{tool} would close this console itself, where its operators answer.")
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from core.aip.messages import Command
 from core.canonical_json import canonical_bytes
-from core.dispatch.arguments import CheckedArguments
+from core.dispatch.arguments import PreparedCall
 from core.errors import ErrorCode, Refused
 from core.ids import random_word
 from core.quick import made
@@ -40,13 +40,13 @@ class PermittedCommand(Command):
 
     @classmethod
     def of(
-        cls, request: Request, arguments: CheckedArguments, permit: Permit, approval: dict[str, Any] | None
+        cls, request: Request, call: PreparedCall, permit: Permit, approval: dict[str, Any] | None
     ) -> PermittedCommand:
         """Make the command of a request; redeeming the permit checks that the two match."""
         fields = {
             "tool_name": request.tool_name,
             # A copy: tools in this process get this object, and equal calls share their arguments.
-            "parameters": dict(arguments.sent),
+            "parameters": dict(call.arguments.sent),
             "tool_type": request.tool_type,
             "call_id": request.call_id,
             "quarterdeck": None,
@@ -79,7 +79,7 @@ class Gate(Protocol):
 class _Terms(NamedTuple):
     payload: str
     digest: str
-    on_leave: Callable[[], None]
+    before_sending: Callable[[], None]
 
 
 class PermitMint:
@@ -89,17 +89,17 @@ class PermitMint:
         self._live: dict[str, _Terms] = {}
         self._closed = False
 
-    def mint(self, request: Request, arguments: CheckedArguments, on_leave: Callable[[], None]) -> Permit:
-        """Mint a permit for exactly this command. `on_leave` runs when a channel redeems it."""
+    def mint(self, request: Request, call: PreparedCall, before_sending: Callable[[], None]) -> Permit:
+        """Mint a permit for exactly this command. `before_sending` runs when a channel redeems it."""
         permit = Permit(random_word(16))
         payload = payload_digest(
             device=request.device,
             tool_name=request.tool_name,
             tool_type=request.tool_type,
             call_id=request.call_id,
-            arguments=arguments.canonical,
+            arguments=call.canonical,
         )
-        self._live[permit.word] = _Terms(payload, request.digest, on_leave)
+        self._live[permit.word] = _Terms(payload, request.digest, before_sending)
         return permit
 
     def revoke(self, permit: Permit) -> None:
@@ -129,5 +129,5 @@ class PermitMint:
         )
         if payload != terms.payload or command.digest not in {"", terms.digest}:
             raise Refused("The command is not the one that was permitted.")
-        terms.on_leave()
+        terms.before_sending()
         return command.bare()

@@ -12,7 +12,7 @@ from typing import Any
 
 from core.approvals.grants import holds_secret
 from core.commitments import LONGEST_NAME, MOST_SECRETS, SECRET_MARK, Opening, salt_of, stand_in
-from core.dispatch.arguments import RedactedArguments, seal
+from core.dispatch.arguments import Arguments, seal
 from core.errors import BadInput, ErrorCode
 from core.schema_forms import secrets
 from core.schema_forms.secret_names import KNOWN_NAMES, SecretNames
@@ -42,7 +42,7 @@ class Redactor:
         except OSError as error:
             raise BadInput(f"{path} cannot be read or made: {error.strerror}.") from error
 
-    def redact(self, tool_name: str, parameters: dict[str, Any], schemas: Sequence[Any]) -> RedactedArguments:
+    def redact(self, tool_name: str, parameters: dict[str, Any], schemas: Sequence[Any]) -> Arguments:
         """Copy arguments twice: unchanged, and with each secret replaced by its commitment.
 
         A value is secret if any of the schemas marks it, or if a name on its path is a secret name.
@@ -65,7 +65,7 @@ class Redactor:
             salt = salt_of(self._salt, tool_name, path, holder[path[-1]])
             holder[path[-1]] = stand_in(salt, holder[path[-1]])
             openings.append(Opening(path=path, salt=salt.hex()))
-        return seal(RedactedArguments, sent=sent, shown=shown, openings=tuple(openings))
+        return seal(Arguments, sent=sent, shown=shown, openings=tuple(openings))
 
 
 def _copied(value: Any) -> Any:

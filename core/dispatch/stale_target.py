@@ -14,7 +14,7 @@ from math import ceil, floor
 from typing import Any
 
 from core.approvals.preview_models import Region
-from core.dispatch.command_request import CommandRequest
+from core.dispatch.command_request import CommandRequest, Purpose
 from core.dispatch.models import CommandResult, Evidence
 from core.dispatch.result_sanitizer import MOST_PIXELS, PICTURE_TYPES
 from core.errors import BadInput
@@ -88,20 +88,20 @@ class ScreenshotCache:
         self._by_people: dict[str, Screenshot] = {}
         self._count = 0
 
-    def note(self, order: CommandRequest, result: CommandResult) -> None:
+    def note(self, request: CommandRequest, result: CommandResult) -> None:
         """Remember a returned picture. A glimpse is ignored: it is too small to compare with."""
-        if order.tool != SCREENSHOT or order.glimpse:
+        if request.tool != SCREENSHOT or request.purpose is Purpose.LIVE_VIEW:
             return
-        seen = seen_in(order, result)
+        seen = seen_in(request, result)
         if seen is None:
             return
         self._count += 1
         seen = replace(seen, taken=self._count)
-        self._latest[order.device] = seen
-        if order.actor.startswith(("operator:", "window:")):
-            self._by_people[order.device] = seen
+        self._latest[request.device] = seen
+        if request.actor.startswith(("operator:", "window:")):
+            self._by_people[request.device] = seen
         if isinstance(result.result, dict) and isinstance(ref := result.result.get("observation"), str):
-            self._by_ref[order.device, ref] = seen
+            self._by_ref[request.device, ref] = seen
             while len(self._by_ref) > _KEPT:
                 self._by_ref.popitem(last=False)
 
@@ -118,8 +118,8 @@ class ScreenshotCache:
         return self._by_ref.get((device, ref)) if isinstance(ref, str) else None
 
 
-def seen_in(order: CommandRequest, result: CommandResult) -> Screenshot | None:
-    """The picture in an order's result; None if there is none."""
+def seen_in(request: CommandRequest, result: CommandResult) -> Screenshot | None:
+    """The picture in a request's result; None if there is none."""
     picture = next((one for one in result.evidence if one.what == "picture"), None)
     if picture is None:
         return None
@@ -129,7 +129,7 @@ def seen_in(order: CommandRequest, result: CommandResult) -> Screenshot | None:
     sound = all(isinstance(one, int) and abs(one) <= _FURTHEST for one in (left, top))
     return Screenshot(
         blob=picture.blob,
-        parameters=order.parameters,
+        parameters=request.parameters,
         evidence=picture,
         left=left if sound else 0,
         top=top if sound else 0,

@@ -14,7 +14,7 @@ from typing import Any
 from core.audit.entries import Kind, NewEntry
 from core.debounce import Coalescer
 from core.dispatch.channel import BasicCommandDispatcher
-from core.dispatch.command_request import Target
+from core.dispatch.command_request import CommandRequest, Purpose, Target
 from core.dispatch.live_secrets import LiveSecrets
 from core.dispatch.models import CommandResult, Verdict
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
@@ -129,10 +129,10 @@ class Fleet:
         self._judge(record)
         return sorted(record.tools.values(), key=lambda tool: tool.tool_name)
 
-    def target(self, device: str, refreshed: bool = False) -> Target:
+    def target(self, device: str) -> Target:
         """See `core.dispatch.command_request.Devices`."""
         record = self._addressed(device)
-        self._judge(record, refreshed)
+        self._judge(record)
         arrival, last = record.arrival, record.last
         return Target(
             # The transient state may be old: the policy does not use it, and this runs for every command.
@@ -313,30 +313,25 @@ class Fleet:
             record.health = Health.BUSY
         self._touched(record)
 
-    def ended(
-        self,
-        device: str,
-        call_id: str,
-        result: CommandResult,
-        glimpse: bool = False,
-        whole_screen: bool = True,
-    ) -> None:
-        """Record the end of a command, answered or not. A `glimpse` is only for the device wall.
+    def ended(self, request: CommandRequest, result: CommandResult) -> None:
+        """Record the end of a command, answered or not.
 
-        A screenshot becomes the device's picture only if it shows the `whole_screen`.
+        A screenshot of the whole screen becomes the device's picture; one for the device wall only its
+        glimpse.
         """
-        record = self._records.get(device)
+        record = self._records.get(request.device)
         if record is None:
             return
-        record.running.pop(call_id, None)
-        record.progress.pop(call_id, None)
+        record.running.pop(request.call_id, None)
+        record.progress.pop(request.call_id, None)
         now = now_utc()
         if result.verdict not in _NOT_HEARD:
             record.last_heard = now
         for evidence in result.evidence:
-            if evidence.what != "picture" or result.tool_name != "screenshot" or not whole_screen:
+            is_picture = evidence.what == "picture" and result.tool_name == "screenshot"
+            if not is_picture or not request.shows_whole_screen:
                 continue
-            if glimpse:
+            if request.purpose is Purpose.LIVE_VIEW:
                 record.glimpse, record.glimpse_at = evidence.blob, record.last_heard
             else:
                 record.picture, record.picture_at = evidence.blob, record.last_heard
@@ -440,12 +435,11 @@ class Fleet:
             raise BadInput(f"{name} has no tool {tool_key}.", ErrorCode.UNKNOWN_TOOL)
         return record, offered
 
-    def _judge(self, record: DeviceState, refreshed: bool = False) -> None:
+    def _judge(self, record: DeviceState) -> None:
         """Judge a device's tools again if the overrides have changed since.
 
         Display and enforcement both call this, so they always use the same `Tool` objects."""
-        if not refreshed:
-            self._policy.refresh()
+        self._policy.refresh()
         if record.overrides is not self._policy.overrides:
             self._judge_anew(record)
 

@@ -23,8 +23,6 @@ from core.policy.rule_index import RuleIndex
 from core.policy.rules import MatchContext, Rule
 from core.quick import made
 
-_MOST_SETTLED = 512
-
 
 class PolicyQuery(NamedTuple):
     """One call to be decided.
@@ -33,9 +31,8 @@ class PolicyQuery(NamedTuple):
     `shown`, the redacted arguments. `shares_disk`: the device uses this computer's disk; `real` then resolves
     the paths in the arguments (`core.policy.real_paths`), if there are any.
 
-    `same` is a key that equal calls share (`core.dispatch.arguments.CallKey`); its last element is the
-    canonical bytes of the arguments. It is set only for calls without secrets in their arguments, so that
-    `parameters` and `shown` are equal, and without resolved paths, which may change between calls.
+    `analysis` is what the arguments would do on a device that does not share this computer's disk, if the
+    caller knows it. It is not used for a device that does: there it depends on this computer's folders.
     """
 
     device: Device
@@ -47,7 +44,7 @@ class PolicyQuery(NamedTuple):
     shares_disk: bool = False
     real: Callable[[str], str] | None = None
     moment: datetime | None = None
-    same: tuple[str, str, str, bytes] | None = None
+    analysis: CallAnalysis | None = None
 
 
 class PolicyEngine:
@@ -55,145 +52,111 @@ class PolicyEngine:
 
     def __init__(self, file: PolicyFile) -> None:
         self.file = file
-        self.book = RuleIndex(file.rules, file.line_numbers)
-        # A run sends equal calls to up to thousands of devices; calls with equal inputs are decided once.
-        self._settled: dict[tuple[Any, ...], Decision] = {}
+        self.index = RuleIndex(file.rules, file.line_numbers)
 
-    def decide(self, asked: PolicyQuery, grants: GrantBook, problem: str = "") -> Decision:
-        """Decide a call. `problem` says why the policy is broken; every call that is not denied then asks.
-
-        Equal decisions may be the same object, so callers must not change them.
-        """
-        tool, same = asked.tool, asked.same
-        home = os.path.expanduser("~") if asked.shares_disk else ""
-        words = analyze_call(tool, asked.shown, home, same[-1] if same else None, asked.real)
-        risk = _highest(tool.contract, words.findings)
-        question = question_of(asked, risk)
-        profile = self.file.profile_for(asked.device)
-        speaking = self.book.speaking(question)
-        if same is None or asked.device.requires_approval:
-            return self._decide(asked, words, question, profile, speaking, grants, problem)[0]
-        # The cache key has every input except grants. Device, actor and time are in it through the rules that
-        # match.
-        case = (
-            same,
-            profile,
-            asked.device.approvers,
-            problem,
-            *[rule.id for rule in speaking],
-        )
-        known = self._settled.get(case)
-        if known is None:
-            known, yields = self._decide(asked, words, question, profile, speaking, grants, problem)
-            if not yields:
-                if len(self._settled) >= _MOST_SETTLED:
-                    self._settled.clear()
-                self._settled[case] = known
-        return known
-
-    def _decide(
-        self,
-        asked: PolicyQuery,
-        words: CallAnalysis,
-        question: MatchContext,
-        profile: tuple[Profile, str],
-        speaking: list[Rule],
-        grants: GrantBook,
-        problem: str,
-    ) -> tuple[Decision, bool]:
-        """The decision, and whether it depends on grants, in which case it must not be cached."""
-        verdict = _weigh(question, profile, speaking, self.book, problem)
-        grant = grants.covering(question, asked.run, asked.shown) if verdict.yields else None
+    def decide(self, query: PolicyQuery, grants: GrantBook, problem: str = "") -> Decision:
+        """Decide a call. `problem` says why the policy is broken; every call that is not denied then asks."""
+        analysis = _analysis_of(query)
+        question = question_of(query, _highest(query.tool.contract, analysis.findings))
+        outcome = evaluate_rules(question, self.file, self.index, problem)
+        grant = grants.covering(question, query.run, query.shown) if outcome.grant_may_allow else None
         if grant is not None:
-            verdict = verdict._replace(answer=Answer.ALLOW, reasons=[_by_grant(grant), *verdict.reasons])
-        contract = asked.tool.contract
-        reasons = [*verdict.reasons, _by_contract(contract.risk.why, contract.risk.source)]
+            outcome = outcome._replace(answer=Answer.ALLOW, reasons=[_by_grant(grant), *outcome.reasons])
+        contract = query.tool.contract
+        reasons = [*outcome.reasons, _by_contract(contract.risk.why, contract.risk.source)]
         if contract.effect.source is Source.DEFAULT:
             reasons.append(Reason(text=contract.effect.why, origin="contract, default"))
-        asking = [rule for rule in speaking if rule.decision is Answer.ASK]
+        asking = [rule for rule in outcome.matching if rule.decision is Answer.ASK]
         waits = [rule.expires for rule in asking if rule.expires is not None]
-        wanted = asked.device.approvers if verdict.signed else 1
+        least = query.device.approvers if outcome.requires_signature else 1
         fields = {
-            "answer": verdict.answer,
+            "answer": outcome.answer,
             "risk": question.risk,
             "effect": contract.effect.value,
-            "profile": verdict.profile,
-            "summary": words.summary,
+            "profile": outcome.profile,
+            "summary": analysis.summary,
             "reasons": reasons,
-            "findings": list(words.findings),
-            "reversible": words.undoable and contract.reversible.value,
-            "undo": words.undo,
-            "rules": [self.book.hit(rule) for rule in speaking],
+            "findings": list(analysis.findings),
+            "reversible": analysis.undoable and contract.reversible.value,
+            "undo": analysis.undo,
+            "rules": [self.index.hit(rule) for rule in outcome.matching],
             "grant": grant.terms.id if grant else "",
-            "approvers": max([wanted, *(rule.approvers for rule in asking)]),
-            "evidence": sorted({moment for rule in speaking for moment in rule.evidence}, reverse=True),
+            "approvers": max([least, *(rule.approvers for rule in asking)]),
+            "evidence": sorted(
+                {moment for rule in outcome.matching for moment in rule.evidence}, reverse=True
+            ),
             "expires_s": min(waits, default=None),
-            "device_requires_signature": verdict.signed,
+            "device_requires_signature": outcome.requires_signature,
         }
-        return made(Decision, fields), verdict.yields
+        return made(Decision, fields)
 
 
-def question_of(asked: PolicyQuery, risk: Risk) -> MatchContext:
+def _analysis_of(query: PolicyQuery) -> CallAnalysis:
+    if query.shares_disk:
+        return analyze_call(query.tool, query.shown, os.path.expanduser("~"), query.real)
+    return query.analysis or analyze_call(query.tool, query.shown, real=query.real)
+
+
+def question_of(query: PolicyQuery, risk: Risk) -> MatchContext:
     """The call as rules and grants read it, with its risk."""
     return MatchContext(
-        device=asked.device,
-        tool=asked.tool,
-        parameters=asked.parameters,
-        actor=asked.actor,
+        device=query.device,
+        tool=query.tool,
+        parameters=query.parameters,
+        actor=query.actor,
         risk=risk,
-        at=asked.moment,
-        real=asked.real,
+        at=query.moment,
+        real=query.real,
     )
 
 
 class RuleOutcome(NamedTuple):
-    """The answer of rules and profile to a call.
+    """The answer of rules and profile to a call, and the matching rules.
 
-    `yields`: a grant may change the answer to allow. `signed`: the device itself requires signatures of
-    operators.
+    `grant_may_allow`: a grant may change the answer to allow. `requires_signature`: the device itself
+    requires signatures of operators.
     """
 
     answer: Answer
     profile: Profile
     reasons: list[Reason]
-    speaking: list[Rule]
-    yields: bool = False
-    signed: bool = False
+    matching: list[Rule]
+    grant_may_allow: bool = False
+    requires_signature: bool = False
 
 
-def weigh(question: MatchContext, file: PolicyFile, book: RuleIndex, problem: str = "") -> RuleOutcome:
-    """The answer of rules and profile without grants. `problem` says why the policy is broken."""
-    return _weigh(question, file.profile_for(question.device), book.speaking(question), book, problem)
-
-
-def _weigh(
-    question: MatchContext, held: tuple[Profile, str], speaking: list[Rule], book: RuleIndex, problem: str
+def evaluate_rules(
+    question: MatchContext, file: PolicyFile, index: RuleIndex, problem: str = ""
 ) -> RuleOutcome:
-    profile, origin = held
-    by_profile, told = _by_profile(profile, question.tool.contract.effect.value, question.risk, origin)
-    signed = _wanted_by_device(question)
+    """The answer of rules and profile without grants. `problem` says why the policy is broken."""
+    profile, origin = file.profile_for(question.device)
+    matching = index.matching(question)
+    by_profile, profile_reason = _by_profile(
+        profile, question.tool.contract.effect.value, question.risk, origin
+    )
+    signature = _signature_reason(question)
 
-    def say(answer: Answer, *reasons: Reason, yields: bool = False) -> RuleOutcome:
-        if signed is not None and answer is not Answer.DENY:
+    def outcome(answer: Answer, *reasons: Reason, grant_may_allow: bool = False) -> RuleOutcome:
+        if signature is not None and answer is not Answer.DENY:
             # The device refuses the command without signatures, so no rule, grant or profile may allow it.
-            return RuleOutcome(Answer.ASK, profile, [signed, *reasons], speaking, signed=True)
-        return RuleOutcome(answer, profile, list(reasons), speaking, yields, signed is not None)
+            return RuleOutcome(Answer.ASK, profile, [signature, *reasons], matching, requires_signature=True)
+        return RuleOutcome(answer, profile, list(reasons), matching, grant_may_allow, signature is not None)
 
-    by_rules = [_by_rule(rule, book) for rule in speaking]
-    asking = [_by_rule(rule, book) for rule in speaking if rule.decision is Answer.ASK]
-    if speaking and speaking[0].decision is Answer.DENY:
-        return say(Answer.DENY, *by_rules, told)
+    by_rules = [_by_rule(rule, index) for rule in matching]
+    asking = [_by_rule(rule, index) for rule in matching if rule.decision is Answer.ASK]
+    if matching and matching[0].decision is Answer.DENY:
+        return outcome(Answer.DENY, *by_rules, profile_reason)
     if by_profile is Answer.DENY:
-        return say(Answer.DENY, told)
+        return outcome(Answer.DENY, profile_reason)
     if problem:
-        return say(Answer.ASK, Reason(text="Everything asks: the policy is broken", origin=problem))
+        return outcome(Answer.ASK, Reason(text="Everything asks: the policy is broken", origin=problem))
     if asking:
-        return say(Answer.ASK, *asking, told)
+        return outcome(Answer.ASK, *asking, profile_reason)
     if profile is Profile.LOCKDOWN:
-        return say(Answer.ASK, told)
-    if speaking:
-        return say(Answer.ALLOW, *by_rules, told)
-    return say(by_profile, told, yields=by_profile is Answer.ASK)
+        return outcome(Answer.ASK, profile_reason)
+    if matching:
+        return outcome(Answer.ALLOW, *by_rules, profile_reason)
+    return outcome(by_profile, profile_reason, grant_may_allow=by_profile is Answer.ASK)
 
 
 @lru_cache(maxsize=1024)
@@ -208,7 +171,7 @@ def _by_profile(profile: Profile, effect: Effect, risk: Risk, origin: str) -> tu
     return answer, Reason(text=_why(profile, effect, risk, answer), origin=origin)
 
 
-def _wanted_by_device(question: MatchContext) -> Reason | None:
+def _signature_reason(question: MatchContext) -> Reason | None:
     device = question.device
     tool = question.tool
     # For a hosted server's tool, only the server itself claims that it changes nothing; that is not trusted.
@@ -219,8 +182,8 @@ def _wanted_by_device(question: MatchContext) -> Reason | None:
     return Reason(text=f"{device.name} wants every action signed by {who}", origin=f"device {device.name}")
 
 
-def _by_rule(rule: Rule, book: RuleIndex) -> Reason:
-    line = book.line_of(rule)
+def _by_rule(rule: Rule, index: RuleIndex) -> Reason:
+    line = index.line_of(rule)
     word = {Answer.ALLOW: "allows", Answer.ASK: "asks", Answer.DENY: "denies"}[rule.decision]
     where = f"policy.toml line {line}" if line else "policy.toml"
     return Reason(text=rule.reason or f"Rule {rule.id} {word} this", origin=f"rule {rule.id}, {where}")

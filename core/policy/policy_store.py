@@ -137,38 +137,34 @@ class Policy:
         """The profile that applies to one device."""
         return more_careful([file.profile_for(device)[0] for file in self.files])
 
-    def decide(self, asked: PolicyQuery, refreshed: bool = False) -> Decision:
-        """Decide one call. The returned object is the one that is enforced, shown and journalled.
-
-        `refreshed`: the caller has already called `refresh` for this call, as `Fleet.target` does.
-        """
-        if not refreshed:
-            self.refresh()
-        decision = self._accepted.decide(asked, self.grants, self.problem)
+    def decide(self, query: PolicyQuery) -> Decision:
+        """Decide one call. The returned object is the one that is enforced, shown and journalled."""
+        self.refresh()
+        decision = self._accepted.decide(query, self.grants, self.problem)
         if self._edited is None:
             return decision
-        edited = self._edited.decide(asked, self.grants, self.problem)
-        return _stricter(decision, edited, self._contract_differs(asked))
+        edited = self._edited.decide(query, self.grants, self.problem)
+        return _stricter(decision, edited, self._contract_differs(query))
 
-    def explain(self, asked: PolicyQuery) -> Explanation:
+    def explain(self, query: PolicyQuery) -> Explanation:
         """Decide one call, and list the rules and grants that nearly applied."""
-        decision = self.decide(asked)
-        question = question_of(asked, decision.risk)
-        near = (self._edited or self._accepted).book.near(question)
-        grants = self.grants.near(question, asked.run, asked.shown)
+        decision = self.decide(query)
+        question = question_of(query, decision.risk)
+        near = (self._edited or self._accepted).index.near(question)
+        grants = self.grants.near(question, query.run, query.shown)
         return Explanation(decision=decision, near=near, near_grants=grants)
 
     @property
     def folders(self) -> set[str]:
         """Every folder that a rule or a grant names with `below`."""
-        edited = self._edited.book.folders if self._edited else ()
-        return {*self._accepted.book.folders, *edited, *self.grants.folders}
+        edited = self._edited.index.folders if self._edited else ()
+        return {*self._accepted.index.folders, *edited, *self.grants.folders}
 
-    def _contract_differs(self, asked: PolicyQuery) -> bool:
+    def _contract_differs(self, query: PolicyQuery) -> bool:
         """Whether the file's `[[contract]]` entry for this tool differs from the accepted text's."""
         if self._edited is None or self._edited.file.contracts == self._accepted.file.contracts:
             return False
-        names = (asked.device.name, asked.tool.tool_name, asked.tool.namespace)
+        names = (query.device.name, query.tool.tool_name, query.tool.namespace)
         return Overrides(self._edited.file.contracts).of(*names) != self.overrides.of(*names)
 
     def _take_accepted(self, text: str) -> None:

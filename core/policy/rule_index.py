@@ -142,7 +142,7 @@ class RuleIndex:
         for name in self._anywhere:
             self._shelve_name(name, follows=False)
 
-    def speaking(self, question: MatchContext) -> list[Rule]:
+    def matching(self, question: MatchContext) -> list[Rule]:
         """The rules that apply: the first deny rule only, or else all ask rules and then all allow rules."""
         if not self.rules:
             return []

@@ -14,7 +14,7 @@ from core.approvals.models import Approval, Fatigue
 from core.approvals.preview_models import Helper, Preview
 from core.approvals.suggestions import helpers_for
 from core.canonical_json import digest_of
-from core.dispatch.command_request import CommandRequest
+from core.dispatch.command_request import CommandRequest, Purpose
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.contracts import changed_parts
@@ -116,5 +116,7 @@ class ApprovalsApi(PolicyApi):
         return decision.answer is Answer.ALLOW
 
     async def _look(self, device: str, tool: str, parameters: dict[str, Any]) -> CommandResult:
-        order = CommandRequest(device, tool, parameters, self._actor, timeout=LOOK_TIMEOUT, unasked=True)
+        order = CommandRequest(
+            device, tool, parameters, self._actor, timeout=LOOK_TIMEOUT, purpose=Purpose.PREVIEW
+        )
         return await self._service.dispatcher.dispatch(order)

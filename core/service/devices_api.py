@@ -265,7 +265,7 @@ class DevicesApi(Console):
         Raises:
             JournalUnavailable: the journal cannot be written.
         """
-        if not await self._service.dispatcher.record_late():
+        if not await self._service.journal.flush_late():
             raise JournalUnavailable("The journal cannot be written; no device is paired until it can.")
 
     async def _record_end(self, kind: Kind, known: KnownDevice) -> None:
@@ -284,7 +284,7 @@ class DevicesApi(Console):
         try:
             await service.journal.append(entry)
         except JournalUnavailable:
-            service.dispatcher.keep([entry])
+            service.journal.note_late([entry])
             if service.registry.problem:
                 raise BadInput(
                     f"{service.registry.problem} The journal cannot be written either: "

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from core.dispatch.channel import BasicCommandDispatcher
-from core.dispatch.command_request import CommandRequest, Target
+from core.dispatch.command_request import CommandRequest, Purpose, Target
 from core.dispatch.models import CommandResult, Verdict
 from core.errors import BadInput, ErrorCode, QuarterdeckError
 from core.fleet.models import Device, Health, Tool
@@ -232,8 +232,7 @@ class LiveView:
             self._parameters(device),
             asker.actor,
             timeout=PICTURE_TIMEOUT,
-            unasked=True,
-            glimpse=True,
+            purpose=Purpose.LIVE_VIEW,
             cancelled=partial(self._unwanted, device),
         )
         self._under_way[device] = order.call_id

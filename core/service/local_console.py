@@ -273,17 +273,14 @@ class LocalConsole(ApprovalsApi):
         service.tell_control()
         body = {"runs": [live.id for live in runs], "withdrawn": withdrawn, "calls": sent}
         entry = NewEntry(kind=Kind.ALL_STOPPED, actor=self._actor, body=body)
-        try:
-            service.journal.note(entry)
-        except JournalUnavailable:
-            service.dispatcher.keep([entry])
+        service.journal.note_late([entry])
         return words
 
     async def resume(self, signed: SignedChange | None = None) -> None:
         self._only_people("resume")
         service = self._service
         # A stop recorded after this resume would be in force again at the next start.
-        if not await service.dispatcher.record_late():
+        if not await service.journal.flush_late():
             raise JournalUnavailable("The journal cannot be written; everything stays stopped until it can.")
         wanted = proposals.resume(service)
         proof = await self._signed(wanted, signed)

@@ -177,7 +177,7 @@ class PolicyApi(DevicesApi):
         try:
             await service.journal.append(entry)
         except QuarterdeckError:
-            service.dispatcher.keep([entry])
+            service.journal.note_late([entry])
         return revoked
 
     def _device_now(self, name: str) -> Device | None:

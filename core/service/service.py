@@ -116,7 +116,6 @@ class Service:
             journal=journal,
             masker=Redactor.of(home.keys / "masking.salt", SecretNames(self.settings.secret_names)),
             live_secrets=self.live_secrets,
-            tasks=self.tasks,
             ui_on_own_computer=self.settings.ui_actions_on_this_computer,
         )
         self.runner = Runner(
@@ -128,7 +127,7 @@ class Service:
             self.dispatcher.masked,
         )
         self.live_pictures = LiveView(self.dispatcher, self.fleet, self._journal_problem, self.tasks)
-        self._late_answers = LateResults(journal, self.dispatcher, self.tasks, self.live_secrets)
+        self._late_answers = LateResults(journal, self.tasks, self.live_secrets)
         self._progress = ProgressLog(self.runner, journal.note, self._tell_cell, self.live_secrets)
         self._open_the_ways_to_devices()
 
@@ -260,7 +259,7 @@ class Service:
     async def _record_end(self) -> None:
         """Record the end of the service if nothing is left open; otherwise the next start closes the rest."""
         try:
-            if await self.dispatcher.record_late() and await self.runner.record_late():
+            if await self.journal.flush_late():
                 await self.journal.append(NewEntry(kind=Kind.SERVICE_STOPPED, actor="service"))
         except QuarterdeckError as error:
             log.error("the end of the service could not be recorded", problem=error.message)

@@ -20,7 +20,7 @@ from core.approvals.grants import holds_secret
 from core.audit.entries import Entry, Kind
 from core.audit.models import Page
 from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool
-from core.policy.engine import weigh
+from core.policy.engine import evaluate_rules
 from core.policy.models import Answer
 from core.policy.policy_check import Trial, TrialRow
 from core.policy.policy_file import Override, Overrides, PolicyFile
@@ -161,7 +161,7 @@ def _judge(
         risk=_risk(then, override),
         at=datetime.fromisoformat(decided.time).astimezone(),
     )
-    verdict = weigh(question, policy.file, policy.book)
+    outcome = evaluate_rules(question, policy.file, policy.index)
     was = Answer(then["answer"])
     return TrialRow(
         seq=decided.seq,
@@ -172,8 +172,8 @@ def _judge(
         actor=prepared.actor,
         summary=then["summary"],
         was=was,
-        now=was if verdict.yields and then.get("grant") else verdict.answer,
-        rule=verdict.speaking[0].id if verdict.speaking else "",
+        now=was if outcome.grant_may_allow and then.get("grant") else outcome.answer,
+        rule=outcome.matching[0].id if outcome.matching else "",
     )
 
 
@@ -190,7 +190,7 @@ class _Edited:
 
     def __init__(self, file: PolicyFile) -> None:
         self.file = file
-        self.book = RuleIndex(file.rules, file.line_numbers)
+        self.index = RuleIndex(file.rules, file.line_numbers)
         self.overrides = Overrides(file.contracts)
         self._asked_for = {name.partition(".")[0] for rule in file.rules for name in rule.parameters}
         self._tools: dict[tuple[Any, ...], Tool] = {}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.dispatch.arguments import CheckedArguments
+from core.dispatch.arguments import PreparedCall
+from core.dispatch.call_preparer import CallPreparer
 from core.dispatch.redaction import Redactor
-from core.dispatch.validating import ArgumentValidator
 from core.fleet.models import Contract, Effect, Fact, Risk, Source, Tool
 
 CONTRACT = "c" * 64
@@ -37,11 +37,11 @@ def tool_of(name: str = "shell_execute", schema: dict[str, Any] | None = None) -
     )
 
 
-def checked(parameters: dict[str, Any], tool: Tool | None = None) -> CheckedArguments:
-    """Arguments that passed the first three stages."""
+def checked(parameters: dict[str, Any], tool: Tool | None = None) -> PreparedCall:
+    """A call that passed the first three stages."""
     offered = tool or tool_of()
-    validating = ArgumentValidator(None, Redactor(b"x" * 32))  # type: ignore[arg-type]  # no device is asked for its tools
-    return validating.check_at_once(offered, validating.redact(offered, parameters))
+    preparer = CallPreparer(None, Redactor(b"x" * 32))  # type: ignore[arg-type]  # no device is asked for its tools
+    return preparer.prepare_at_once(offered, preparer.redact(offered, parameters))
 
 
 def masked(parameters: dict[str, Any], *schemas: Any, salt: bytes = b"x" * 32) -> dict[str, Any]:

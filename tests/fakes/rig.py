@@ -21,6 +21,7 @@ from core.approvals.queue import ApprovalQueue
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
+from core.audit.pending_writes import PendingWrites
 from core.dispatch.channel import LocalCommandDispatcher
 from core.dispatch.command_request import CommandRequest
 from core.dispatch.dispatcher import Dispatcher
@@ -114,6 +115,7 @@ class BreakableJournal:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self.broken = False
+        self.pending = PendingWrites(self)
 
     def _check(self) -> None:
         if self.broken:
@@ -134,6 +136,9 @@ class BreakableJournal:
     def note_all(self, entries: list[NewEntry]) -> None:
         self._check()
         self._journal.note_all(entries)
+
+    def note_late(self, entries: list[NewEntry]) -> None:
+        self.pending.note(entries)
 
     async def put_blob(self, data: bytes) -> str:
         self._check()
@@ -246,7 +251,6 @@ async def open_rig(
         journal=disk,
         masker=Redactor.of(home.keys / "masking.salt"),
         live_secrets=live_secrets,
-        tasks=tasks,
     )
     tools = ScriptedTools(infos)
     rig = Rig(
@@ -270,6 +274,7 @@ async def open_rig(
     finally:
         await tasks.close()
         fleet.close()
+        disk.pending.close()
         await journal.close()
 
 

@@ -293,7 +293,7 @@ class RulesDoor(ChangesDoor):
         question = question_of(asked, decision.risk)
         return Explanation(
             decision=decision,
-            near=judge.book.near(question),
+            near=judge.index.near(question),
             near_grants=grants.near(question, None, asked.shown),
         )
 

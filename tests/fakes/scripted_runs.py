@@ -41,6 +41,7 @@ class MemoryJournal:
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
+        self.late: list[NewEntry] = []
         self.broken = False
 
     async def append(self, entry: NewEntry) -> Entry:
@@ -51,6 +52,13 @@ class MemoryJournal:
         for entry in entries:
             self.note(entry)
         return self.entries[len(self.entries) - len(entries) :]
+
+    def note_late(self, entries: list[NewEntry]) -> None:
+        if self.broken:
+            self.late += entries
+            return
+        for entry in entries:
+            self.note(entry)
 
     def note(self, entry: NewEntry) -> None:
         if self.broken:

@@ -95,7 +95,7 @@ class TestGrants:
         self, home: Home, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setattr(
-            "core.policy.engine._wanted_by_device",
+            "core.policy.engine._signature_reason",
             lambda question: Reason(text="It must be signed", origin="the device's own settings"),
         )
         async with open_rig(home) as rig:

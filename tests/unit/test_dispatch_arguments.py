@@ -12,11 +12,11 @@ import pytest
 from core.aip.messages import Command
 from core.audit.entries import Kind
 from core.commitments import MOST_SECRETS, as_shown
-from core.dispatch.arguments import CheckedArguments, RedactedArguments, seal
+from core.dispatch.arguments import Arguments, PreparedCall, seal
 from core.dispatch.channel import LocalCommandDispatcher
+from core.dispatch.command import PreparedCommand, bind
 from core.dispatch.command_request import CommandRequest
 from core.dispatch.permit import PermitMint, PermittedCommand
-from core.dispatch.preparing import bind, prepare
 from core.dispatch.redaction import Redactor
 from core.errors import BadInput, ErrorCode, Refused
 from core.home import Home
@@ -32,7 +32,7 @@ STAND_IN = {"$secret": "ab" * 32}
 
 
 class TestSealed:
-    @pytest.mark.parametrize("kind", [RedactedArguments, CheckedArguments])
+    @pytest.mark.parametrize("kind", [Arguments, PreparedCall])
     def test_nothing_but_the_checks_makes_such_a_value(self, kind: type) -> None:
         with pytest.raises(TypeError):
             kind()
@@ -41,7 +41,7 @@ class TestSealed:
 
     def test_no_value_is_changed_afterwards(self) -> None:
         arguments = checked({"command": "true"})
-        for name in CheckedArguments.__slots__:
+        for name in PreparedCall.__slots__:
             with pytest.raises(AttributeError):
                 setattr(arguments, name, {})
         with pytest.raises(AttributeError):
@@ -49,22 +49,22 @@ class TestSealed:
 
     def test_a_sealed_value_has_all_its_fields_and_no_others(self) -> None:
         with pytest.raises(KeyError):
-            seal(RedactedArguments, sent={}, shown={})
+            seal(Arguments, sent={}, shown={})
         with pytest.raises(TypeError):
-            seal(RedactedArguments, sent={}, shown={}, openings=(), checked=True)
+            seal(Arguments, sent={}, shown={}, openings=(), checked=True)
 
     def test_arguments_are_used_for_the_contract_and_the_request_that_they_were_checked_for(self) -> None:
         tool = tool_of()
         other = tool.model_copy(update={"contract": tool.contract.model_copy(update={"digest": "d" * 64})})
         target: Any = None
         order = CommandRequest(DEVICE, "shell_execute", {}, "operator:anna")
-        arguments = checked({"command": "true"}, tool)
+        call = checked({"command": "true"}, tool)
         for bound in (
-            bind(order, target, other, arguments),
-            bind(order, target, tool, checked({"command": "false"}, tool)),
+            bind(order, target, other, call.arguments),
+            bind(order, target, tool, checked({"command": "false"}, tool).arguments),
         ):
             with pytest.raises(Refused):
-                prepare(bound, arguments)
+                PreparedCommand.of(bound, call, None)
 
 
 NESTED: list[dict[str, Any]] = [
@@ -185,12 +185,12 @@ class TestPayload:
     @pytest.mark.parametrize("word", ["tr0ub4dog", "", None, STAND_IN])
     async def test_another_secret_than_the_one_that_was_checked_does_not_leave(self, word: Any) -> None:
         tool = tool_of("log_in", {"type": "object", "properties": {"word": SECRET}})
-        arguments = checked({"word": SAID}, tool)
+        call = checked({"word": SAID}, tool)
         order = CommandRequest("bench", "log_in", {}, "operator:anna")
-        request = bind(order, None, tool, arguments).request  # type: ignore[arg-type]  # the target is not asked
+        request = bind(order, None, tool, call.arguments).shown  # type: ignore[arg-type]  # the target is not asked
         mint, tools = PermitMint(), ScriptedTools()
-        permit = mint.mint(request, arguments, lambda: None)
-        command = PermittedCommand.of(request, arguments, permit, None)
+        permit = mint.mint(request, call, lambda: None)
+        command = PermittedCommand.of(request, call, permit, None)
         assert command.parameters == {"word": SAID}
         assert command.digest == request.digest
         other = command.model_copy(update={"parameters": {"word": word}})

@@ -64,7 +64,7 @@ async def worst_while(rig: Rig, tool: str, parameters: dict[str, Any]) -> float:
 
     async def call() -> None:
         try:
-            await rig.dispatcher.validating.look_ahead([DEVICE], tool, parameters)
+            await rig.dispatcher.calls.look_ahead([DEVICE], tool, parameters)
             with contextlib.suppress(BadInput):
                 rig.dispatcher.explain(DEVICE, tool, parameters)
         finally:
@@ -106,7 +106,7 @@ async def test_who_cannot_wait_is_told_to_ask_again_and_is_answered_once_it_was_
     async with open_rig(home, TOOLS) as rig:
         with pytest.raises(BadInput, match="ask again in a moment"):
             rig.dispatcher.explain(DEVICE, "large", {"p1": "a"})
-        await rig.dispatcher.validating.look_ahead([DEVICE], "large", {"p1": "a"})
+        await rig.dispatcher.calls.look_ahead([DEVICE], "large", {"p1": "a"})
         assert rig.dispatcher.explain(DEVICE, "large", {"p1": "a"}).answer.value == "ask"
 
 
@@ -136,7 +136,7 @@ async def test_the_same_schema_is_read_once_however_many_ask(
 
     async with open_rig(home, TOOLS) as rig:
         monkeypatch.setattr(validator.Validator, "__init__", counting)
-        look = rig.dispatcher.validating.look_ahead
+        look = rig.dispatcher.calls.look_ahead
         await asyncio.gather(*(look([DEVICE], "large", {"p1": f"{n}"}) for n in range(20)))
     assert len(made) == 1
 

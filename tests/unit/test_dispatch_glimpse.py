@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw
 from core.aip.messages import Command
 from core.approvals.grants import GrantTerms, exact_arguments
 from core.approvals.operator_keys import statement_for
-from core.dispatch.command_request import CommandRequest
+from core.dispatch.command_request import CommandRequest, Purpose
 from core.dispatch.models import CommandResult
 from core.errors import ErrorCode
 from core.fleet.models import Health, Risk
@@ -76,7 +76,7 @@ async def rig(home: Home, screen: Screen) -> AsyncIterator[Rig]:
 async def glimpse(rig: Rig) -> CommandResult:
     """What a live wall does, as the very operator who approves."""
     order = CommandRequest(
-        DEVICE, "screenshot", {"max_width": 80}, "operator:anna", unasked=True, glimpse=True
+        DEVICE, "screenshot", {"max_width": 80}, "operator:anna", purpose=Purpose.LIVE_VIEW
     )
     return await rig.dispatcher.dispatch(order)
 

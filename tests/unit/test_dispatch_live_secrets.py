@@ -15,7 +15,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from core.dispatch import live_secrets
-from core.dispatch.arguments import RedactedArguments
+from core.dispatch.arguments import Arguments
 from core.dispatch.live_secrets import (
     MOST_OF_EACH,
     LiveSecrets,
@@ -163,13 +163,13 @@ class TestStreams:
         assert stream.feed("on\n").endswith("on\n")
 
 
-def arguments(**parameters: Any) -> RedactedArguments:
+def arguments(**parameters: Any) -> Arguments:
     return Redactor(b"x" * 32).redact("t", parameters, [])
 
 
 class TestMemory:
     def remembered(self, memory: LiveSecrets, device: str, run: str | None, **parameters: Any) -> None:
-        memory.remember(device, run, checked(parameters, tool_of("t", {"type": "object"})))
+        memory.remember(device, run, checked(parameters, tool_of("t", {"type": "object"})).arguments)
 
     def test_every_text_and_number_in_a_secret_counts_and_nothing_else(self) -> None:
         given = arguments(

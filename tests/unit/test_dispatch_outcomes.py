@@ -161,8 +161,8 @@ async def test_of_a_stock_client_it_is_said_that_null_may_have_been_something_fa
         target = rig.fleet.target
         stock = target(DEVICE).device.model_copy(update={"direction": "in", "features": []})
 
-        def stock_target(device: str, refreshed: bool = False) -> Any:
-            found = target(device, refreshed)
+        def stock_target(device: str) -> Any:
+            found = target(device)
             return type(found)(stock, found.tools, found.channel, found.roots)
 
         rig.fleet.target = stock_target  # type: ignore[method-assign]

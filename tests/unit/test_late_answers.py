@@ -157,18 +157,13 @@ class Journal:
             took_ms=0.0,
         )
 
-    def note_all(self, entries: list[NewEntry]) -> None:
-        if self.down:
-            raise JournalUnavailable("The disk is full.")
-        self.entries += entries
-
-    def keep(self, entries: list[NewEntry]) -> None:
-        self.kept += entries
+    def note_late(self, entries: list[NewEntry]) -> None:
+        (self.kept if self.down else self.entries).extend(entries)
 
 
 async def recorded(journal: Journal, late: LateAnswer) -> None:
     tasks = TaskGroupOwner("test")
-    late_answers = LateResults(journal, journal, tasks, LiveSecrets())
+    late_answers = LateResults(journal, tasks, LiveSecrets())
     late_answers.take("d1", late)
     await late_answers.done()
     await tasks.close()

@@ -93,7 +93,7 @@ def test_the_folders_above_a_very_long_path_are_never_listed(monkeypatch: pytest
         monkeypatch.setattr(f"{module}.folders_of", lambda path: listed.append(path) or [path])
     path = "/a" * LONGEST_PATH
     question = a_question({"file_path": path, "content": ""})
-    assert RuleIndex(parse_policy(ETC.format("/etc")).rules).speaking(question)
+    assert RuleIndex(parse_policy(ETC.format("/etc")).rules).matching(question)
     assert all(len(one) <= LONGEST_PATH for one in listed)
 
 
@@ -133,7 +133,7 @@ def test_the_shelves_leave_out_no_rule_that_speaks(
     speaking = [one for one in book.rules if not one.faults(question)]
     denying = [one for one in speaking if one.decision is Answer.DENY]
     in_order = [one for answer in (Answer.ASK, Answer.ALLOW) for one in speaking if one.decision is answer]
-    assert book.speaking(question) == (denying[:1] or in_order)
+    assert book.matching(question) == (denying[:1] or in_order)
 
 
 def test_a_path_is_followed_as_far_as_it_exists_and_needs_a_beginning(tmp_path: Path):

@@ -64,7 +64,7 @@ def test_a_rules_own_folder_may_be_a_link_that_is_turned_later(tmp_path: Path):
 
     def speaks(name: str) -> bool:
         sent = {"file_path": str(tmp_path / name / "x")}
-        return bool(book.speaking(a_question(sent, real=lambda path: str(Path(path).resolve()))))
+        return bool(book.matching(a_question(sent, real=lambda path: str(Path(path).resolve()))))
 
     assert speaks("one")
     assert not speaks("two")

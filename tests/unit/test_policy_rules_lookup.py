@@ -60,10 +60,10 @@ def test_ten_thousand_rules_are_asked_in_less_than_a_millisecond():
             {"command": "curl https://host9999.example/x"}, tool=a_tool("shell_execute"), risk=Risk.HIGH
         ),
     ):
-        book.speaking(question)
+        book.matching(question)
         for one in within(0.001):
             with one:
-                one.seconds = min(_timed(lambda asked=question: book.speaking(asked)) for _ in range(20))
+                one.seconds = min(_timed(lambda asked=question: book.matching(asked)) for _ in range(20))
 
 
 def _timed(work: Any) -> float:
@@ -127,4 +127,4 @@ def test_looking_rules_up_finds_what_trying_each_one_finds(
     ]
     denying = [one for one in fit if one.decision is Answer.DENY][:1]
     wanted = denying or [one for word in (Answer.ASK, Answer.ALLOW) for one in fit if one.decision is word]
-    assert [one.id for one in RuleIndex(rules).speaking(question)] == [one.id for one in wanted]
+    assert [one.id for one in RuleIndex(rules).matching(question)] == [one.id for one in wanted]

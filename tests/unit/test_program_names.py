@@ -128,7 +128,7 @@ class TestRules:
         row = {"id": "r", "decision": decision, "parameters": {ruled: condition}, "risk": [*Risk]}
         one = Rule.model_validate(row)
         question = a_question(sent)
-        assert bool(RuleIndex([one]).speaking(question)) == (not one.faults(question))
+        assert bool(RuleIndex([one]).matching(question)) == (not one.faults(question))
 
     def test_a_grant_for_one_name_does_not_cover_the_other(self):
         assert set(exact_arguments({"process_name": "gedit"})) == {"process_name"}

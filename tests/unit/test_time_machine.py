@@ -12,7 +12,7 @@ import pytest
 from core.approvals.operator_keys import statement_for
 from core.audit.entries import Entry, Kind
 from core.audit.models import Page
-from core.dispatch.command_request import CommandRequest
+from core.dispatch.command_request import CommandRequest, Purpose
 from core.fleet.models import Device
 from core.home import Home
 from core.policy.models import Answer
@@ -294,7 +294,7 @@ async def rig(tmp_path: Path):
 
 async def test_the_pictures_of_a_live_wall_in_a_real_journal_are_no_commands(rig: Rig):
     for _ in range(3):
-        wall = CommandRequest(DEVICE, "screenshot", {}, "operator:anna", unasked=True, glimpse=True)
+        wall = CommandRequest(DEVICE, "screenshot", {}, "operator:anna", purpose=Purpose.LIVE_VIEW)
         await rig.dispatcher.dispatch(wall)
     await rig.call("screenshot")
     await rig.entries()

@@ -304,7 +304,7 @@ class TestLessTrust:
                 await getattr(desk.console, end)("lab-1")
             assert not await desk.lets_in(token)
             disk.full = False
-            assert await desk.service.dispatcher.record_late()
+            assert await desk.service.journal.flush_late()
         (home.path / "devices.new").rmdir()
         async with trust_desk(home) as desk:
             assert not await desk.lets_in(token)

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from core.canonical_json import flat_key
 from core.fleet.models import Effect, Risk, Source, Tool
 from core.policy.analysis.arguments import (
     Said,
@@ -53,37 +52,10 @@ class CallAnalysis(NamedTuple):
     undo: str
 
 
-_MOST_KNOWN = 512
-_known: dict[tuple[str, str, Effect, bool, str, str, bytes], CallAnalysis] = {}
-
-
 def analyze_call(
-    tool: Tool, parameters: Parameters, home: str = "", data: bytes | None = None, real: Real | None = None
+    tool: Tool, parameters: Parameters, home: str = "", real: Real | None = None
 ) -> CallAnalysis:
-    """Findings, summary and undo of one call. A run asks for the same a thousand times: these are remembered.
-
-    `home`, `real`: see `findings_of`. All that the words are made of is in the key, the arguments themselves
-    too: `data`, where they were asked for their `flat_key` already. Where links lead is not, so that words
-    about paths that were followed are made each time.
-    """
-    if real is not None:
-        return _words(tool, parameters, home, real)
-    if data is None and type(parameters) is dict:
-        data = flat_key(parameters)
-    if data is None:
-        return _words(tool, parameters, home)
-    effect, reversible = tool.contract.effect.value, tool.contract.reversible.value
-    # The digest stands for the schema, which says what arguments are.
-    key = (tool.tool_name, tool.tool_type, effect, reversible, tool.contract.digest, home, data)
-    known = _known.get(key)
-    if known is None:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        known = _known[key] = _words(tool, parameters, home)
-    return known
-
-
-def _words(tool: Tool, parameters: Parameters, home: str, real: Real | None = None) -> CallAnalysis:
+    """Findings, summary and undo of one call. `home`, `real`: see `findings_of`."""
     undoable, undo = undo_words(tool, parameters)
     findings = tuple(findings_of(tool, parameters, home, real))
     summary = summary_of(tool, parameters)

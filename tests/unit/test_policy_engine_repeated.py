@@ -1,4 +1,4 @@
-"""What a judge remembers of equal calls never answers for a call that is judged by something else."""
+"""An engine decides each call as if it were the first, whatever it has decided before."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.approvals.grants import GrantBook, GrantTerms
-from core.canonical_json import plain_bytes
-from core.fleet.models import Device, Health, Risk, Tool
+from core.fleet.models import Device, Risk, Tool
 from core.policy.engine import PolicyEngine, PolicyQuery
-from core.policy.models import Answer, Decision
+from core.policy.models import Answer
 from core.policy.policy_file import parse_policy
 from tests.fakes.policy_calls import MONDAY_NOON, a_device, a_tool
 
@@ -60,13 +59,11 @@ calls = st.tuples(
 
 
 def asked_for(
-    device: Device, tool: Tool, parameters: dict[str, Any], actor: str, at: datetime, *, same: bool
+    device: Device, tool: Tool, parameters: dict[str, Any], actor: str, at: datetime
 ) -> PolicyQuery:
-    equal = (tool.contract.digest, tool.tool_name, tool.tool_type, plain_bytes(parameters))
-    asked = PolicyQuery(
+    return PolicyQuery(
         device=device, tool=tool, parameters=parameters, shown=parameters, actor=actor, moment=at
     )
-    return asked._replace(same=equal) if same else asked
 
 
 @settings(max_examples=150, deadline=None)
@@ -79,37 +76,16 @@ def test_whatever_was_judged_before_a_call_is_judged_as_if_it_were_the_first(
     rules: list[str], profiles: str, wishes: list[tuple[Device, Tool, dict[str, Any], str, datetime, str]]
 ) -> None:
     text = PROFILES[profiles] + "".join(f'[[rule]]\nid = "{name}"\n{RULES[name]}\n' for name in rules)
-    judge = PolicyEngine(parse_policy(text))
+    engine = PolicyEngine(parse_policy(text))
     for *call, problem in wishes:
-        remembered = judge.decide(asked_for(*call, same=True), GrantBook(), problem)
-        fresh = PolicyEngine(parse_policy(text)).decide(asked_for(*call, same=False), GrantBook(), problem)
-        assert remembered == fresh
-
-
-def test_a_thousand_equal_calls_are_one_decision() -> None:
-    judge = PolicyEngine(
-        parse_policy('profile = "trusted"\n[[rule]]\nid = "r"\ndecision = "deny"\ntool = "x"\n')
-    )
-    decisions: list[Decision] = [
-        judge.decide(
-            asked_for(
-                Device(name=f"sim-{number}", health=Health.ONLINE, since=""),
-                TOOLS[0],
-                {},
-                "cli:anna",
-                MONDAY_NOON,
-                same=True,
-            ),
-            GrantBook(),
-        )
-        for number in range(1000)
-    ]
-    assert len({id(one) for one in decisions}) == 1
+        fresh = PolicyEngine(parse_policy(text))
+        query = asked_for(*call)
+        assert engine.decide(query, GrantBook(), problem) == fresh.decide(query, GrantBook(), problem)
 
 
 def test_a_grant_is_looked_for_each_time_and_is_missed_when_it_is_gone() -> None:
     judge, grants = PolicyEngine(parse_policy("")), GrantBook(now=lambda: MONDAY_NOON)
-    call = asked_for(DEVICES[0], TOOLS[1], ARGUMENTS[0], "agent:night", MONDAY_NOON, same=True)
+    call = asked_for(DEVICES[0], TOOLS[1], ARGUMENTS[0], "agent:night", MONDAY_NOON)
     assert judge.decide(call, grants).answer is Answer.ASK
     held = grants.add(
         GrantTerms(

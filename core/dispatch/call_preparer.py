@@ -1,0 +1,128 @@
+"""Stages 2 and 3 for a call's arguments: redaction, the tool's schema, and checks beyond schemas."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, NamedTuple
+
+from core.canonical_json import canonical_bytes, flat_key
+from core.dispatch.argument_checks import check_form, harden
+from core.dispatch.arguments import Arguments, PreparedCall, seal
+from core.dispatch.command_request import Devices
+from core.dispatch.redaction import Redactor, fault_words
+from core.errors import BadInput
+from core.fleet.models import Tool
+from core.policy.analysis.call_analysis import analyze_call
+from core.schema_forms.defaults import with_defaults
+from core.schema_forms.validator import FieldError, ThreadedValidator, errors_at_once
+from core.text import sentences
+
+# Calls. Cached arguments are small (`flat_key`): 4 KiB per call.
+_MOST_CACHED = 512
+# Faults listed in an error message; the rest are only counted.
+_MOST_NAMED = 5
+
+
+class _CallKey(NamedTuple):
+    """What a prepared call depends on; `arguments` are canonical bytes. The contract covers the schema."""
+
+    contract: str
+    tool_name: str
+    tool_type: str
+    arguments: bytes
+
+
+class CallPreparer:
+    """Prepares calls for one dispatcher; slow schemas do not block its loop.
+
+    A run sends the same arguments to a thousand devices, so that the last prepared calls are cached: checking
+    the arguments again costs ten times as much as finding them (`make bench round-trips`). This is the only
+    cache of calls. Refused arguments and arguments with secrets are not in it.
+    """
+
+    def __init__(self, devices: Devices, masker: Redactor) -> None:
+        self._devices = devices
+        self._masker = masker
+        self._validator = ThreadedValidator()
+        self._cached: OrderedDict[_CallKey, PreparedCall] = OrderedDict()
+
+    def known(self, tool: Tool, parameters: dict[str, Any]) -> PreparedCall | None:
+        """The cached call with the same arguments under the same contract; None if there is none."""
+        key = _key_of(tool, with_defaults(tool.input_schema, parameters))
+        call = self._cached.get(key) if key is not None else None
+        if key is not None and call is not None:
+            self._cached.move_to_end(key)
+        return call
+
+    def redact(self, tool: Tool, parameters: dict[str, Any]) -> Arguments:
+        """Check the form of arguments, fill in defaults of required arguments, and redact.
+
+        Raises:
+            BadInput: the arguments are too large, or contain a redacted secret's mark (`check_form`).
+        """
+        check_form(parameters)
+        filled = with_defaults(tool.input_schema, parameters)
+        if filled is not parameters:
+            check_form(filled)
+        return self._masker.redact(tool.tool_name, filled, [tool.input_schema])
+
+    async def prepare(self, tool: Tool, arguments: Arguments) -> PreparedCall:
+        """Check arguments against a tool; yields to the loop only if that takes long.
+
+        Raises:
+            BadInput: the arguments do not fit the schema, or `harden` refuses them.
+        """
+        errors = await self._validator.errors(tool.input_schema, arguments.sent, tool.contract.digest)
+        return self._prepared(tool, arguments, errors)
+
+    def prepare_at_once(self, tool: Tool, arguments: Arguments) -> PreparedCall:
+        """`prepare` without waiting, for `explain`; if it can take long, await `look_ahead` first.
+
+        Raises:
+            BadInput: as for `prepare`, or whether the arguments fit is not known yet.
+        """
+        errors = errors_at_once(tool.input_schema, arguments.sent, tool.contract.digest)
+        return self._prepared(tool, arguments, errors)
+
+    async def look_ahead(
+        self, devices: list[str], tool: str, parameters: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Validate in advance for `prepare_at_once`; returns the filled-in arguments, once per contract.
+
+        Raises:
+            BadInput: there is no such device.
+        """
+        by_contract: dict[str, dict[str, Any]] = {}
+        for device in devices:
+            offered = self._devices.offered(device, tool)
+            if offered is not None and offered.contract.digest not in by_contract:
+                filled = with_defaults(offered.input_schema, parameters)
+                by_contract[offered.contract.digest] = filled
+                await self._validator.errors(offered.input_schema, filled, offered.contract.digest)
+        return list(by_contract.values())
+
+    def _prepared(self, tool: Tool, arguments: Arguments, errors: list[FieldError]) -> PreparedCall:
+        """The only maker of `PreparedCall`. `errors` are the schema's findings."""
+        if errors:
+            more = f"And {len(errors) - _MOST_NAMED} more" if len(errors) > _MOST_NAMED else ""
+            named = (fault_words(error, arguments.shown) for error in errors[:_MOST_NAMED])
+            raise BadInput(sentences(*named, more))
+        harden(tool, arguments.sent)
+        call = seal(
+            PreparedCall,
+            contract=tool.contract.digest,
+            arguments=arguments,
+            canonical=canonical_bytes(arguments.sent),
+            analysis=analyze_call(tool, arguments.shown),
+        )
+        key = _key_of(tool, arguments.sent) if not arguments.openings else None
+        if key is not None:
+            self._cached[key] = call
+            if len(self._cached) > _MOST_CACHED:
+                self._cached.popitem(last=False)
+        return call
+
+
+def _key_of(tool: Tool, parameters: dict[str, Any]) -> _CallKey | None:
+    data = flat_key(parameters) if type(parameters) is dict else None
+    return None if data is None else _CallKey(tool.contract.digest, tool.tool_name, tool.tool_type, data)

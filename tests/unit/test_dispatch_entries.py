@@ -1,0 +1,70 @@
+"""The entries of any command are RFC 8785, whatever values it carries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core.audit.encode import encode_parts
+from core.audit.entries import Kind, NewEntry
+from core.canonical_json import canonical_bytes
+from core.dispatch.command_request import CommandRequest, Purpose
+from core.home import Home
+from tests.fakes.rig import DEVICE, TEXT, USUAL_TOOLS, open_rig, tool_info
+
+TIME = "2026-11-01T10:20:30.000001Z"
+ANY = tool_info("measure", "data_collection", {"value": {}, "password": TEXT})
+RULES = """
+[[rule]]
+id = "look-first"
+decision = "allow"
+tool = "measure"
+risk = ">=low"
+reason = "Zählt nur"
+
+[[rule]]
+id = "soon"
+decision = "ask"
+tool = "write_file"
+expires = 300
+"""
+
+VALUES: list[Any] = [
+    1, 1.5, 1.0, 1e300, -0.0, 2**53 - 1, "", "ä\u2028", None, True, [], {}, [1.0], {"é": 1},
+    {"a": [{"b": 2.0}]}, "x" * 5000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
+async def test_every_entry_has_the_bytes_of_rfc_8785(
+    home: Home, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.policy.write_text(RULES)
+    async with open_rig(home, [*USUAL_TOOLS, ANY], expiry_s=0.2) as rig:
+        noted: list[NewEntry] = []
+        for name in ("note_all", "append_many", "note_late"):
+            real = getattr(rig.disk, name)
+            monkeypatch.setattr(
+                rig.disk, name, lambda entries, real=real: (noted.extend(entries), real(entries))[1]
+            )
+        for parameters in ({"value": value}, {"value": value, "password": "correct horse"}):
+            for purpose in (Purpose.COMMAND, Purpose.LIVE_VIEW):
+                order = CommandRequest(
+                    DEVICE, "measure", parameters, "agent:ä", said="weil ä", purpose=purpose
+                )
+                await rig.dispatcher.dispatch(order)
+        await rig.dispatcher.dispatch(
+            CommandRequest(
+                DEVICE,
+                "write_file",
+                {"file_path": "/tmp/a", "content": "b"},
+                "cli:anna",
+                purpose=Purpose.PREVIEW,
+            )
+        )
+        kinds = {entry.kind for entry in noted}
+        assert {Kind.INTENT_RECORDED, Kind.COMMAND_SENT, Kind.COMMAND_DECIDED, Kind.COMMAND_REFUSED} <= kinds
+        for entry in noted:
+            whole = {**entry.model_dump(mode="json"), "seq": 7, "time": TIME}
+            assert encode_parts(entry, TIME).with_seq(7) == canonical_bytes(whole)

@@ -1,0 +1,71 @@
+"""What changes between two commands, or while one is on its way, counts at once: policy and connections."""
+
+from __future__ import annotations
+
+import asyncio
+
+from core.aip.messages import Command
+from core.dispatch.command_request import CommandRequest
+from core.dispatch.models import CommandResult
+from core.errors import ErrorCode
+from core.fleet.models import Health
+from core.home import Home
+from tests.fakes.rig import DEVICE, open_rig
+
+
+async def test_a_device_that_is_lost_between_two_commands_gets_only_the_first(home: Home) -> None:
+    async with open_rig(home) as rig:
+        results: list[CommandResult] = []
+
+        async def read(kind: str) -> None:
+            order = CommandRequest(DEVICE, "get_system_info", {"info_type": kind}, "cli:anna")
+            results.append(await rig.dispatcher.dispatch(order))
+
+        # All three are due in the loop's next iteration, one after the other.
+        first = rig.tasks.spawn("first", read("memory"))
+        asyncio.get_running_loop().call_soon(rig.fleet.lost, DEVICE, None, "gone", Health.OFFLINE)
+        second = rig.tasks.spawn("second", read("disk"))
+        await asyncio.gather(first, second)
+        assert [command.parameters for command in rig.tools.seen] == [{"info_type": "memory"}]
+        [refused] = [result for result in results if result.error is not None]
+        assert refused.error is not None
+        assert refused.error.code is ErrorCode.DEVICE_OFFLINE
+
+
+async def test_an_edit_counts_for_a_command_that_begins_while_others_still_run(home: Home) -> None:
+    async with open_rig(home) as rig:
+        all_there, go = asyncio.Event(), asyncio.Event()
+        results: list[CommandResult] = []
+
+        async def answer(command: Command) -> dict[str, str]:
+            if len(rig.tools.seen) == 5:
+                all_there.set()
+            await go.wait()
+            return {}
+
+        async def read() -> None:
+            results.append(await rig.dispatcher.dispatch(order()))
+
+        def order() -> CommandRequest:
+            return CommandRequest(DEVICE, "get_system_info", {"info_type": "memory"}, "cli:anna")
+
+        rig.tools.answers["get_system_info"] = answer
+        together = [rig.tasks.spawn(f"read {number}", read()) for number in range(5)]
+        await asyncio.wait_for(all_there.wait(), 10)
+        home.policy.write_text('[[rule]]\nid = "no"\ndecision = "deny"\n')
+        denied = await rig.dispatcher.dispatch(order())
+        go.set()
+        await asyncio.gather(*together)
+        assert denied.error is not None
+        assert denied.error.code is ErrorCode.DENIED_BY_POLICY
+        assert [result.error for result in results] == [None] * 5
+
+
+async def test_an_edit_counts_for_the_next_command_even_in_the_same_iteration_of_the_loop(home: Home) -> None:
+    async with open_rig(home) as rig:
+        order = CommandRequest(DEVICE, "get_system_info", {"info_type": "memory"}, "cli:anna")
+        first = await rig.dispatcher.dispatch(order)
+        home.policy.write_text('[[rule]]\nid = "no"\ndecision = "deny"\n')
+        second = await rig.dispatcher.dispatch(order)
+        assert first.error is None
+        assert second.error is not None
