@@ -20,7 +20,7 @@ from core.fleet.fleet import ConnectionInfo
 from core.fleet.models import Health
 from core.home import Home
 from core.service.api_models import LivePicture, LiveState
-from core.service.live_view import SMALL, LiveView, Pace, small_parameters
+from core.service.live_view import LARGE_SLOWER, SMALL, LiveView, Pace, small_parameters
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.rig import Rig, ScriptedTools, open_rig, tool_info
 from tests.fakes.signing import signing
@@ -315,8 +315,11 @@ async def test_a_device_that_sends_large_pictures_is_looked_at_more_seldom(bay: 
     await bay.add("small")
     await bay.add("large", infos=[tool_info("screenshot", "data_collection", {})])
     bay.watch("small", "large")
-    await until(lambda: bay.taken["large"] == 2)
-    assert bay.taken["small"] >= 4
+    slots = bay.desk._turns
+    await until(lambda: bool(slots.get("small") and slots.get("large")))
+    await until(lambda: slots["small"].ended > 0 and slots["large"].ended > 0)
+    pauses = {name: slot.due - slot.ended for name, slot in slots.items()}
+    assert pauses["large"] == pytest.approx(LARGE_SLOWER * pauses["small"])
 
 
 async def test_through_the_door_stop_all_reaches_a_picture_under_way_and_whoever_leaves_ends_the_lease(
