@@ -108,7 +108,10 @@ class Devices(Protocol):
     """The part of the fleet that the dispatcher needs."""
 
     def target(self, device: str) -> Target:
-        """A snapshot of the device; raises `BadInput` (`unknown_device`) when there is none of that name."""
+        """A snapshot of the device; raises `BadInput` (`unknown_device`) when there is none of that name.
+
+        Its tools are judged by the policy that was last read.
+        """
         ...
 
     def offered(self, device: str, tool: str) -> Tool | None:

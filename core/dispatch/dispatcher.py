@@ -178,6 +178,7 @@ class Dispatcher:
         self, device: str, tool: str, parameters: dict[str, Any], actor: str, leads: Leads
     ) -> PolicyQuery:
         request = CommandRequest(device, tool, parameters, actor)
+        self._policy.refresh()
         target = self._devices.target(device)
         offered = tool_of(request, target)
         bound = bind(request, target, offered, self.calls.redact(offered, parameters))
@@ -283,6 +284,8 @@ class Dispatcher:
     # Stage 1
     def _bind(self, request: CommandRequest) -> tuple[BoundCommand, PreparedCall | None]:
         """The request bound to the device's present tool, and its prepared call if that is known already."""
+        # An operator's entry for a tool in policy.toml is part of the tool's contract.
+        self._policy.refresh()
         target = self._devices.target(request.device)
         tool = tool_of(request, target)
         call = self.calls.known(tool, request.parameters)

@@ -126,6 +126,7 @@ class Fleet:
     def tools(self, name: str) -> list[Tool]:
         """A device's tools, sorted by name; for an offline device, its last known tools."""
         record = self._record(name)
+        self._policy.refresh()
         self._judge(record)
         return sorted(record.tools.values(), key=lambda tool: tool.tool_name)
 
@@ -356,6 +357,7 @@ class Fleet:
             QuarterdeckError: the review cannot be recorded; the tool is not trusted.
         """
         record, offered = self._defined(name, tool_key)
+        self._policy.refresh()
         self._judge(record)
         tool = record.tools[offered.info.tool_name]
         if tool.contract.digest != contract_digest:
@@ -436,10 +438,9 @@ class Fleet:
         return record, offered
 
     def _judge(self, record: DeviceState) -> None:
-        """Judge a device's tools again if the overrides have changed since.
+        """Judge a device's tools again if the overrides of the policy in force have changed since.
 
         Display and enforcement both call this, so they always use the same `Tool` objects."""
-        self._policy.refresh()
         if record.overrides is not self._policy.overrides:
             self._judge_anew(record)
 
