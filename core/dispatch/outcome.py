@@ -32,12 +32,16 @@ from pydantic_core import from_json
 from core.aip.frames import read_error_text
 from core.aip.messages import Result, ResultStatus
 from core.dispatch.models import LISTED_PAIRS, Basis, CommandResult, CommandStage, Evidence, Verdict
-from core.dispatch.partly_seen import partly_seen
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
 from core.fleet.models import Effect
 from core.policy.models import Decision
 from core.quick import made
 from core.statements import Request
+from core.text import shorten_middle
+
+# Gaps named in a note, and the characters of each.
+_MOST_GAPS = 5
+_LONGEST_GAP = 300
 
 NO_VALUE = "No value came back."
 STOCK_NULLS = (
@@ -129,7 +133,7 @@ def conclude(
     if error is not None and error.code in _DEVICES_OWN and not reads and request.tool_type != "action":
         # The device treated it as a read, which is safe to interrupt; whether it was a read is unknown.
         error = ErrorInfo.of(ErrorCode.OUTCOME_UNKNOWN, error.message)
-    partial = partly_seen(clean)
+    partial = _gaps_in(clean)
     if error is not None:
         status, verdict, basis = _failed(answer, error, reads)
     else:
@@ -340,3 +344,26 @@ def _texts(content: Any) -> Iterator[str]:
     for block in content[:_MOST_BLOCKS] if isinstance(content, list) else ():
         if isinstance(block, dict) and isinstance(block.get("text"), str):
             yield block["text"]
+
+
+def _gaps_in(result: Any) -> str:
+    """The gaps that a result reports, in words for an operator; empty if it reports none.
+
+    A device's own report may lower a verdict but never raise it, so it counts for any tool of any device.
+
+    The fields are `not_seen`, a list of `{what, why, instead}`, and `blocked`, a list of lines (the read-only
+    shell has both); values of another form are ignored.
+    """
+    if not isinstance(result, dict):
+        return ""
+    gaps = []
+    rows = result.get("not_seen")
+    for row in rows if isinstance(rows, list) else []:
+        if isinstance(row, dict) and isinstance(row.get("why"), str):
+            instead = row.get("instead")
+            advice = f" Ask {instead}." if isinstance(instead, str) and instead else ""
+            gaps.append(shorten_middle(f"{row['why']}{advice}", _LONGEST_GAP))
+    blocked = result.get("blocked")
+    if isinstance(blocked, list) and blocked and isinstance(blocked[0], str):
+        gaps.append(shorten_middle(f"The sandbox refused: {blocked[0]}", _LONGEST_GAP))
+    return f"Not the whole truth. {' '.join(gaps[:_MOST_GAPS])}" if gaps else ""
