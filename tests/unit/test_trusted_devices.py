@@ -245,15 +245,20 @@ class _FullDisk:
         self._append, self._append_many = service.journal.append, service.journal.append_many
         monkeypatch.setattr(service.journal, "append", self.append)
         monkeypatch.setattr(service.journal, "append_many", self.append_many)
+        note_all = service.journal.note_all
+        monkeypatch.setattr(service.journal, "note_all", lambda entries: note_all(self._checked(entries)))
 
     async def append(self, entry: NewEntry) -> Entry:
         self._check(entry)
         return await self._append(entry)
 
     async def append_many(self, entries: list[NewEntry]) -> list[Entry]:
+        return await self._append_many(self._checked(entries))
+
+    def _checked(self, entries: list[NewEntry]) -> list[NewEntry]:
         for entry in entries:
             self._check(entry)
-        return await self._append_many(entries)
+        return entries
 
     def _check(self, entry: NewEntry) -> None:
         if self.full and entry.kind in self._kinds:
