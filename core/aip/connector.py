@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import ssl
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
@@ -28,8 +27,9 @@ from core.aip.pairing import check_url, is_loopback
 from core.aip.registration import read_registration, reject, serve
 from core.aip.resolve import tcp_connection
 from core.aip.tls import pinned_client_context
+from core.backoff import Backoff
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused
-from core.tasks import TaskGroupOwner
+from core.tasks import TaskGroupOwner, set_within
 from core.text import escape_hidden
 
 log = structlog.get_logger(__name__)
@@ -224,7 +224,7 @@ class Connector:
         self._on_state = on_state
         self._agent_name = agent_name
         self._limits = limits
-        self._back_off = back_off
+        self._backoff = Backoff(*back_off, healthy_after=WELL_AFTER)
         self._tasks = TaskGroupOwner(f"dial {address.name}")
         self._dialling: asyncio.Task[tuple[bool, str]] | None = None
         self._nudged = asyncio.Event()
@@ -250,19 +250,20 @@ class Connector:
 
     async def run(self) -> None:
         """Keep the link until `stop`. Failures are reported to `on_state`, never raised."""
-        loop = asyncio.get_running_loop()
-        failures = 0
         try:
             while not self._stopped:
-                self._attempt = failures + 1
+                self._attempt = self._backoff.failures + 1
                 self._nudged.clear()
                 self._on_state(ConnectorStatus(ConnectorState.CONNECTING, self._attempt))
-                began = loop.time()
+                self._backoff.begin()
                 was_linked, reason = await self._once()
                 # A link that ends early counts as a failure: it must not be dialled again without a wait.
-                failures = 0 if was_linked and loop.time() - began > WELL_AFTER else failures + 1
+                if was_linked and self._backoff.healthy:
+                    self._backoff.reset()
+                else:
+                    self._backoff.fail()
                 if not self._stopped:
-                    await self._wait(failures, reason)
+                    await self._wait(reason)
         finally:
             await self._tasks.close()
             self._on_state(ConnectorStatus(ConnectorState.STOPPED, self._attempt))
@@ -297,12 +298,8 @@ class Connector:
         self._on_state(ConnectorStatus(ConnectorState.CONNECTED, self._attempt))
         self._tell_connected(link)
 
-    async def _wait(self, failures: int, reason: str) -> None:
-        first, longest = self._back_off
-        # Jitter: after a network failure, a hundred devices must not be dialled at the same instant.
-        seconds = min(longest, first * 2 ** min(max(failures - 1, 0), 16)) * random.uniform(0.5, 1.0)
+    async def _wait(self, reason: str) -> None:
+        seconds = self._backoff.wait()
         self._on_state(ConnectorStatus(ConnectorState.WAITING, self._attempt, reason, seconds))
         log.info("will dial again", device=self._address.name, reason=reason, seconds=round(seconds, 2))
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._nudged.wait()
+        await set_within(self._nudged, seconds)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -29,11 +28,13 @@ from websockets.uri import parse_uri
 
 from core.aip.pairing import check_url, is_loopback
 from core.aip.tls import pinned_client_context
+from core.backoff import Backoff
 from core.device.config import DeviceConfig
 from core.device.device_session import Session, Timing
 from core.device.router import Router
 from core.device.runtime import DeviceRuntime
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
+from core.tasks import set_within
 
 __all__ = ["DeviceClient", "Ending", "LinkEnd", "Timing"]
 
@@ -103,6 +104,7 @@ class DeviceClient:
         self._token = token
         self._timing = timing
         self._desk = DeviceRuntime(name, router, config, state_dir)
+        self._backoff = Backoff(*timing.back_off, healthy_after=timing.good)
         self._stopping = asyncio.Event()
         self._proxied = False
         self.on_registered: Callable[[], None] | None = None
@@ -113,12 +115,10 @@ class DeviceClient:
 
     async def run(self, once: bool = False) -> Ending:
         """Keep a link until stopped; with `once`, make a single attempt."""
-        loop = asyncio.get_running_loop()
-        attempt = 0
         stopped = self._desk.tasks.spawn("stop", self._stopping.wait())
         try:
             while not self._stopping.is_set():
-                began = loop.time()
+                self._backoff.begin()
                 link = self._desk.tasks.spawn("link", self._one_link())
                 await asyncio.wait({link, stopped}, return_when=asyncio.FIRST_COMPLETED)
                 if self._stopping.is_set():
@@ -131,21 +131,19 @@ class DeviceClient:
                     return Ending.DONE if end.registered else end.ending
                 # A console that registers this device and closes the link at once must not be dialled in a
                 # tight loop: only a link that lasted resets the wait.
-                good = end.registered and loop.time() - began >= self._timing.good
-                attempt = 0 if good else attempt + 1
-                await self._wait_a_little(max(0, attempt - 1))
+                if end.registered and self._backoff.healthy:
+                    self._backoff.reset()
+                else:
+                    self._backoff.fail()
+                await self._wait()
             return Ending.DONE
         finally:
             await self._desk.close()
 
-    async def _wait_a_little(self, attempt: int) -> None:
-        low, high = self._timing.back_off
-        # Random jitter, so that a hundred devices do not connect again at the same moment.
-        seconds = min(high, low * 2 ** min(attempt, 16)) * random.uniform(0.5, 1.0)
+    async def _wait(self) -> None:
+        seconds = self._backoff.wait()
         log.info("will try again", console=self._shown, seconds=round(seconds, 2))
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
+        await set_within(self._stopping, seconds)
 
     async def _one_link(self) -> LinkEnd:
         """Connect, register and serve until the link ends."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import random
 import socket
 import sys
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from core.aip.link_events import LinkEvents
 from core.aip.link_server import Authorise, DeviceLinkServer
 from core.aip.pairing import hosts_of, is_loopback
 from core.aip.tls import Identity, load_or_make_identity
+from core.backoff import Backoff
 from core.errors import BadInput
 from core.fleet.models import Listening
 from core.home import split_address
@@ -70,12 +70,12 @@ class ConsoleListener:
 
     async def keep_trying(self, on_listening: Callable[[str], None]) -> None:
         """Retry an unavailable address until it is bound, or the listener moves or closes."""
-        wait, longest = TRY_AGAIN_S
+        backoff = Backoff(*TRY_AGAIN_S)
         self._trying = True
         try:
             while self._taken:
-                await asyncio.sleep(wait * random.uniform(0.5, 1.0))
-                wait = min(2 * wait, longest)
+                backoff.fail()
+                await asyncio.sleep(backoff.wait())
                 async with self._one:
                     if self._taken and await self._tried():
                         on_listening(self._address)
