@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -17,9 +16,10 @@ from urllib.parse import urlsplit
 
 import structlog
 from websockets.asyncio.client import ClientConnection
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 from core.aip.connection import DirectConnect, peer_of
+from core.aip.connection_failures import DialFault, dial_failure
 from core.aip.device_link import DeviceLink
 from core.aip.limits import LinkLimits
 from core.aip.link_events import LinkEvents, RefusedAttempt
@@ -28,9 +28,8 @@ from core.aip.registration import read_registration, reject, serve
 from core.aip.resolve import tcp_connection
 from core.aip.tls import pinned_client_context
 from core.backoff import Backoff
-from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused
+from core.errors import BadInput, DeviceError, ErrorCode, ErrorInfo, QuarterdeckError, error_from
 from core.tasks import TaskGroupOwner, set_within
-from core.text import escape_hidden
 
 log = structlog.get_logger(__name__)
 
@@ -38,7 +37,6 @@ FIRST_WAIT = 0.5
 LONGEST_WAIT = 60.0
 # A link that lasted this many seconds was healthy: after its end the back-off starts again at `FIRST_WAIT`.
 WELL_AFTER = 30.0
-_MOST_WORDS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,41 +138,44 @@ async def _connected(address: DialAddress, limits: LinkLimits) -> AsyncIterator[
                 sock.close()
                 raise
     except (OSError, UnicodeError, InvalidHandshake, InvalidURI, ConnectionClosed) as error:
-        raise _in_words(address, error, limits) from error
+        raise _why_not(address, error, limits) from error
     try:
         yield connection
     finally:
         await connection.close(1000)
 
 
-def _in_words(address: DialAddress, error: Exception, limits: LinkLimits) -> QuarterdeckError:
-    where = f"{address.name} at {address.shown}"
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return Refused(f"{where}: {error.args[-1]}", ErrorCode.DENIED_BY_POLICY)
-    if isinstance(error, ssl.SSLError):
-        why = error.reason or error
-        return DeviceError(f"{where} speaks no TLS that we know: {why}", ErrorCode.PROTOCOL_ERROR)
-    if isinstance(error, InvalidStatus):
-        status = error.response.status_code
-        if status in {401, 403}:
-            return Refused(f"{where} does not accept our token", ErrorCode.DENIED_BY_DEVICE)
-        if status == 409:
-            return DeviceError(f"{where}: another console is connected to it", ErrorCode.DEVICE_OFFLINE)
-        return DeviceError(f"{where} answers with HTTP {status}", ErrorCode.PROTOCOL_ERROR)
-    if isinstance(error, InvalidHandshake):
-        # Parts of this text may come from the untrusted peer.
-        why = escape_hidden(str(error)[:_MOST_WORDS], keep_lines=False)
-        return DeviceError(f"{where} is no device link: {why}", ErrorCode.PROTOCOL_ERROR)
-    if isinstance(error, TimeoutError):
-        return DeviceError(f"{where} did not answer within {limits.register_s:g} s", ErrorCode.TIMEOUT)
-    if isinstance(error, ConnectionResetError | ConnectionAbortedError):
-        hint = "; perhaps it speaks no TLS" if urlsplit(address.url).scheme == "wss" else ""
-        return DeviceError(f"{where} closed the connection at once{hint}", ErrorCode.PROTOCOL_ERROR)
-    if isinstance(error, OSError):
-        return DeviceError(f"{where} cannot be reached: {error.strerror or error}")
-    if isinstance(error, UnicodeError | InvalidURI):
-        return DeviceError(f"{where} cannot be reached: its address is not one")
-    return DeviceError(f"{where} closed the connection at once", ErrorCode.PROTOCOL_ERROR)
+_OFFLINE, _PROTOCOL = ErrorCode.DEVICE_OFFLINE, ErrorCode.PROTOCOL_ERROR
+_WORDS = {
+    DialFault.UNKNOWN_HOST: (_OFFLINE, "{where} cannot be reached: {detail}"),
+    DialFault.INVALID_HOST: (_OFFLINE, "{where} cannot be reached: its address is not one"),
+    DialFault.NOTHING_LISTENS: (_OFFLINE, "{where} cannot be reached: {detail}"),
+    DialFault.NO_ROUTE: (_OFFLINE, "{where} cannot be reached: {detail}"),
+    DialFault.UNREACHABLE: (_OFFLINE, "{where} cannot be reached: {detail}"),
+    DialFault.TIMEOUT: (ErrorCode.TIMEOUT, "{where} did not answer within {seconds:g} s"),
+    DialFault.CUT_OFF: (_PROTOCOL, "{where} closed the connection at once{hint}"),
+    DialFault.CERTIFICATE: (ErrorCode.DENIED_BY_POLICY, "{where}: {detail}"),
+    DialFault.TLS: (_PROTOCOL, "{where} speaks no TLS that we know: {detail}"),
+    DialFault.TOKEN: (ErrorCode.DENIED_BY_DEVICE, "{where} does not accept our token"),
+    DialFault.OCCUPIED: (_OFFLINE, "{where}: another console is connected to it"),
+    DialFault.HTTP_STATUS: (_PROTOCOL, "{where} answers with {detail}"),
+    DialFault.NO_WEBSOCKET: (_PROTOCOL, "{where} is no device link: {detail}"),
+    DialFault.PROXY: (_PROTOCOL, "{where} is no device link: {detail}"),
+    DialFault.CLOSED: (_PROTOCOL, "{where} closed the connection at once"),
+}
+
+
+def _why_not(address: DialAddress, error: Exception, limits: LinkLimits) -> QuarterdeckError:
+    failure = dial_failure(error)
+    code, words = _WORDS[failure.fault]
+    hint = "; perhaps it speaks no TLS" if urlsplit(address.url).scheme == "wss" else ""
+    message = words.format(
+        where=f"{address.name} at {address.shown}",
+        detail=failure.detail,
+        seconds=limits.register_s,
+        hint=hint,
+    )
+    return error_from(ErrorInfo.of(code, message))
 
 
 class ConnectorState(StrEnum):

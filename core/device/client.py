@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -15,17 +14,11 @@ from urllib.parse import urlsplit
 
 import structlog
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import (
-    InvalidHandshake,
-    InvalidProxy,
-    InvalidStatus,
-    InvalidURI,
-    ProxyError,
-    WebSocketException,
-)
+from websockets.exceptions import InvalidProxy, WebSocketException
 from websockets.proxy import get_proxy, parse_proxy
 from websockets.uri import parse_uri
 
+from core.aip.connection_failures import DialFault, dial_failure
 from core.aip.pairing import check_url, is_loopback
 from core.aip.tls import pinned_client_context
 from core.backoff import Backoff
@@ -164,7 +157,7 @@ class DeviceClient:
                 await session.serve()
                 ended = LinkEnd(True, Ending.LOST, "the console closed it")
         except (OSError, WebSocketException, UnicodeError, DeviceError, Refused) as error:
-            ending, reason = self._in_words(error)
+            ending, reason = self._ending_of(error)
             if self._proxied and ending in {Ending.UNREACHABLE, Ending.UNKNOWN_HOST}:
                 reason = f"The proxy that the environment names: {reason}"
             ended = LinkEnd(registered, ending, reason)
@@ -172,38 +165,21 @@ class DeviceClient:
             log.warning("no link", console=self._shown, fault=ended.ending.name.lower(), reason=ended.reason)
         return ended
 
-    def _in_words(self, error: Exception) -> tuple[Ending, str]:
+    def _ending_of(self, error: Exception) -> tuple[Ending, str]:
         """The error's class and a message that tells a person where to look."""
         if isinstance(error, Refused):
             return Ending.REFUSED, error.message
-        if isinstance(error, InvalidStatus):
-            status = error.response.status_code
-            if status in {401, 403}:
-                return Ending.REFUSED, f"HTTP {status}: the token is not accepted"
-            return Ending.PROTOCOL, f"HTTP {status}: something answers there, but no console takes devices"
-        if isinstance(error, ProxyError):
-            return Ending.UNREACHABLE, f"The proxy refuses the connection: {error}"
-        if isinstance(error, InvalidHandshake):
-            return Ending.PROTOCOL, f"What answers there speaks no WebSocket: {error}"
         if isinstance(error, DeviceError):
             protocol = error.code is ErrorCode.PROTOCOL_ERROR
             return (Ending.PROTOCOL if protocol else Ending.LOST), error.message
-        if isinstance(error, socket.gaierror):
-            whose = "Its name" if self._proxied else f"The name {self._host}"
-            return Ending.UNKNOWN_HOST, f"{whose} is not known (DNS): {error.strerror}"
-        if isinstance(error, UnicodeError | InvalidURI):
-            return Ending.UNKNOWN_HOST, f"{self._host[:80]} cannot be the name of a host"
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return Ending.UNTRUSTED, f"The certificate is not accepted: {_certificate_fault(error)}"
-        if isinstance(error, ssl.SSLError):
-            return Ending.UNTRUSTED, f"No encrypted link can be made: {error.reason or error}"
-        if isinstance(error, ConnectionRefusedError):
-            return Ending.UNREACHABLE, "The connection was refused: nothing listens there"
-        if isinstance(error, TimeoutError):
-            return Ending.UNREACHABLE, f"No answer came within {self._timing.register:g} s"
-        if isinstance(error, OSError):
-            return Ending.UNREACHABLE, f"It cannot be reached: {error.strerror or error}"
-        return Ending.LOST, str(error) or type(error).__name__
+        failure = dial_failure(error)
+        ending, words = _WORDS[failure.fault]
+        return ending, words.format(
+            detail=failure.detail,
+            name="Its name" if self._proxied else f"The name {self._host}",
+            host=self._host[:80],
+            seconds=self._timing.register,
+        )
 
     @contextlib.asynccontextmanager
     async def _connection(self) -> AsyncIterator[ClientConnection]:
@@ -230,6 +206,26 @@ class DeviceClient:
             await connection.close(1001 if self._stopping.is_set() else 1000)
 
 
+_NO_CONSOLE = "{detail}: something answers there, but no console takes devices"
+_WORDS = {
+    DialFault.UNKNOWN_HOST: (Ending.UNKNOWN_HOST, "{name} is not known (DNS): {detail}"),
+    DialFault.INVALID_HOST: (Ending.UNKNOWN_HOST, "{host} cannot be the name of a host"),
+    DialFault.NOTHING_LISTENS: (Ending.UNREACHABLE, "The connection was refused: nothing listens there"),
+    DialFault.NO_ROUTE: (Ending.UNREACHABLE, "It cannot be reached: {detail}"),
+    DialFault.UNREACHABLE: (Ending.UNREACHABLE, "It cannot be reached: {detail}"),
+    DialFault.TIMEOUT: (Ending.UNREACHABLE, "No answer came within {seconds:g} s"),
+    DialFault.CUT_OFF: (Ending.UNREACHABLE, "It cannot be reached: {detail}"),
+    DialFault.CERTIFICATE: (Ending.UNTRUSTED, "The certificate is not accepted: {detail}"),
+    DialFault.TLS: (Ending.UNTRUSTED, "No encrypted link can be made: {detail}"),
+    DialFault.TOKEN: (Ending.REFUSED, "{detail}: the token is not accepted"),
+    DialFault.OCCUPIED: (Ending.PROTOCOL, _NO_CONSOLE),
+    DialFault.HTTP_STATUS: (Ending.PROTOCOL, _NO_CONSOLE),
+    DialFault.NO_WEBSOCKET: (Ending.PROTOCOL, "What answers there speaks no WebSocket: {detail}"),
+    DialFault.PROXY: (Ending.UNREACHABLE, "The proxy refuses the connection: {detail}"),
+    DialFault.CLOSED: (Ending.LOST, "{detail}"),
+}
+
+
 def _trust(fingerprint: str) -> ssl.SSLContext:
     return pinned_client_context(fingerprint) if fingerprint else ssl.create_default_context()
 
@@ -249,7 +245,3 @@ def _proxy(url: str) -> str | None:
     if scheme.startswith("socks") and find_spec("python_socks") is None:
         raise OSError("the environment names a SOCKS proxy, which needs the package python-socks")
     return proxy
-
-
-def _certificate_fault(error: ssl.SSLCertVerificationError) -> str:
-    return str(getattr(error, "verify_message", "") or error.args[-1])

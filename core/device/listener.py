@@ -23,6 +23,7 @@ from websockets.http11 import Request, Response
 
 from core.aip.acceptor import ConnectionGate, HandshakeConnection, PreTlsProtocol
 from core.aip.connection import peer_of
+from core.aip.connection_failures import ListenFault, listen_failure
 from core.aip.limits import LinkLimits
 from core.aip.pairing import hosts_of, is_loopback
 from core.device.client import Ending
@@ -140,9 +141,10 @@ class DeviceListener:
             )
         except (OSError, UnicodeError, OverflowError) as error:
             where = f"{self._address.host}:{self._address.port}"
-            if not isinstance(error, OSError):
+            failure = listen_failure(error)
+            if failure.fault is ListenFault.INVALID:
                 raise BadInput(f"{where} is no address to listen on") from None
-            raise DeviceError(f"{where} cannot be listened on: {error.strerror or error}") from error
+            raise DeviceError(f"{where} cannot be listened on: {failure.detail}") from error
         log.info("listening", host=self._address.host, port=self.port, tls=self._secure is not None)
 
     def stop(self) -> None:
