@@ -14,7 +14,8 @@ from core.aip.connection_failures import ListenFailure, ListenFault, listen_fail
 from core.aip.limits import LinkLimits
 from core.aip.link_events import LinkEvents
 from core.aip.link_server import Authorise, DeviceLinkServer
-from core.aip.pairing import hosts_of, is_loopback
+from core.aip.listener import PATH
+from core.aip.pairing import hosts_of, is_loopback, link_url
 from core.aip.tls import Identity, load_or_make_identity
 from core.backoff import Backoff
 from core.errors import BadInput
@@ -23,7 +24,6 @@ from core.home import split_address
 
 log = structlog.get_logger(__name__)
 
-PATH = "/ws"
 EVERYWHERE = frozenset({"0.0.0.0", "::"})
 # Delays in seconds, first and longest, before an unavailable address is tried again.
 TRY_AGAIN_S = (1.0, 30.0)
@@ -167,7 +167,6 @@ class ConsoleListener:
                 self._events,
                 host=host,
                 port=port,
-                path=PATH,
                 limits=self._limits,
                 identity=identity,
             )
@@ -188,8 +187,7 @@ class ConsoleListener:
         host, _ = split_address(self._address)
         if host in EVERYWHERE:
             host = socket.gethostname()
-        shown = f"[{host}]" if ":" in host else host
-        return f"{'wss' if self._identity is not None else 'ws'}://{shown}:{server.port}{PATH}"
+        return link_url(host, server.port, PATH, secure=self._identity is not None)
 
 
 def _why_not(address: str, failure: ListenFailure) -> str:
