@@ -7,6 +7,7 @@ elsewhere and refers to this module.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -56,3 +57,11 @@ class TaskGroupOwner:
             _, late = await asyncio.wait(tasks, timeout=timeout)
             for task in late:
                 log.error("task did not end in time", task=task.get_name(), seconds=timeout)
+
+
+async def set_within(event: asyncio.Event, seconds: float) -> bool:
+    """Wait until the event is set, at most `seconds`; returns whether it is set."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    return event.is_set()

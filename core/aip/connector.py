@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
-import ssl
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -18,19 +16,19 @@ from urllib.parse import urlsplit
 
 import structlog
 from websockets.asyncio.client import ClientConnection
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
-from core.aip.connection import DirectConnect, peer_of
+from core.aip.connection import open_connection, peer_of
+from core.aip.connection_failures import DialFault, dial_failure
 from core.aip.device_link import DeviceLink
 from core.aip.limits import LinkLimits
 from core.aip.link_events import LinkEvents, RefusedAttempt
-from core.aip.pairing import check_url, is_loopback
+from core.aip.pairing import check_url
 from core.aip.registration import read_registration, reject, serve
-from core.aip.resolve import tcp_connection
 from core.aip.tls import pinned_client_context
-from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused
-from core.tasks import TaskGroupOwner
-from core.text import escape_hidden
+from core.backoff import Backoff
+from core.errors import BadInput, DeviceError, ErrorCode, ErrorInfo, QuarterdeckError, error_from
+from core.tasks import TaskGroupOwner, set_within
 
 log = structlog.get_logger(__name__)
 
@@ -38,7 +36,6 @@ FIRST_WAIT = 0.5
 LONGEST_WAIT = 60.0
 # A link that lasted this many seconds was healthy: after its end the back-off starts again at `FIRST_WAIT`.
 WELL_AFTER = 30.0
-_MOST_WORDS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,69 +109,56 @@ async def dial(
 
 @contextlib.asynccontextmanager
 async def _connected(address: DialAddress, limits: LinkLimits) -> AsyncIterator[ClientConnection]:
-    parts = urlsplit(address.url)
-    loopback = is_loopback(parts.hostname)
-    secure = pinned_client_context(address.fingerprint) if parts.scheme == "wss" else None
-    headers = {"Authorization": f"Bearer {address.token}"} if address.token else None
-    port = parts.port or (443 if secure else 80)
+    secure = urlsplit(address.url).scheme == "wss"
     try:
-        async with asyncio.timeout(limits.register_s):
-            sock = await tcp_connection(parts.hostname or "", port)
-            try:
-                connection = await DirectConnect(
-                    address.url,
-                    sock=sock,
-                    additional_headers=headers,
-                    ssl=secure,
-                    # Devices are reached directly; a proxy would see the token of an unencrypted link.
-                    proxy=None,
-                    compression=None if loopback else "deflate",
-                    max_size=limits.max_incoming_bytes,
-                    open_timeout=None,
-                    ping_interval=limits.ping_s,
-                    ping_timeout=limits.pong_s,
-                    close_timeout=limits.close_s,
-                    user_agent_header=None,
-                )
-            except BaseException:
-                sock.close()
-                raise
+        # Devices are reached without a proxy, which would see the token of an unencrypted link.
+        connection = await open_connection(
+            address.url,
+            limits,
+            limits.register_s,
+            token=address.token,
+            tls=pinned_client_context(address.fingerprint) if secure else None,
+            user_agent_header=None,
+        )
     except (OSError, UnicodeError, InvalidHandshake, InvalidURI, ConnectionClosed) as error:
-        raise _in_words(address, error, limits) from error
+        raise _why_not(address, error, limits) from error
     try:
         yield connection
     finally:
         await connection.close(1000)
 
 
-def _in_words(address: DialAddress, error: Exception, limits: LinkLimits) -> QuarterdeckError:
-    where = f"{address.name} at {address.shown}"
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return Refused(f"{where}: {error.args[-1]}", ErrorCode.DENIED_BY_POLICY)
-    if isinstance(error, ssl.SSLError):
-        why = error.reason or error
-        return DeviceError(f"{where} speaks no TLS that we know: {why}", ErrorCode.PROTOCOL_ERROR)
-    if isinstance(error, InvalidStatus):
-        status = error.response.status_code
-        if status in {401, 403}:
-            return Refused(f"{where} does not accept our token", ErrorCode.DENIED_BY_DEVICE)
-        if status == 409:
-            return DeviceError(f"{where}: another console is connected to it", ErrorCode.DEVICE_OFFLINE)
-        return DeviceError(f"{where} answers with HTTP {status}", ErrorCode.PROTOCOL_ERROR)
-    if isinstance(error, InvalidHandshake):
-        # Parts of this text may come from the untrusted peer.
-        why = escape_hidden(str(error)[:_MOST_WORDS], keep_lines=False)
-        return DeviceError(f"{where} is no device link: {why}", ErrorCode.PROTOCOL_ERROR)
-    if isinstance(error, TimeoutError):
-        return DeviceError(f"{where} did not answer within {limits.register_s:g} s", ErrorCode.TIMEOUT)
-    if isinstance(error, ConnectionResetError | ConnectionAbortedError):
-        hint = "; perhaps it speaks no TLS" if urlsplit(address.url).scheme == "wss" else ""
-        return DeviceError(f"{where} closed the connection at once{hint}", ErrorCode.PROTOCOL_ERROR)
-    if isinstance(error, OSError):
-        return DeviceError(f"{where} cannot be reached: {error.strerror or error}")
-    if isinstance(error, UnicodeError | InvalidURI):
-        return DeviceError(f"{where} cannot be reached: its address is not one")
-    return DeviceError(f"{where} closed the connection at once", ErrorCode.PROTOCOL_ERROR)
+_OFFLINE, _PROTOCOL = ErrorCode.DEVICE_OFFLINE, ErrorCode.PROTOCOL_ERROR
+_WORDS = {
+    DialFault.UNKNOWN_HOST: (_OFFLINE, "{where} cannot be reached: {detail}"),
+    DialFault.INVALID_HOST: (_OFFLINE, "{where} cannot be reached: its address is not one"),
+    DialFault.NOTHING_LISTENS: (_OFFLINE, "{where} cannot be reached: {detail}"),
+    DialFault.NO_ROUTE: (_OFFLINE, "{where} cannot be reached: {detail}"),
+    DialFault.UNREACHABLE: (_OFFLINE, "{where} cannot be reached: {detail}"),
+    DialFault.TIMEOUT: (ErrorCode.TIMEOUT, "{where} did not answer within {seconds:g} s"),
+    DialFault.CUT_OFF: (_PROTOCOL, "{where} closed the connection at once{hint}"),
+    DialFault.CERTIFICATE: (ErrorCode.DENIED_BY_POLICY, "{where}: {detail}"),
+    DialFault.TLS: (_PROTOCOL, "{where} speaks no TLS that we know: {detail}"),
+    DialFault.TOKEN: (ErrorCode.DENIED_BY_DEVICE, "{where} does not accept our token"),
+    DialFault.OCCUPIED: (_OFFLINE, "{where}: another console is connected to it"),
+    DialFault.HTTP_STATUS: (_PROTOCOL, "{where} answers with {detail}"),
+    DialFault.NO_WEBSOCKET: (_PROTOCOL, "{where} is no device link: {detail}"),
+    DialFault.PROXY: (_PROTOCOL, "{where} is no device link: {detail}"),
+    DialFault.CLOSED: (_PROTOCOL, "{where} closed the connection at once"),
+}
+
+
+def _why_not(address: DialAddress, error: Exception, limits: LinkLimits) -> QuarterdeckError:
+    failure = dial_failure(error)
+    code, words = _WORDS[failure.fault]
+    hint = "; perhaps it speaks no TLS" if urlsplit(address.url).scheme == "wss" else ""
+    message = words.format(
+        where=f"{address.name} at {address.shown}",
+        detail=failure.detail,
+        seconds=limits.register_s,
+        hint=hint,
+    )
+    return error_from(ErrorInfo.of(code, message))
 
 
 class ConnectorState(StrEnum):
@@ -224,7 +208,7 @@ class Connector:
         self._on_state = on_state
         self._agent_name = agent_name
         self._limits = limits
-        self._back_off = back_off
+        self._backoff = Backoff(*back_off, healthy_after=WELL_AFTER)
         self._tasks = TaskGroupOwner(f"dial {address.name}")
         self._dialling: asyncio.Task[tuple[bool, str]] | None = None
         self._nudged = asyncio.Event()
@@ -250,19 +234,20 @@ class Connector:
 
     async def run(self) -> None:
         """Keep the link until `stop`. Failures are reported to `on_state`, never raised."""
-        loop = asyncio.get_running_loop()
-        failures = 0
         try:
             while not self._stopped:
-                self._attempt = failures + 1
+                self._attempt = self._backoff.failures + 1
                 self._nudged.clear()
                 self._on_state(ConnectorStatus(ConnectorState.CONNECTING, self._attempt))
-                began = loop.time()
+                self._backoff.begin()
                 was_linked, reason = await self._once()
                 # A link that ends early counts as a failure: it must not be dialled again without a wait.
-                failures = 0 if was_linked and loop.time() - began > WELL_AFTER else failures + 1
+                if was_linked and self._backoff.healthy:
+                    self._backoff.reset()
+                else:
+                    self._backoff.fail()
                 if not self._stopped:
-                    await self._wait(failures, reason)
+                    await self._wait(reason)
         finally:
             await self._tasks.close()
             self._on_state(ConnectorStatus(ConnectorState.STOPPED, self._attempt))
@@ -297,12 +282,8 @@ class Connector:
         self._on_state(ConnectorStatus(ConnectorState.CONNECTED, self._attempt))
         self._tell_connected(link)
 
-    async def _wait(self, failures: int, reason: str) -> None:
-        first, longest = self._back_off
-        # Jitter: after a network failure, a hundred devices must not be dialled at the same instant.
-        seconds = min(longest, first * 2 ** min(max(failures - 1, 0), 16)) * random.uniform(0.5, 1.0)
+    async def _wait(self, reason: str) -> None:
+        seconds = self._backoff.wait()
         self._on_state(ConnectorStatus(ConnectorState.WAITING, self._attempt, reason, seconds))
         log.info("will dial again", device=self._address.name, reason=reason, seconds=round(seconds, 2))
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._nudged.wait()
+        await set_within(self._nudged, seconds)

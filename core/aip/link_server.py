@@ -12,20 +12,18 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, cast
 
-from websockets.asyncio.server import Server, ServerConnection
-from websockets.asyncio.server import serve as websocket_server
 from websockets.exceptions import ConnectionClosed
 
 from core.aip import registration
-from core.aip.acceptor import Authorise, ConnectionGate, HandshakeConnection, PreTlsProtocol
+from core.aip.acceptor import Authorise, ConnectionGate, HandshakeConnection
 from core.aip.device_link import DeviceLink
 from core.aip.frames import acknowledgement
 from core.aip.limits import LinkLimits, TokenBucket
 from core.aip.link_events import LinkEvents, RefusedAttempt
+from core.aip.listener import PATH, Listener
 from core.aip.messages import ClientMessage
-from core.aip.pairing import hosts_of, is_loopback
+from core.aip.pairing import is_loopback, link_url
 from core.aip.tls import Identity, server_context
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused
 
@@ -66,7 +64,7 @@ class DeviceLinkServer:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
-        path: str = "/ws",
+        path: str = PATH,
         agent_name: str = "LinuxAgent",
         limits: LinkLimits = LinkLimits(),
         identity: Identity | None = None,
@@ -84,13 +82,12 @@ class DeviceLinkServer:
         self._identity = identity
         self._events = events
         secure = server_context(identity) if identity is not None else None
-        self._door = ConnectionGate(authorise, path, limits, secure, events.on_refused)
+        self._gate = ConnectionGate(authorise, path, limits, secure, events.on_refused)
+        self._listener = Listener(self._gate, self._serve, host, port, backlog=_BACKLOG)
         self._host = host
-        self._asked_port = port
         self._path = path
         self._agent_name = agent_name
         self._limits = limits
-        self._server: Server | None = None
         self._links: dict[str, DeviceLink] = {}
         # The keys are names that have tokens, so the number of tokens bounds this dictionary.
         self._returns: dict[str, TokenBucket] = {}
@@ -103,19 +100,17 @@ class DeviceLinkServer:
     @property
     def unregistered(self) -> int:
         """The number of connections that have not registered yet."""
-        return self._door.waiting
+        return self._gate.waiting
 
     @property
     def port(self) -> int:
         """The port that the server listens on; 0 before `start`."""
-        return int(self._server.sockets[0].getsockname()[1]) if self._server is not None else 0
+        return self._listener.port
 
     @property
     def url(self) -> str:
         """The address for a device's `--connect`."""
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        scheme = "ws" if self._identity is None else "wss"
-        return f"{scheme}://{host}:{self.port}{self._path}"
+        return link_url(self._host, self.port, self._path, secure=self._identity is not None)
 
     @property
     def fingerprint(self) -> str:
@@ -128,58 +123,33 @@ class DeviceLinkServer:
         Raises:
             OSError: the address cannot be listened on.
         """
-        limits = self._limits
-        self._server = await websocket_server(
-            self._serve,
-            # asyncio accepts a list of hosts, although the type of `serve` does not.
-            cast(Any, hosts_of(self._host, self._asked_port)),
-            self._asked_port,
-            process_request=self._door.admit,
-            # On loopback, compression costs more time than it saves; remote devices may request it.
-            compression=None if is_loopback(self._host) else "deflate",
-            max_size=limits.max_incoming_bytes,
-            open_timeout=limits.register_s,
-            ping_interval=limits.ping_s,
-            ping_timeout=limits.pong_s,
-            close_timeout=limits.close_s,
-            server_header=None,
-            # asyncio needs a protocol only; `PreTlsProtocol` later hands over to the `HandshakeConnection`.
-            create_connection=cast(Any, self._visitor),
-            backlog=_BACKLOG,
-        )
-
-    def _visitor(self, *args: Any, **kwargs: Any) -> PreTlsProtocol:
-        return PreTlsProtocol(HandshakeConnection(*args, **kwargs), self._door)
+        await self._listener.start()
 
     async def close(self, reason: str = "the console ends") -> None:
         """Close every link and stop listening; pending commands fail with an unknown outcome."""
-        if self._server is not None:
-            self._server.close(close_connections=False)
-        # Unregistered connections close first: otherwise one could register after the links are closed.
-        await self._door.close()
-        # In parallel: each unresponsive link takes the whole close timeout.
-        await asyncio.gather(*(link.close(reason) for link in list(self._links.values())))
-        if self._server is not None:
-            await self._server.wait_closed()
-            self._server = None
 
-    async def _serve(self, connection: ServerConnection) -> None:
-        assert isinstance(connection, HandshakeConnection)
+        async def end_links() -> None:
+            # In parallel: each unresponsive link takes the whole close timeout.
+            await asyncio.gather(*(link.close(reason) for link in list(self._links.values())))
+
+        await self._listener.close(end_links)
+
+    async def _serve(self, connection: HandshakeConnection) -> None:
         owner, peer = connection.owner, connection.step.peer
         try:
             hello = await registration.read_registration(connection, owner, self._limits)
             link = await self._claim(connection, owner, hello)
         except QuarterdeckError as error:
-            self._door.refused(error.message, peer, owner)
+            self._gate.refused(error.message, peer, owner)
             await registration.reject(connection, error)
             return
         except ConnectionClosed as closed:
             too_large = closed.sent is not None and closed.sent.code == 1009
             why = "its first frame is too large" if too_large else "it closed before it had registered"
             if not connection.step.turned_out:
-                self._door.refused(why, peer, owner)
+                self._gate.refused(why, peer, owner)
             return
-        self._door.leave(connection.step)
+        self._gate.leave(connection.step)
         try:
             await registration.serve(link, hello, connection, self._events, self._limits)
         finally:
@@ -202,7 +172,7 @@ class DeviceLinkServer:
             if self._links.get(name) is holder:
                 del self._links[name]
                 await holder.close("the device came back over another connection")
-        if self._door.closed:
+        if self._gate.closed:
             raise DeviceError("The console ends", ErrorCode.DEVICE_OFFLINE)
         link = DeviceLink(
             connection,

@@ -107,6 +107,12 @@ def is_loopback(host: str | None) -> bool:
         return False
 
 
+def link_url(host: str, port: int, path: str, *, secure: bool) -> str:
+    """The URL of a listener at a host, which may be an IPv6 address."""
+    name = f"[{host}]" if ":" in host else host
+    return f"{'wss' if secure else 'ws'}://{name}:{port}{path}"
+
+
 def check_url(url: str) -> None:
     """Refuse an address that no link may use.
 

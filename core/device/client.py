@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
-import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -15,25 +13,22 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import structlog
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import (
-    InvalidHandshake,
-    InvalidProxy,
-    InvalidStatus,
-    InvalidURI,
-    ProxyError,
-    WebSocketException,
-)
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import InvalidProxy, WebSocketException
 from websockets.proxy import get_proxy, parse_proxy
 from websockets.uri import parse_uri
 
+from core.aip.connection import open_connection
+from core.aip.connection_failures import DialFault, dial_failure
 from core.aip.pairing import check_url, is_loopback
 from core.aip.tls import pinned_client_context
+from core.backoff import Backoff
 from core.device.config import DeviceConfig
 from core.device.device_session import Session, Timing
 from core.device.router import Router
 from core.device.runtime import DeviceRuntime
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
+from core.tasks import set_within
 
 __all__ = ["DeviceClient", "Ending", "LinkEnd", "Timing"]
 
@@ -60,13 +55,6 @@ class LinkEnd:
     registered: bool
     ending: Ending
     reason: str = ""
-
-
-class _Connect(connect):
-    """A connection that follows no redirect: the token must go only to the address that was paired."""
-
-    def process_redirect(self, exc: Exception) -> Exception:
-        return exc
 
 
 class DeviceClient:
@@ -103,6 +91,7 @@ class DeviceClient:
         self._token = token
         self._timing = timing
         self._desk = DeviceRuntime(name, router, config, state_dir)
+        self._backoff = Backoff(*timing.back_off, healthy_after=timing.good)
         self._stopping = asyncio.Event()
         self._proxied = False
         self.on_registered: Callable[[], None] | None = None
@@ -113,12 +102,10 @@ class DeviceClient:
 
     async def run(self, once: bool = False) -> Ending:
         """Keep a link until stopped; with `once`, make a single attempt."""
-        loop = asyncio.get_running_loop()
-        attempt = 0
         stopped = self._desk.tasks.spawn("stop", self._stopping.wait())
         try:
             while not self._stopping.is_set():
-                began = loop.time()
+                self._backoff.begin()
                 link = self._desk.tasks.spawn("link", self._one_link())
                 await asyncio.wait({link, stopped}, return_when=asyncio.FIRST_COMPLETED)
                 if self._stopping.is_set():
@@ -131,21 +118,19 @@ class DeviceClient:
                     return Ending.DONE if end.registered else end.ending
                 # A console that registers this device and closes the link at once must not be dialled in a
                 # tight loop: only a link that lasted resets the wait.
-                good = end.registered and loop.time() - began >= self._timing.good
-                attempt = 0 if good else attempt + 1
-                await self._wait_a_little(max(0, attempt - 1))
+                if end.registered and self._backoff.healthy:
+                    self._backoff.reset()
+                else:
+                    self._backoff.fail()
+                await self._wait()
             return Ending.DONE
         finally:
             await self._desk.close()
 
-    async def _wait_a_little(self, attempt: int) -> None:
-        low, high = self._timing.back_off
-        # Random jitter, so that a hundred devices do not connect again at the same moment.
-        seconds = min(high, low * 2 ** min(attempt, 16)) * random.uniform(0.5, 1.0)
+    async def _wait(self) -> None:
+        seconds = self._backoff.wait()
         log.info("will try again", console=self._shown, seconds=round(seconds, 2))
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
+        await set_within(self._stopping, seconds)
 
     async def _one_link(self) -> LinkEnd:
         """Connect, register and serve until the link ends."""
@@ -166,7 +151,7 @@ class DeviceClient:
                 await session.serve()
                 ended = LinkEnd(True, Ending.LOST, "the console closed it")
         except (OSError, WebSocketException, UnicodeError, DeviceError, Refused) as error:
-            ending, reason = self._in_words(error)
+            ending, reason = self._ending_of(error)
             if self._proxied and ending in {Ending.UNREACHABLE, Ending.UNKNOWN_HOST}:
                 reason = f"The proxy that the environment names: {reason}"
             ended = LinkEnd(registered, ending, reason)
@@ -174,62 +159,59 @@ class DeviceClient:
             log.warning("no link", console=self._shown, fault=ended.ending.name.lower(), reason=ended.reason)
         return ended
 
-    def _in_words(self, error: Exception) -> tuple[Ending, str]:
+    def _ending_of(self, error: Exception) -> tuple[Ending, str]:
         """The error's class and a message that tells a person where to look."""
         if isinstance(error, Refused):
             return Ending.REFUSED, error.message
-        if isinstance(error, InvalidStatus):
-            status = error.response.status_code
-            if status in {401, 403}:
-                return Ending.REFUSED, f"HTTP {status}: the token is not accepted"
-            return Ending.PROTOCOL, f"HTTP {status}: something answers there, but no console takes devices"
-        if isinstance(error, ProxyError):
-            return Ending.UNREACHABLE, f"The proxy refuses the connection: {error}"
-        if isinstance(error, InvalidHandshake):
-            return Ending.PROTOCOL, f"What answers there speaks no WebSocket: {error}"
         if isinstance(error, DeviceError):
             protocol = error.code is ErrorCode.PROTOCOL_ERROR
             return (Ending.PROTOCOL if protocol else Ending.LOST), error.message
-        if isinstance(error, socket.gaierror):
-            whose = "Its name" if self._proxied else f"The name {self._host}"
-            return Ending.UNKNOWN_HOST, f"{whose} is not known (DNS): {error.strerror}"
-        if isinstance(error, UnicodeError | InvalidURI):
-            return Ending.UNKNOWN_HOST, f"{self._host[:80]} cannot be the name of a host"
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return Ending.UNTRUSTED, f"The certificate is not accepted: {_certificate_fault(error)}"
-        if isinstance(error, ssl.SSLError):
-            return Ending.UNTRUSTED, f"No encrypted link can be made: {error.reason or error}"
-        if isinstance(error, ConnectionRefusedError):
-            return Ending.UNREACHABLE, "The connection was refused: nothing listens there"
-        if isinstance(error, TimeoutError):
-            return Ending.UNREACHABLE, f"No answer came within {self._timing.register:g} s"
-        if isinstance(error, OSError):
-            return Ending.UNREACHABLE, f"It cannot be reached: {error.strerror or error}"
-        return Ending.LOST, str(error) or type(error).__name__
+        failure = dial_failure(error)
+        ending, words = _WORDS[failure.fault]
+        return ending, words.format(
+            detail=failure.detail,
+            name="Its name" if self._proxied else f"The name {self._host}",
+            host=self._host[:80],
+            seconds=self._timing.register,
+        )
 
     @contextlib.asynccontextmanager
     async def _connection(self) -> AsyncIterator[ClientConnection]:
-        headers = {"Authorization": f"Bearer {self._token}"} if self._token else None
-        loopback = is_loopback(self._host)
         # Never a proxy from the environment for a console on the same machine.
-        proxy = None if loopback else _proxy(self._url)
+        proxy = None if is_loopback(self._host) else _proxy(self._url)
         self._proxied = proxy is not None
-        connection = await _Connect(
+        connection = await open_connection(
             self._url,
-            additional_headers=headers,
-            ssl=self._secure,
+            self._timing.link_limits,
+            self._timing.register,
+            token=self._token,
+            tls=self._secure,
             proxy=proxy,
-            compression=None if loopback else "deflate",
-            max_size=self._timing.max_frame_bytes,
-            open_timeout=self._timing.register,
-            ping_interval=self._timing.ping,
-            ping_timeout=self._timing.ping,
-            close_timeout=2.0,
         )
         try:
             yield connection
         finally:
             await connection.close(1001 if self._stopping.is_set() else 1000)
+
+
+_NO_CONSOLE = "{detail}: something answers there, but no console takes devices"
+_WORDS = {
+    DialFault.UNKNOWN_HOST: (Ending.UNKNOWN_HOST, "{name} is not known (DNS): {detail}"),
+    DialFault.INVALID_HOST: (Ending.UNKNOWN_HOST, "{host} cannot be the name of a host"),
+    DialFault.NOTHING_LISTENS: (Ending.UNREACHABLE, "The connection was refused: nothing listens there"),
+    DialFault.NO_ROUTE: (Ending.UNREACHABLE, "It cannot be reached: {detail}"),
+    DialFault.UNREACHABLE: (Ending.UNREACHABLE, "It cannot be reached: {detail}"),
+    DialFault.TIMEOUT: (Ending.UNREACHABLE, "No answer came within {seconds:g} s"),
+    DialFault.CUT_OFF: (Ending.UNREACHABLE, "It cannot be reached: {detail}"),
+    DialFault.CERTIFICATE: (Ending.UNTRUSTED, "The certificate is not accepted: {detail}"),
+    DialFault.TLS: (Ending.UNTRUSTED, "No encrypted link can be made: {detail}"),
+    DialFault.TOKEN: (Ending.REFUSED, "{detail}: the token is not accepted"),
+    DialFault.OCCUPIED: (Ending.PROTOCOL, _NO_CONSOLE),
+    DialFault.HTTP_STATUS: (Ending.PROTOCOL, _NO_CONSOLE),
+    DialFault.NO_WEBSOCKET: (Ending.PROTOCOL, "What answers there speaks no WebSocket: {detail}"),
+    DialFault.PROXY: (Ending.UNREACHABLE, "The proxy refuses the connection: {detail}"),
+    DialFault.CLOSED: (Ending.LOST, "{detail}"),
+}
 
 
 def _trust(fingerprint: str) -> ssl.SSLContext:
@@ -251,7 +233,3 @@ def _proxy(url: str) -> str | None:
     if scheme.startswith("socks") and find_spec("python_socks") is None:
         raise OSError("the environment names a SOCKS proxy, which needs the package python-socks")
     return proxy
-
-
-def _certificate_fault(error: ssl.SSLCertVerificationError) -> str:
-    return str(getattr(error, "verify_message", "") or error.args[-1])

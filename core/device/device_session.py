@@ -25,7 +25,7 @@ from core.aip.extensions import (
     Welcome,
 )
 from core.aip.frames import error_text, read_error_text
-from core.aip.limits import TokenBucket
+from core.aip.limits import LinkLimits, TokenBucket
 from core.aip.messages import (
     ClientMessage,
     FrameStatus,
@@ -74,6 +74,16 @@ class Timing:
     good: float = 30.0
     back_off: tuple[float, float] = (0.2, 10.0)
     max_frame_bytes: int = 64 * 1024 * 1024
+
+    @property
+    def link_limits(self) -> LinkLimits:
+        """These times and sizes as the limits of a connection."""
+        return LinkLimits(
+            register_s=self.register,
+            ping_s=self.ping,
+            pong_s=self.ping,
+            max_incoming_bytes=self.max_frame_bytes,
+        )
 
 
 class Session:

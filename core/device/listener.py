@@ -11,20 +11,20 @@ import asyncio
 import hashlib
 import hmac
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Any, cast
 from urllib.parse import urlsplit
 
 import structlog
-from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from core.aip.acceptor import ConnectionGate, HandshakeConnection, PreTlsProtocol
+from core.aip.acceptor import ConnectionGate, HandshakeConnection
 from core.aip.connection import peer_of
-from core.aip.limits import LinkLimits
-from core.aip.pairing import hosts_of, is_loopback
+from core.aip.connection_failures import ListenFault, listen_failure
+from core.aip.listener import PATH, Listener
+from core.aip.pairing import is_loopback, link_url
 from core.device.client import Ending
 from core.device.device_session import Session, Timing
 from core.device.runtime import DeviceRuntime
@@ -32,7 +32,6 @@ from core.errors import BadInput, DeviceError, Refused
 
 log = structlog.get_logger(__name__)
 
-PATH = "/ws"
 # The limit of connections that have not presented the token yet.
 _MOST_AT_DOOR = 32
 _MOST_OF_ONE_ADDRESS = 8
@@ -53,9 +52,7 @@ class ListenAddress:
 
     def url(self, host: str | None = None, port: int | None = None) -> str:
         """The URL for a console that knows this machine as `host`."""
-        name = host or self.host
-        shown = f"[{name}]" if ":" in name else name
-        return f"{'ws' if self.loopback else 'wss'}://{shown}:{port or self.port}{PATH}"
+        return link_url(host or self.host, port or self.port, PATH, secure=not self.loopback)
 
 
 def read_address(text: str) -> ListenAddress:
@@ -99,19 +96,17 @@ class DeviceListener:
         self._token = hashlib.sha256(token.encode()).digest()
         self._secure = secure
         self._timing = timing
-        limits = LinkLimits(
-            register_s=timing.register, door_most=_MOST_AT_DOOR, door_most_of_one=_MOST_OF_ONE_ADDRESS
-        )
+        limits = replace(timing.link_limits, door_most=_MOST_AT_DOOR, door_most_of_one=_MOST_OF_ONE_ADDRESS)
         # The gate counts connections from TCP's accept on, since a client can delay its TLS handshake.
-        self._door = ConnectionGate(self._authorise, PATH, limits, secure, lambda refused: None)
+        self._gate = ConnectionGate(self._authorise, PATH, limits, secure, lambda refused: None)
+        self._listener = Listener(self._gate, self._serve, address.host, address.port, admit=self._admit)
         self._inside: ServerConnection | None = None
-        self._server: Server | None = None
         self._stopping = asyncio.Event()
 
     @property
     def port(self) -> int:
         """The port that it listens on; 0 before `start`."""
-        return int(self._server.sockets[0].getsockname()[1]) if self._server is not None else 0
+        return self._listener.port
 
     async def start(self) -> None:
         """Begin to listen.
@@ -120,29 +115,14 @@ class DeviceListener:
             BadInput: the host or port is invalid.
             DeviceError: the address cannot be used now, but perhaps later, as when the machine is starting.
         """
-        timing = self._timing
         try:
-            self._server = await serve(
-                self._serve,
-                # asyncio accepts several hosts, although the type of `serve` does not.
-                cast(Any, hosts_of(self._address.host, self._address.port)),
-                self._address.port,
-                process_request=self._admit,
-                # asyncio needs only a protocol: `PreTlsProtocol` becomes the connection after the handshake.
-                create_connection=cast(Any, self._visitor),
-                compression=None if self._address.loopback else "deflate",
-                max_size=timing.max_frame_bytes,
-                open_timeout=timing.register,
-                ping_interval=timing.ping,
-                ping_timeout=timing.ping,
-                close_timeout=2.0,
-                server_header=None,
-            )
+            await self._listener.start()
         except (OSError, UnicodeError, OverflowError) as error:
             where = f"{self._address.host}:{self._address.port}"
-            if not isinstance(error, OSError):
+            failure = listen_failure(error)
+            if failure.fault is ListenFault.INVALID:
                 raise BadInput(f"{where} is no address to listen on") from None
-            raise DeviceError(f"{where} cannot be listened on: {error.strerror or error}") from error
+            raise DeviceError(f"{where} cannot be listened on: {failure.detail}") from error
         log.info("listening", host=self._address.host, port=self.port, tls=self._secure is not None)
 
     def stop(self) -> None:
@@ -151,7 +131,7 @@ class DeviceListener:
 
     async def run(self) -> Ending:
         """Serve consoles until `stop` is called."""
-        if self._server is None:
+        if not self.port:
             await self.start()
         try:
             await self._stopping.wait()
@@ -163,14 +143,7 @@ class DeviceListener:
 
     async def close(self) -> None:
         """Stop listening and close the present link, if any."""
-        if self._server is not None:
-            await self._door.close()
-            self._server.close()
-            await self._server.wait_closed()
-            self._server = None
-
-    def _visitor(self, *args: Any, **kwargs: Any) -> PreTlsProtocol:
-        return PreTlsProtocol(HandshakeConnection(*args, **kwargs), self._door)
+        await self._listener.close()
 
     def _authorise(self, token: str | None) -> str | None:
         given = hashlib.sha256((token or "").encode()).digest()
@@ -178,10 +151,10 @@ class DeviceListener:
 
     async def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
         """Accept an upgrade request (None) or return its refusal."""
-        refusal = self._door.admit(connection, request)
+        refusal = self._gate.admit(connection, request)
         if refusal is None and not await self._is_free():
             assert isinstance(connection, HandshakeConnection)
-            refusal = self._door.turn_away(connection, HTTPStatus.CONFLICT, _TAKEN)
+            refusal = self._gate.turn_away(connection, HTTPStatus.CONFLICT, _TAKEN)
         return refusal
 
     async def _is_free(self) -> bool:
@@ -201,9 +174,8 @@ class DeviceListener:
             return False
         return self._inside is None or self._inside is first
 
-    async def _serve(self, connection: ServerConnection) -> None:
-        assert isinstance(connection, HandshakeConnection)
-        self._door.leave(connection.step)
+    async def _serve(self, connection: HandshakeConnection) -> None:
+        self._gate.leave(connection.step)
         first = self._inside
         if first is not None and first.transport is not None and not first.transport.is_closing():
             # Two consoles were admitted at the same moment.

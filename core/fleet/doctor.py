@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -19,11 +18,12 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.frames import CloseCode
 
 from core import __version__
-from core.aip.connection import DirectConnect
+from core.aip.connection import open_connection
+from core.aip.connection_failures import DialFault, dial_failure, peer_text
 from core.aip.connector import DialAddress
 from core.aip.device_link import DeviceLink
 from core.aip.limits import LinkLimits
@@ -37,8 +37,8 @@ from core.fleet.models import Check, CheckName, CheckState, Device, Health, List
 from core.fleet.rejected_connections import RejectedConnections
 from core.text import escape_hidden, shorten_middle
 
-_MOST_SHOWN = 200
-_LIMITS = LinkLimits()
+# The doctor reads the registration and nothing else.
+_LIMITS = LinkLimits(close_s=1.0, max_incoming_bytes=LinkLimits().register_bytes)
 
 
 class CheckFailed(Exception):
@@ -99,9 +99,8 @@ async def resolve(probe: Probe) -> str:
     try:
         rows = await addresses_of(probe.host, probe.port)
     except (OSError, UnicodeError) as error:
-        said = getattr(error, "strerror", None) or str(error)
         raise CheckFailed(
-            f"No address is known for {probe.host} ({said}).",
+            f"No address is known for {probe.host} ({dial_failure(error).detail}).",
             "Check the name's spelling and this computer's DNS, or pair with the address in numbers.",
         ) from error
     probe.addresses = list(dict.fromkeys(str(address[0]) for _, address in rows))
@@ -141,7 +140,7 @@ async def handshake(probe: Probe) -> str:
         )
     except ssl.SSLError as error:
         raise CheckFailed(
-            f"{probe.where} speaks no TLS that we know ({error.reason or error}).",
+            f"{probe.where} speaks no TLS that we know ({dial_failure(error).detail}).",
             "Something else may listen at this port; see what the device's client prints when it starts.",
         ) from error
     except (OSError, EOFError) as error:
@@ -166,24 +165,19 @@ async def knock(probe: Probe) -> str:
     """Open the WebSocket connection with the token."""
     context = pinned_client_context(probe.known.fingerprint) if probe.secure else None
     try:
-        probe.connection = await DirectConnect(
+        probe.connection = await open_connection(
             probe.known.url,
-            host=probe.address or probe.host,
-            port=probe.port,
-            additional_headers={"Authorization": f"Bearer {probe.token}"},
-            ssl=context,
-            proxy=None,
-            open_timeout=None,
-            close_timeout=1,
+            _LIMITS,
+            None,
+            token=probe.token,
+            tls=context,
+            address=probe.address,
             user_agent_header=None,
-            max_size=_LIMITS.register_bytes,
             # `websockets` types this stricter than asyncio, which needs only a protocol factory.
             create_connection=cast(Any, probe.ask),
         )
-    except InvalidStatus as error:
-        raise _not_let_in(probe, error.response.status_code) from error
     except InvalidHandshake as error:
-        raise _no_link(probe, shown(str(error))) from error
+        raise _not_let_in(probe, error) from error
     except asyncio.CancelledError:
         # On a timeout, tell a far end that answered wrongly from a silent one.
         if probe.answered_wrongly:
@@ -215,17 +209,12 @@ async def first_frame(probe: Probe) -> str:
         raise CheckFailed(f"It began with {hello.type} where a registration must come first.", then)
     if hello.client_id != probe.known.name:
         raise CheckFailed(
-            f"It registers as '{shown(hello.client_id or '')}', not as '{probe.known.name}'.",
+            f"It registers as '{peer_text(hello.client_id or '')}', not as '{probe.known.name}'.",
             "Give it this name there, or pair it here under the name that it has there.",
         )
     ours = (hello.metadata or {}).get("quarterdeck")
-    version = shown(str(ours.get("version", ""))[:_MOST_SHOWN]) if isinstance(ours, dict) else ""
+    version = peer_text(str(ours.get("version", ""))) if isinstance(ours, dict) else ""
     return f"It registers, as {'quarterdeck-device ' + version if ours else 'a stock UFO client'}."
-
-
-def shown(words: str) -> str:
-    """A far end's text, shortened and escaped, so that it cannot fill a screen or inject terminal codes."""
-    return escape_hidden(words[:_MOST_SHOWN], keep_lines=False)
 
 
 def _no_link(probe: Probe, why: str) -> CheckFailed:
@@ -236,39 +225,38 @@ def _no_link(probe: Probe, why: str) -> CheckFailed:
 
 
 def _unreachable(probe: Probe, error: OSError) -> CheckFailed:
-    # For several addresses asyncio raises one combined error; only its text has each code.
-    codes = {error.errno, *(code for code in _ROUTES if errno.errorcode[code] in str(error))}
-    if isinstance(error, ConnectionRefusedError) or errno.ECONNREFUSED in codes or "refused" in str(error):
+    failure = dial_failure(error)
+    if failure.fault is DialFault.NOTHING_LISTENS:
         return CheckFailed(
             f"{probe.where} refuses connections: nothing listens there.",
             "Start the device's client (quarterdeck-device --listen …), and check the port.",
         )
-    if codes & _ROUTES:
+    if failure.fault is DialFault.NO_ROUTE:
         return CheckFailed(
-            f"There is no route to {probe.where} ({error.strerror or error}).",
+            f"There is no route to {probe.where} ({failure.detail}).",
             "Check this computer's network, the VPN, and whether the device is in the same one.",
         )
-    return CheckFailed(f"{probe.where} cannot be reached ({error.strerror or error}).", "Check the address.")
+    return CheckFailed(f"{probe.where} cannot be reached ({failure.detail}).", "Check the address.")
 
 
-_ROUTES = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN})
-
-
-def _not_let_in(probe: Probe, status: int) -> CheckFailed:
-    if status in {401, 403}:
+def _not_let_in(probe: Probe, error: InvalidHandshake) -> CheckFailed:
+    failure = dial_failure(error)
+    if failure.fault is DialFault.TOKEN:
         return CheckFailed(
-            f"It does not accept our token (HTTP {status}).",
+            f"It does not accept our token ({failure.detail}).",
             f"Pair {probe.known.name} again with the string that its client prints.",
         )
-    if status == 409:
+    if failure.fault is DialFault.OCCUPIED:
         return CheckFailed(
             "Another console is connected to it.",
             "It takes one console at a time: disconnect the other one, or end its service.",
         )
-    return CheckFailed(
-        f"It answers the request for a link with HTTP {status}.",
-        "Something else may listen at this port, or at another path.",
-    )
+    if failure.fault is DialFault.HTTP_STATUS:
+        return CheckFailed(
+            f"It answers the request for a link with {failure.detail}.",
+            "Something else may listen at this port, or at another path.",
+        )
+    return _no_link(probe, failure.detail)
 
 
 async def _end(writer: asyncio.StreamWriter) -> None:

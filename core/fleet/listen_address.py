@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import random
 import socket
 import sys
 from collections.abc import Callable
@@ -12,22 +10,23 @@ from pathlib import Path
 
 import structlog
 
+from core.aip.connection_failures import ListenFailure, ListenFault, listen_failure
 from core.aip.limits import LinkLimits
 from core.aip.link_events import LinkEvents
 from core.aip.link_server import Authorise, DeviceLinkServer
-from core.aip.pairing import hosts_of, is_loopback
+from core.aip.listener import PATH
+from core.aip.pairing import hosts_of, is_loopback, link_url
 from core.aip.tls import Identity, load_or_make_identity
+from core.backoff import Backoff
 from core.errors import BadInput
 from core.fleet.models import Listening
 from core.home import split_address
 
 log = structlog.get_logger(__name__)
 
-PATH = "/ws"
 EVERYWHERE = frozenset({"0.0.0.0", "::"})
 # Delays in seconds, first and longest, before an unavailable address is tried again.
 TRY_AGAIN_S = (1.0, 30.0)
-_MAY_END = frozenset({errno.EADDRINUSE, errno.EADDRNOTAVAIL})
 
 
 class ConsoleListener:
@@ -70,12 +69,12 @@ class ConsoleListener:
 
     async def keep_trying(self, on_listening: Callable[[str], None]) -> None:
         """Retry an unavailable address until it is bound, or the listener moves or closes."""
-        wait, longest = TRY_AGAIN_S
+        backoff = Backoff(*TRY_AGAIN_S)
         self._trying = True
         try:
             while self._taken:
-                await asyncio.sleep(wait * random.uniform(0.5, 1.0))
-                wait = min(2 * wait, longest)
+                backoff.fail()
+                await asyncio.sleep(backoff.wait())
                 async with self._one:
                     if self._taken and await self._tried():
                         on_listening(self._address)
@@ -127,7 +126,7 @@ class ConsoleListener:
                         tried.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                     tried.bind(where)
         except (OSError, UnicodeError) as error:
-            raise BadInput(_why_not(address.strip(), error)) from error
+            raise BadInput(_why_not(address.strip(), listen_failure(error))) from error
 
     async def _move(self, address: str) -> None:
         # Both addresses may use the same port, so the old server must close first.
@@ -168,14 +167,14 @@ class ConsoleListener:
                 self._events,
                 host=host,
                 port=port,
-                path=PATH,
                 limits=self._limits,
                 identity=identity,
             )
             await server.start()
         except (OSError, UnicodeError) as error:
-            self._taken = isinstance(error, socket.gaierror) or _code_of(error) in _MAY_END
-            raise BadInput(_why_not(address, error)) from error
+            failure = listen_failure(error)
+            self._taken = failure.may_end
+            raise BadInput(_why_not(address, failure)) from error
         self._server, self._identity, self._taken = server, identity, False
         log.info("devices can dial in", url=server.url)
 
@@ -188,27 +187,15 @@ class ConsoleListener:
         host, _ = split_address(self._address)
         if host in EVERYWHERE:
             host = socket.gethostname()
-        shown = f"[{host}]" if ":" in host else host
-        return f"{'wss' if self._identity is not None else 'ws'}://{shown}:{server.port}{PATH}"
+        return link_url(host, server.port, PATH, secure=self._identity is not None)
 
 
-def _code_of(error: Exception) -> int | None:
-    """The `errno` of a failed bind.
-
-    Since Python 3.13, asyncio raises an OSError without `errno` for an address that this computer lacks.
-    """
-    if isinstance(error, OSError):
-        return error.errno or errno.EADDRNOTAVAIL
-    return None
-
-
-def _why_not(address: str, error: Exception) -> str:
+def _why_not(address: str, failure: ListenFailure) -> str:
     """Why an address cannot be bound, and the operator's next step."""
-    code = _code_of(error)
-    if code == errno.EADDRINUSE:
+    if failure.fault is ListenFault.IN_USE:
         return f"{address} is taken by another program; end that one, or listen at another port."
-    if code == errno.EACCES:
+    if failure.fault is ListenFault.NOT_PERMITTED:
         return f"{address} may not be used by this user; ports below 1024 are the system's."
-    if code == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+    if failure.fault is ListenFault.NOT_LOCAL:
         return f"{address} is no address of this computer; use one that it has, or 0.0.0.0 for all."
-    return f"{address} cannot be listened at: {getattr(error, 'strerror', None) or error}."
+    return f"{address} cannot be listened at: {failure.detail}."

@@ -10,11 +10,9 @@ import asyncio
 import contextlib
 import json
 import os
-import random
 import secrets
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -26,6 +24,7 @@ from core.aip.device_link import DeviceLink
 from core.aip.extensions import Progress
 from core.aip.link_events import Heartbeat, LateAnswer, LinkEvents, RefusedAttempt
 from core.aip.link_server import DeviceLinkServer
+from core.backoff import Backoff
 from core.dispatch.channel import LocalCommandDispatcher, WebSocketCommandDispatcher
 from core.dispatch.permit import Gate
 from core.errors import BadInput, QuarterdeckError
@@ -33,7 +32,7 @@ from core.fleet.device_state import ConnectionInfo
 from core.fleet.fleet import Fleet
 from core.fleet.models import Health, Unavailable
 from core.fleet.registration import approvers_of, read_unavailable
-from core.tasks import TaskGroupOwner
+from core.tasks import TaskGroupOwner, set_within
 
 log = structlog.get_logger(__name__)
 
@@ -41,6 +40,7 @@ NAME = "this-computer"
 CONFIG = "device.toml"
 FIRST_DELAY = 0.2
 LONGEST_DELAY = 10.0
+JITTER = (0.8, 1.2)
 # Seconds. A process that ran this long counts as healthy; its next end resets the restart delay.
 WELL_AFTER = 30.0
 POLITE = 3.0
@@ -193,9 +193,7 @@ class ThisComputer:
     async def _changed_since(self, seen: Stamp) -> None:
         """Wait until device.toml changes or the service ends."""
         while self._stamp() == seen and not self._ending.is_set():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_EVERY):
-                    await self._ending.wait()
+            await set_within(self._ending, LOOK_EVERY)
 
     def _wait_offline(self, why: str) -> None:
         self._fleet.lost(NAME, None, f"{why.rstrip('.')}; waits until {CONFIG} changes", Health.OFFLINE)
@@ -209,9 +207,11 @@ class ThisComputer:
         return None
 
     async def _keep_alive(self) -> None:
-        restarts, delay = 0, FIRST_DELAY
+        restarts = 0
+        backoff = Backoff(FIRST_DELAY, LONGEST_DELAY, jitter=JITTER, healthy_after=WELL_AFTER)
         while not self._ending.is_set():
-            started, seen = time.monotonic(), self._stamp()
+            backoff.begin()
+            seen = self._stamp()
             code, said = await self._run_once()
             if self._ending.is_set():
                 return
@@ -219,16 +219,16 @@ class ThisComputer:
                 # The unchanged file would end the process again.
                 self._wait_offline(said)
                 await self._changed_since(seen)
-                delay = FIRST_DELAY
+                backoff.reset()
                 continue
             ended = _how_it_ended(code, said)
-            if time.monotonic() - started > WELL_AFTER:
-                delay = FIRST_DELAY
+            if backoff.healthy:
+                backoff.reset()
+            backoff.fail()
             restarts += 1
-            wait = delay * random.uniform(0.8, 1.2)
+            wait = backoff.wait()
             self._fleet.restarting(NAME, restarts, f"{ended}; start {restarts + 1} in {wait:.1f} s")
             await asyncio.sleep(wait)
-            delay = min(delay * 2, LONGEST_DELAY)
 
     async def _run_once(self) -> tuple[int | None, str]:
         """Run the process until it ends; returns its exit code (None: not started) and the reason as text."""

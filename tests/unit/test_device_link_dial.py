@@ -144,14 +144,14 @@ async def test_a_console_that_drops_us_at_once_is_not_dialled_at_full_speed(
 
     waits: list[int] = []
 
-    async def noted(self: DeviceClient, attempt: int) -> None:
-        waits.append(attempt)
+    async def noted(self: DeviceClient) -> None:
+        waits.append(self._backoff.failures)
         if len(waits) == 4:
             self.stop()
 
-    monkeypatch.setattr(DeviceClient, "_wait_a_little", noted)
+    monkeypatch.setattr(DeviceClient, "_wait", noted)
     config = DeviceConfig(roots=(tmp_path,))
-    for good, expected in ((30.0, [0, 1, 2, 3]), (0.0, [0, 0, 0, 0])):
+    for good, expected in ((30.0, [1, 2, 3, 4]), (0.0, [0, 0, 0, 0])):
         waits.clear()
         async with serve(handler, "127.0.0.1", 0) as server:
             url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/ws"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ import structlog
 from mcp import MCPError
 from pydantic import ValidationError
 
+from core.backoff import Backoff
 from core.device.mcp.config import ServerConfig
 from core.device.mcp.framing import ServerLog
 from core.device.mcp.http_transport import NOT_TAKEN, SHUT_OUT
@@ -115,28 +115,26 @@ class HostedServer:
 
     async def run(self) -> None:
         """Run sessions with the server, one after another, until stopped."""
-        # Consecutive sessions that ended soon, and consecutive starts that opened no session.
-        fails = failed_starts = 0
+        backoff = Backoff(*self._timing.back_off, healthy_after=self._timing.steady_s)
+        # Consecutive starts that opened no session; `backoff` counts the sessions that ended soon.
+        failed_starts = 0
         while not self._stop.is_set():
-            began = asyncio.get_running_loop().time()
+            backoff.begin()
             problem, how_to_fix, hopeless = await self._one_session()
             if self._stop.is_set():
                 return
-            if asyncio.get_running_loop().time() - began >= self._timing.steady_s:
-                fails = 0
-            fails += 1
+            if backoff.healthy:
+                backoff.reset()
+            backoff.fail()
             # A server that was ready exists; it was perhaps restarted, so it is tried again soon.
             failed_starts = 0 if self._was_ready else failed_starts + 1
             if hopeless or failed_starts >= self._timing.give_up_after:
                 self._become(State.FAILED, problem, how_to_fix)
             else:
                 self._become(State.RESTARTING, problem, how_to_fix)
-            low, high = self._timing.back_off
-            wait = min(high, low * 2 ** min(fails - 1, 16))
             # The long wait is for local processes only: a server at an address may return at any time.
-            if self.state is State.FAILED and self.config.kind == "stdio":
-                wait = self._timing.after_giving_up_s
-            seconds = wait * random.uniform(0.5, 1.0)
+            given_up = self.state is State.FAILED and self.config.kind == "stdio"
+            seconds = backoff.spread(self._timing.after_giving_up_s if given_up else backoff.delay)
             log.warning(
                 "MCP server ended", server=self.config.name, reason=problem, again_in_s=round(seconds, 2)
             )
