@@ -27,6 +27,7 @@ from typing import (
 )
 
 from core.audit.entries import Kind, NewEntry
+from core.errors import BadInput
 
 Json = dict[str, Any]
 
@@ -85,6 +86,23 @@ class Event:
         for name, key, types, otherwise in cls._rules:
             values[name] = body[key] if key in body and isinstance(body[key], types) else otherwise()
         return event
+
+    @classmethod
+    def checked(cls, body: Mapping[str, Any]) -> Self:
+        """The event of a body in which each field has its type and none that is always written is missing.
+
+        Raises:
+            BadInput: names the keys for which this does not hold.
+        """
+        may_be_missing = {name for name, _ in cls._defaults}
+        faults = [
+            key
+            for name, key, types, _ in cls._rules
+            if (not isinstance(body[key], types) if key in body else name not in may_be_missing)
+        ]
+        if faults:
+            raise BadInput(f"{', '.join(faults)} missing or of another type in an entry {cls.kind}.")
+        return cls.read(body)
 
 
 _Class = TypeVar("_Class", bound=type[Event])
@@ -473,7 +491,7 @@ class ApprovalRequested(CommandEvent):
 
 
 @_event
-class _ApprovalAnswered(CommandEvent):
+class ApprovalAnswered(CommandEvent):
     """The answer `number` of `of` to a request, with the signed statement; `took_s` in seconds."""
 
     approval: str
@@ -484,14 +502,14 @@ class _ApprovalAnswered(CommandEvent):
 
 
 @_event
-class ApprovalGiven(_ApprovalAnswered):
+class ApprovalGiven(ApprovalAnswered):
     """An operator approved a command."""
 
     kind = Kind.APPROVAL_GIVEN
 
 
 @_event
-class ApprovalDenied(_ApprovalAnswered):
+class ApprovalDenied(ApprovalAnswered):
     """An operator denied a command."""
 
     kind = Kind.APPROVAL_DENIED

@@ -34,6 +34,7 @@ from core.audit.events import (
     event_of,
 )
 from core.canonical_json import canonical_bytes
+from core.errors import BadInput
 from tests.golden import recordings
 
 ANY_JSON = st.recursive(
@@ -171,6 +172,16 @@ class TestReading:
         )
         assert isinstance(event, CommandPrepared)
         assert (event.digest, event.parameters, event.said, event.tool_type) == ("", {}, "because", "")
+
+    def test_a_checked_body_lacks_nothing(self):
+        body = RunStarted(batch={}, kind_="call", devices=[], devices_hash="h", said="").body()
+        assert RunStarted.checked(body).body() == body
+        for broken in ({**body, "devices": None}, {**body, "kind": 7}, {**body, "operator": []}):
+            with pytest.raises(BadInput, match="run_started"):
+                RunStarted.checked(broken)
+        for key in body:
+            with pytest.raises(BadInput, match=f"^{key} missing"):
+                RunStarted.checked({name: value for name, value in body.items() if name != key})
 
     @given(st.sampled_from(Kind), st.data())
     def test_no_body_raises(self, kind: Kind, data: st.DataObject):
