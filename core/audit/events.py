@@ -14,6 +14,7 @@ from types import NoneType, UnionType
 from typing import (
     Any,
     ClassVar,
+    Literal,
     NamedTuple,
     Self,
     TypedDict,
@@ -88,20 +89,15 @@ class Event:
         return event
 
     @classmethod
-    def checked(cls, body: Mapping[str, Any]) -> Self:
-        """The event of a body in which each field has its type and none that is always written is missing.
+    def read_with(cls, body: Mapping[str, Any], *keys: str) -> Self:
+        """The event of a body in which these keys must have values of their types.
 
         Raises:
             BadInput: names the keys for which this does not hold.
         """
-        may_be_missing = {name for name, _ in cls._defaults}
-        faults = [
-            key
-            for name, key, types, _ in cls._rules
-            if (not isinstance(body[key], types) if key in body else name not in may_be_missing)
-        ]
-        if faults:
-            raise BadInput(f"{', '.join(faults)} missing or of another type in an entry {cls.kind}.")
+        types = {rule.key: rule.types for rule in cls._rules}
+        if faults := [key for key in keys if key not in body or not isinstance(body[key], types[key])]:
+            raise BadInput(f"{', '.join(faults)} missing or of another type in an entry {cls.kind}")
         return cls.read(body)
 
 
@@ -133,6 +129,8 @@ def _types_of(hint: Any) -> tuple[type, ...]:
         return tuple(kind for part in get_args(hint) for kind in _types_of(part))
     if hint is Any:
         return (object,)
+    if get_origin(hint) is Literal:
+        return (str,)
     return (float, int) if hint is float else (get_origin(hint) or hint,)
 
 
@@ -406,7 +404,7 @@ class RunStarted(Event):
 
     kind = Kind.RUN_STARTED
     batch: Json
-    kind_: str
+    kind_: Literal["batch", "call"]
     devices: list[str]
     devices_hash: str
     said: str

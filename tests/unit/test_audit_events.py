@@ -173,15 +173,12 @@ class TestReading:
         assert isinstance(event, CommandPrepared)
         assert (event.digest, event.parameters, event.said, event.tool_type) == ("", {}, "because", "")
 
-    def test_a_checked_body_lacks_nothing(self):
-        body = RunStarted(batch={}, kind_="call", devices=[], devices_hash="h", said="").body()
-        assert RunStarted.checked(body).body() == body
-        for broken in ({**body, "devices": None}, {**body, "kind": 7}, {**body, "operator": []}):
-            with pytest.raises(BadInput, match="run_started"):
-                RunStarted.checked(broken)
-        for key in body:
-            with pytest.raises(BadInput, match=f"^{key} missing"):
-                RunStarted.checked({name: value for name, value in body.items() if name != key})
+    def test_keys_that_a_reader_cannot_do_without(self):
+        body = {"batch": {}, "kind": "call", "devices": ["lab"]}
+        assert RunStarted.read_with(body, "batch", "kind", "devices") == RunStarted.read(body)
+        for broken in ({"batch": {}, "kind": "call"}, {**body, "devices": None}):
+            with pytest.raises(BadInput, match=r"^devices missing"):
+                RunStarted.read_with(broken, "batch", "kind", "devices")
 
     @given(st.sampled_from(Kind), st.data())
     def test_no_body_raises(self, kind: Kind, data: st.DataObject):
