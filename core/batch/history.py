@@ -7,10 +7,23 @@ from typing import Any
 from pydantic import ValidationError
 
 from core.audit.entries import Entry, Kind
+from core.audit.events import (
+    ApprovalRequested,
+    CommandDecided,
+    CommandPrepared,
+    CommandRefused,
+    Event,
+    IntentRecorded,
+    ResultRecorded,
+    RunStarted,
+    StepSkipped,
+    event_of,
+)
+from core.audit.projection import CommandState, Progress, Projection
 from core.batch.models import Batch, Cell, CellState, Run, RunState, flatten
 from core.batch.run_state import SWITCHED_OFF, ActiveRun, cell_state_of, ended_state
 from core.dispatch.models import CommandResult
-from core.errors import ErrorCode, JournalCorrupt
+from core.errors import BadInput, ErrorCode, JournalCorrupt
 from core.policy.models import Decision
 
 
@@ -20,77 +33,86 @@ def rebuild_run(entries: list[Entry]) -> Run:
     Raises:
         JournalCorrupt: the first entry is not the start of a run (NOT_FOUND), or cannot be read.
     """
-    live = _begin(entries)
-    decisions: dict[str, Decision] = {}
-    for entry in entries[1:]:
-        _apply(live, entry, decisions)
-    if live.end is None:
-        live.end = ended_state(live)
-    return live.whole()
+    run = _begin(entries)
+    journalled = Projection()
+    for entry in entries:
+        event = event_of(entry)
+        journalled.apply(entry, event)
+        cell = run.cells.get((entry.device or "", entry.step or ""))
+        if cell is not None:
+            _bring_up_to_date(run, cell, entry, event, journalled.commands.get(entry.call_id or ""))
+    record = journalled.runs[run.id]
+    run.cancelled = record.cancelled
+    if record.finished:
+        state = record.finished.event.state
+        run.end = RunState(state) if state in list(RunState) else None
+        run.ended_at, run.note = record.finished.entry.time, record.finished.event.note
+    run.end = run.end or ended_state(run)
+    return run.whole()
 
 
 def _begin(entries: list[Entry]) -> ActiveRun:
-    if not entries or entries[0].kind is not Kind.RUN_STARTED or entries[0].run is None:
+    if not entries or entries[0].kind is not Kind.RUN_STARTED or not entries[0].run:
         raise JournalCorrupt("These entries do not begin with the start of a run.", ErrorCode.NOT_FOUND)
     first = entries[0]
     try:
-        batch = Batch.model_validate(first.body["batch"])
-        live = ActiveRun(
-            id=entries[0].run,
-            batch=batch,
-            kind=first.body["kind"],
-            actor=first.actor,
-            devices=list(first.body["devices"]),
-            said=str(first.body.get("said", "")),
-            started_at=first.time,
-        )
-    except (KeyError, TypeError, ValidationError) as error:
+        event = RunStarted.read_with(first.body, "batch", "kind", "devices")
+        batch = Batch.model_validate(event.batch)
+    except (BadInput, ValidationError) as error:
         raise JournalCorrupt(f"Entry {first.seq} is not a run this version can read: {error}") from error
-    for device in live.devices:
+    run = ActiveRun(
+        id=entries[0].run,
+        batch=batch,
+        kind=event.kind_,
+        actor=first.actor,
+        devices=event.devices,
+        said=event.said,
+        started_at=first.time,
+    )
+    for device in run.devices:
         for step in flatten(batch.steps):
             state = CellState.NOT_STARTED if step.enabled else CellState.SKIPPED
             note = "" if step.enabled else SWITCHED_OFF
-            live.put(Cell(run=live.id, device=device, step=step.id, tool=step.tool, state=state, note=note))
-    return live
+            run.put(Cell(run=run.id, device=device, step=step.id, tool=step.tool, state=state, note=note))
+    return run
 
 
-def _apply(live: ActiveRun, entry: Entry, decisions: dict[str, Decision]) -> None:
-    cell = live.cells.get((entry.device or "", entry.step or ""))
-    changes: dict[str, Any] = {}
-    match entry.kind:
-        case Kind.RUN_FINISHED:
-            live.ended_at = entry.time
-            if entry.body.get("state") in list(RunState):
-                live.end = RunState(entry.body["state"])
-            live.note = str(entry.body.get("note", ""))
-            return
-        case Kind.RUN_CANCEL_ASKED:
-            live.cancelled = True
-            return
-        case Kind.COMMAND_PREPARED:
-            changes = {"call_id": entry.call_id, "started_at": entry.time, "state": CellState.RUNNING}
-        case Kind.COMMAND_DECIDED if entry.call_id:
-            decision = decisions[entry.call_id] = Decision.model_validate(entry.body["decision"])
+def _bring_up_to_date(
+    run: ActiveRun, cell: Cell, entry: Entry, event: Event, command: CommandState | None
+) -> None:
+    """Change a cell to what its next entry tells; `command` is the entry's command after the entry."""
+    match event:
+        case StepSkipped():
+            run.put(cell.model_copy(update={"state": CellState.NOT_STARTED, "note": event.why}))
+        case CommandDecided():
             # A screenshot that a rule requires as evidence has a decision of its own under the same step.
-            if cell is not None and entry.tool == cell.tool:
-                live.decided(cell.device, cell.step, decision.summary)
-        case Kind.APPROVAL_REQUESTED:
-            changes = {"approval": entry.body.get("approval"), "state": CellState.WAITING}
-        case Kind.INTENT_RECORDED:
-            changes = {"state": CellState.RUNNING}
-        case Kind.STEP_SKIPPED:
-            changes = {"state": CellState.NOT_STARTED, "note": str(entry.body.get("why", ""))}
-        case Kind.RESULT_RECORDED | Kind.COMMAND_REFUSED if "result" in entry.body:
-            result = CommandResult.model_validate(entry.body["result"])
-            result = result.model_copy(update={"decision": decisions.get(result.call_id)})
-            changes = {
-                "call_id": result.call_id,
-                "state": cell_state_of(result),
-                "ended_at": entry.time,
-                "note": result.error.message if result.error else "",
-                "result": result,
-            }
-        case _:
-            return
-    if cell is not None and changes:
-        live.put(cell.model_copy(update=changes))
+            if entry.tool == cell.tool:
+                run.decided(cell.device, cell.step, str(event.decision.get("summary", "")))
+        case CommandPrepared() | ApprovalRequested() | IntentRecorded() if command:
+            run.put(cell.model_copy(update=_under_way(command)))
+        case ResultRecorded() | CommandRefused() if command and command.result is not None:
+            run.put(cell.model_copy(update=_ended(command, entry.time)))
+
+
+def _under_way(command: CommandState) -> dict[str, Any]:
+    """The fields of the cell of a command that has not ended."""
+    waiting = command.progress is Progress.WAITING
+    fields: dict[str, Any] = {"state": CellState.WAITING if waiting else CellState.RUNNING}
+    if command.prepared:
+        fields |= {"call_id": command.call_id, "started_at": command.prepared.entry.time}
+    if command.approval is not None:
+        fields["approval"] = command.approval
+    return fields
+
+
+def _ended(command: CommandState, time: str) -> dict[str, Any]:
+    """The fields of the cell of a command that ended at `time`."""
+    result = CommandResult.model_validate(command.result)
+    decision = None if command.decision is None else Decision.model_validate(command.decision)
+    return {
+        "call_id": result.call_id,
+        "state": cell_state_of(result),
+        "ended_at": time,
+        "note": result.error.message if result.error else "",
+        "result": result.model_copy(update={"decision": decision}),
+    }

@@ -11,11 +11,24 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from core.audit.entries import Entry, Kind
+from core.audit.events import (
+    ApprovalAnswered,
+    ApprovalDenied,
+    ApprovalExpired,
+    DeviceConnected,
+    DeviceLost,
+    EvidenceTaken,
+    GrantUsed,
+    Json,
+    ResultRecorded,
+    ServiceStarted,
+    event_of,
+)
+from core.audit.projection import CommandState, Projection
 from core.replay.models import Frame, Mark, Moment, Span, SpanKind, Timeline
 from core.replay.titles import inside, text_in, title_of
 
 _ASKERS = ("operator:", "window:", "agent:", "cli:")
-_DECISIONS = (Kind.APPROVAL_GIVEN, Kind.APPROVAL_DENIED, Kind.APPROVAL_EXPIRED)
 _READING_TOOLS = frozenset({"list_tools", "get_mcp_tools"})
 
 
@@ -48,10 +61,10 @@ class _Builder:
         self._spans: list[Span] = []
         self._marks: list[Mark] = []
         self._frames: list[Frame] = []
-        self._prepared: dict[str, Mapping[str, Any]] = {}
-        self._sent: dict[str, tuple[Entry, float]] = {}
-        self._asked: dict[str, tuple[Entry, float]] = {}
-        self._lost: dict[str, tuple[Entry, float]] = {}
+        self._journalled = Projection()
+        # Seconds since the start, by the numbers of the entries read.
+        self._at: dict[int, float] = {}
+        self._lost: dict[str, Span] = {}
         self._pictures: dict[str, str] = {}
         self._last_picture: str | None = None
 
@@ -61,35 +74,29 @@ class _Builder:
             self._actors.setdefault(entry.actor)
         if entry.device:
             self._devices.setdefault(entry.device)
-        match entry.kind:
-            case Kind.COMMAND_PREPARED if entry.call_id:
-                self._prepared[entry.call_id] = entry.body
-            case Kind.COMMAND_SENT if entry.call_id and entry.device:
-                self._sent[entry.call_id] = (entry, self._now)
-            case Kind.RESULT_RECORDED:
-                self._result(entry)
-            case Kind.EVIDENCE_TAKEN:
-                self._evidence(entry)
-            case Kind.APPROVAL_REQUESTED:
-                self._asked[_approval_key(entry)] = (entry, self._now)
-            case Kind.DEVICE_LOST if entry.device:
-                self._lost.setdefault(entry.device, (entry, self._now))
-            case Kind.DEVICE_CONNECTED if entry.device in self._lost:
-                self._found(entry.device)
-            case Kind.SERVICE_STARTED:
-                self._service_started()
-        if entry.kind in _DECISIONS or (entry.kind is Kind.GRANT_USED and "approval" in entry.body):
-            self._decided(entry)
+        event = event_of(entry)
+        match event:
+            case ResultRecorded():
+                self._result(entry, event)
+            case EvidenceTaken():
+                self._evidence(entry, event)
+            case ApprovalAnswered() | ApprovalExpired():
+                self._decided(entry, event)
+            case GrantUsed() if event.approval:
+                self._decided(entry, event)
+            case DeviceLost() if entry.device:
+                self._lost.setdefault(entry.device, self._lost_span(entry, event))
+            case DeviceConnected() if entry.device in self._lost:
+                self._spans.append(self._lost.pop(entry.device).model_copy(update={"end": self._now}))
+            case ServiceStarted():
+                # Answers to the earlier service process can no longer arrive.
+                self._add_open_spans(end=self._now)
+        self._journalled.apply(entry, event)
         self._moments.append(self._moment(entry))
 
     def timeline(self, title: str, run: str | None, truncated: bool) -> Timeline:
-        for entry, at in self._sent.values():
-            self._spans.append(self._call_span(entry, at, None, self._kind_of(entry)))
-            self._sent_frame(entry, at)
-        for entry, at in self._asked.values():
-            self._spans.append(self._wait_span(entry, at, None, _asker_lane(entry)))
-        for device, (entry, at) in self._lost.items():
-            self._spans.append(_lost_span(device, entry, at, None))
+        self._add_open_spans(end=None)
+        self._spans.extend(self._lost.values())
         spans = [span for span in self._spans if span.lane]
         used = dict.fromkeys(
             (*self._devices, *(span.lane for span in spans), *(mark.lane for mark in self._marks))
@@ -112,10 +119,10 @@ class _Builder:
         self._first_time = self._first_time or entry.time
         self._last_time = entry.time
         when = _instant(entry.time)
-        if when is None:
-            return
-        self._start = self._start or when
-        self._now = max(self._now, (when - self._start).total_seconds())
+        if when is not None:
+            self._start = self._start or when
+            self._now = max(self._now, (when - self._start).total_seconds())
+        self._at[entry.seq] = self._now
 
     def _moment(self, entry: Entry) -> Moment:
         return Moment(
@@ -133,33 +140,37 @@ class _Builder:
             picture=self._pictures.get(entry.device) if entry.device else self._last_picture,
         )
 
-    def _result(self, entry: Entry) -> None:
-        sent = self._sent.pop(entry.call_id or "", None)
-        kind = self._kind_of(entry)
+    def _command(self, entry: Entry) -> CommandState:
+        """The command of an entry before the entry is applied."""
+        return self._journalled.commands.get(entry.call_id or "") or CommandState(entry.call_id or "")
+
+    def _result(self, entry: Entry, event: ResultRecorded) -> None:
+        command, result = self._command(entry), event.result or {}
+        kind = _kind_of(command, entry, result)
         ended = _ended(entry)
+        sent = command.sent if command.sent and command.sent.device else None
         if entry.device:
-            shown: SpanKind = ended or kind
-            began = sent[1] if sent else self._began(entry)
+            began = self._at[sent.seq] if sent else self._began(entry)
             if sent or began < self._now:
-                self._spans.append(self._call_span(sent[0] if sent else entry, began, self._now, shown))
-        pictures = _pictures_of(entry)
+                self._spans.append(_call_span(sent or entry, began, self._now, ended or kind))
+        pictures = _pictures_of(entry, result)
         if pictures and entry.device:
             self._pictures[entry.device] = pictures[-1]
         if pictures:
             self._last_picture = pictures[-1]
         for blob in pictures:
-            self._frames.append(self._frame(entry, self._now, blob))
+            self._frames.append(self._frame(command, entry, blob, result))
         # A read leaves a frame only where it returned a picture, or where it failed.
         if not pictures and (kind == "action" or ended):
-            self._frames.append(self._frame(entry, self._now, None))
+            self._frames.append(self._frame(command, entry, None, result))
 
-    def _evidence(self, entry: Entry) -> None:
+    def _evidence(self, entry: Entry, event: EvidenceTaken) -> None:
         """Add the frame of a picture before or after a command at the time when it was taken."""
-        picture = inside(entry.body, "picture")
+        picture = event.picture or {}
         if not _is_picture(picture):
             return
         blob = text_in(picture, "blob")
-        self._frames.append(self._frame(entry, self._now, blob))
+        self._frames.append(self._frame(self._command(entry), entry, blob, {}))
         self._last_picture = blob
         if entry.device:
             self._pictures[entry.device] = blob
@@ -171,88 +182,91 @@ class _Builder:
             return self._now
         return max(0.0, self._now - took / 1000)
 
-    def _frame(self, entry: Entry, at: float, blob: str | None) -> Frame:
+    def _frame(self, command: CommandState, entry: Entry, blob: str | None, result: Json) -> Frame:
         return Frame(
             seq=entry.seq,
-            at=at,
+            at=self._at[entry.seq],
             time=entry.time,
             tool=entry.tool or "",
             device=entry.device or "",
             blob=blob,
             call_id=entry.call_id,
-            mark=_acted_on(self._prepared.get(entry.call_id or "", {}), entry.body),
+            mark=_acted_on(command, result),
             ended=_ended(entry),
         )
 
-    def _sent_frame(self, entry: Entry, at: float) -> None:
-        if self._kind_of(entry) == "action":
-            self._frames.append(self._frame(entry, at, None))
-
-    def _kind_of(self, entry: Entry) -> SpanKind:
-        prepared = self._prepared.get(entry.call_id or "", {})
-        tool_type = text_in(prepared, "tool_type")
-        if tool_type in ("action", "data_collection"):
-            return "action" if tool_type == "action" else "observation"
-        reading = text_in(inside(entry.body, "result"), "basis") == "read_response"
-        return "observation" if reading or entry.tool in _READING_TOOLS or _pictures_of(entry) else "action"
-
-    def _call_span(self, entry: Entry, start: float, end: float | None, kind: SpanKind) -> Span:
-        return Span(
-            lane=entry.device or "",
-            start=start,
-            end=end,
-            kind=kind,
-            label=entry.tool or "command",
-            seq=entry.seq,
-            call_id=entry.call_id,
-        )
-
-    def _wait_span(self, entry: Entry, start: float, end: float | None, lane: str) -> Span:
-        return Span(
-            lane=lane,
-            start=start,
-            end=end,
-            kind="approval_wait",
-            label=entry.tool or "command",
-            seq=entry.seq,
-            call_id=entry.call_id,
-        )
-
-    def _decided(self, entry: Entry) -> None:
-        asked = self._asked.pop(_approval_key(entry), None)
-        lane = entry.actor if entry.actor in self._actors else _asker_lane(asked[0]) if asked else ""
+    def _decided(self, entry: Entry, event: ApprovalAnswered | ApprovalExpired | GrantUsed) -> None:
+        request = self._command(entry).waiting.get(event.approval)
+        lane = entry.actor if entry.actor in self._actors else _asker_lane(request) if request else ""
         lane = lane or entry.device or ""
         if not lane:
             return
-        if asked:
-            self._spans.append(self._wait_span(asked[0], asked[1], self._now, lane))
-        tool = entry.tool or "command"
-        match entry.kind:
-            case Kind.APPROVAL_GIVEN:
-                mark = Mark(lane=lane, at=self._now, kind="approved", label=f"Approved {tool}", seq=entry.seq)
-            case Kind.GRANT_USED:
-                mark = Mark(lane=lane, at=self._now, kind="approved", label=f"Granted {tool}", seq=entry.seq)
-            case Kind.APPROVAL_DENIED:
-                mark = Mark(lane=lane, at=self._now, kind="denied", label=f"Denied {tool}", seq=entry.seq)
-            case _:
-                word = "Withdrawn" if text_in(entry.body, "state") == "withdrawn" else "Expired"
-                mark = Mark(lane=lane, at=self._now, kind="expired", label=f"{word}: {tool}", seq=entry.seq)
-        self._marks.append(mark)
+        if request:
+            self._spans.append(_wait_span(request, self._at[request.seq], self._now, lane))
+        kind: Literal["approved", "denied", "expired"]
+        match event:
+            case GrantUsed():
+                kind, words = "approved", "Granted "
+            case ApprovalDenied():
+                kind, words = "denied", "Denied "
+            case ApprovalAnswered():
+                kind, words = "approved", "Approved "
+            case ApprovalExpired():
+                kind, words = "expired", "Withdrawn: " if event.state == "withdrawn" else "Expired: "
+        label = f"{words}{entry.tool or 'command'}"
+        self._marks.append(Mark(lane=lane, at=self._now, kind=kind, label=label, seq=entry.seq))
 
-    def _found(self, device: str | None) -> None:
-        if device is not None:
-            entry, at = self._lost.pop(device)
-            self._spans.append(_lost_span(device, entry, at, self._now))
+    def _lost_span(self, entry: Entry, event: DeviceLost) -> Span:
+        lane, label = entry.device or "", event.reason or "lost"
+        return Span(lane=lane, start=self._now, end=None, kind="lost", label=label, seq=entry.seq)
 
-    def _service_started(self) -> None:
-        """End the calls and requests of the earlier service process: their answers can no longer arrive."""
-        for entry, at in self._sent.values():
-            self._spans.append(self._call_span(entry, at, self._now, "unknown"))
-            self._sent_frame(entry, at)
-        for entry, at in self._asked.values():
-            self._spans.append(self._wait_span(entry, at, self._now, _asker_lane(entry)))
-        self._sent.clear()
-        self._asked.clear()
+    def _add_open_spans(self, end: float | None) -> None:
+        """Add the calls and requests that have no answer; their kind is unknown if they end without one."""
+        for command in self._journalled.commands.values():
+            sent = command.sent
+            if sent is not None and sent.device:
+                kind = _kind_of(command, sent, {})
+                start = self._at[sent.seq]
+                self._spans.append(_call_span(sent, start, end, kind if end is None else "unknown"))
+                if kind == "action":
+                    self._frames.append(self._frame(command, sent, None, {}))
+            for request in command.waiting.values():
+                start = self._at[request.seq]
+                self._spans.append(_wait_span(request, start, end, _asker_lane(request)))
+
+
+def _kind_of(command: CommandState, entry: Entry, result: Json) -> Literal["action", "observation"]:
+    """What a call is, by its contract; without it, by its result and its tool."""
+    tool_type = command.prepared.event.tool_type if command.prepared else ""
+    if tool_type in ("action", "data_collection"):
+        return "action" if tool_type == "action" else "observation"
+    reading = text_in(result, "basis") == "read_response"
+    reads = reading or entry.tool in _READING_TOOLS or _pictures_of(entry, result)
+    return "observation" if reads else "action"
+
+
+def _call_span(entry: Entry, start: float, end: float | None, kind: SpanKind) -> Span:
+    return Span(
+        lane=entry.device or "",
+        start=start,
+        end=end,
+        kind=kind,
+        label=entry.tool or "command",
+        seq=entry.seq,
+        call_id=entry.call_id,
+    )
+
+
+def _wait_span(entry: Entry, start: float, end: float | None, lane: str) -> Span:
+    return Span(
+        lane=lane,
+        start=start,
+        end=end,
+        kind="approval_wait",
+        label=entry.tool or "command",
+        seq=entry.seq,
+        call_id=entry.call_id,
+    )
 
 
 def _ended(entry: Entry) -> Literal["", "failed", "unknown"]:
@@ -264,17 +278,8 @@ def _ended(entry: Entry) -> Literal["", "failed", "unknown"]:
     return "failed" if entry.status == "failure" else ""
 
 
-def _lost_span(device: str, entry: Entry, start: float, end: float | None) -> Span:
-    label = text_in(entry.body, "reason") or "lost"
-    return Span(lane=device, start=start, end=end, kind="lost", label=label, seq=entry.seq)
-
-
 def _asker_lane(entry: Entry) -> str:
     return entry.actor if entry.actor.startswith(_ASKERS) else entry.device or entry.actor
-
-
-def _approval_key(entry: Entry) -> str:
-    return text_in(entry.body, "approval") or f"call:{entry.call_id}"
 
 
 def _instant(text: str) -> datetime | None:
@@ -288,15 +293,14 @@ def _instant(text: str) -> datetime | None:
 _BESIDE = frozenset({"before", "after"})
 
 
-def _pictures_of(entry: Entry) -> list[str]:
+def _pictures_of(entry: Entry, result: Json) -> list[str]:
     """The pictures of a result in its order; pictures taken before or after it have their own entries."""
     if entry.kind is not Kind.RESULT_RECORDED:
         return []
-    evidence = inside(entry.body, "result").get("evidence")
+    evidence = result.get("evidence")
     if isinstance(evidence, list):
-        named = [one for one in evidence if isinstance(one, dict)]
-        own = [one for one in named if text_in(one, "what") not in _BESIDE]
-        return [text_in(one, "blob") for one in own if _is_picture(one)]
+        blobs = [blob for blob in evidence if isinstance(blob, dict) and _is_picture(blob)]
+        return [text_in(blob, "blob") for blob in blobs if text_in(blob, "what") not in _BESIDE]
     # A truncated body still has its blobs; a screenshot's first blob is the picture.
     return entry.blobs[:1] if entry.tool == "screenshot" else []
 
@@ -305,13 +309,14 @@ def _is_picture(evidence: Mapping[str, Any]) -> bool:
     return text_in(evidence, "media_type").startswith("image/") and bool(text_in(evidence, "blob"))
 
 
-def _acted_on(prepared: Mapping[str, Any], body: Mapping[str, Any]) -> tuple[int, int] | None:
+def _acted_on(command: CommandState, result: Json) -> tuple[int, int] | None:
     """The point that an action aimed at: its own coordinates, or the middle of the box in its result."""
-    parameters = inside(prepared, "parameters")
+    parameters = command.prepared.event.parameters if command.prepared else {}
+    tool_type = command.prepared.event.tool_type if command.prepared else ""
     point = _point(parameters.get("x"), parameters.get("y"))
-    if point or text_in(prepared, "tool_type") == "data_collection":
-        return point if text_in(prepared, "tool_type") == "action" else None
-    box = inside(inside(inside(body, "result"), "result"), "box")
+    if point or tool_type == "data_collection":
+        return point if tool_type == "action" else None
+    box = inside(inside(result, "result"), "box")
     size = _point(box.get("width"), box.get("height"))
     corner = _point(box.get("x"), box.get("y"))
     return (corner[0] + size[0] // 2, corner[1] + size[1] // 2) if corner and size else None

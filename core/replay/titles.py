@@ -6,6 +6,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.audit.entries import Entry, Kind
+from core.audit.events import (
+    ApprovalDenied,
+    ApprovalExpired,
+    ApprovalRejected,
+    ChangeRefused,
+    CommandDecided,
+    CommandRefused,
+    DeviceLost,
+    DeviceRefused,
+    Event,
+    LateAnswerReceived,
+    OperatorRemoved,
+    ResultRecorded,
+    RunFinished,
+    RunStarted,
+    event_of,
+)
 from core.text import escape_hidden, shorten_middle
 
 _LONGEST = 160
@@ -70,7 +87,8 @@ _ANSWERS = {"allow": "allowed", "ask": "an operator is asked", "deny": "denied"}
 
 def title_of(entry: Entry) -> str:
     """The title of an entry in one line; missing or malformed parts are left out."""
-    withdrawn = entry.kind is Kind.APPROVAL_EXPIRED and text_in(entry.body, "state") == "withdrawn"
+    event = event_of(entry)
+    withdrawn = isinstance(event, ApprovalExpired) and event.state == "withdrawn"
     form = _WITHDRAWN if withdrawn else _OF_ENTRY.get(entry.kind, "")
     words = _PLAIN.get(entry.kind) or form.format(
         tool=entry.tool or "a command",
@@ -78,40 +96,42 @@ def title_of(entry: Entry) -> str:
         actor=(entry.actor.partition(":")[2] or entry.actor) or "an unnamed actor",
         step=entry.step or "A step",
     )
-    more = _more(entry)
+    more = _more(entry, event)
     line = f"{words}: {more}" if more else words
     return escape_hidden(shorten_middle(line, _LONGEST), keep_lines=False)
 
 
-def _more(entry: Entry) -> str:
-    body = entry.body
-    match entry.kind:
-        case Kind.COMMAND_DECIDED:
-            decision = inside(body, "decision")
+def _more(entry: Entry, event: Event) -> str:
+    match event:
+        case CommandDecided(decision=decision):
             answer = _ANSWERS.get(text_in(decision, "answer"), "")
             return ", ".join(part for part in (answer, text_in(decision, "summary")) if part)
-        case Kind.RESULT_RECORDED | Kind.COMMAND_REFUSED:
-            problem = text_in(inside(inside(body, "result"), "error"), "message") or text_in(body, "problem")
-            return problem or (entry.verdict or "")
-        case Kind.LATE_ANSWER_RECEIVED:
-            return text_in(body, "problem") or text_in(body, "error") or (entry.status or "")
-        case Kind.APPROVAL_EXPIRED if text_in(body, "state") == "withdrawn":
-            return text_in(body, "reason")
-        case Kind.APPROVAL_DENIED:
-            return text_in(inside(inside(body, "signed"), "statement"), "reason")
-        case Kind.APPROVAL_REJECTED | Kind.CHANGE_REFUSED:
-            return text_in(body, "problem")
-        case Kind.OPERATOR_REMOVED:
-            return text_in(body, "operator")
-        case Kind.DEVICE_LOST | Kind.DEVICE_REFUSED | Kind.STEP_SKIPPED:
-            return text_in(body, "reason")
-        case Kind.RUN_STARTED:
-            return text_in(body, "name") or text_in(inside(body, "batch"), "name")
-        case Kind.RUN_FINISHED:
-            return text_in(body, "state") or (entry.status or "")
-        case Kind.PROFILE_CHANGED:
-            return text_in(body, "profile")
+        case ResultRecorded(result=result, problem=problem):
+            return _error_in(result) or problem or entry.verdict or ""
+        case CommandRefused(result=result):
+            return _error_in(result) or entry.verdict or ""
+        case LateAnswerReceived(problem=problem, error=error):
+            words = (word for word in (problem, error, entry.status) if isinstance(word, str) and word)
+            return next(words, "")
+        case ApprovalExpired(state="withdrawn", reason=reason):
+            return reason
+        case ApprovalDenied(signed=signed):
+            return text_in(inside(signed, "statement"), "reason")
+        case ApprovalRejected(problem=problem) | ChangeRefused(problem=problem):
+            return problem
+        case OperatorRemoved(operator=operator):
+            return operator
+        case DeviceLost(reason=reason) | DeviceRefused(reason=reason):
+            return reason
+        case RunStarted(batch=batch):
+            return text_in(batch, "name")
+        case RunFinished(state=state):
+            return state or entry.status or ""
     return ""
+
+
+def _error_in(result: Mapping[str, Any] | None) -> str:
+    return text_in(inside(result or {}, "error"), "message")
 
 
 def inside(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -7,11 +7,20 @@ Recovery runs once, before anything is sent. A service that ended in order leave
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from core.aip.messages import ResultStatus
 from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.events import (
+    ApprovalExpired,
+    CommandRefused,
+    EntryFields,
+    ResultRecorded,
+    RunFinished,
+    event_of,
+)
 from core.audit.journal import Journal
+from core.audit.projection import CommandState, Projection
 from core.batch.models import RunState
 from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo
@@ -37,43 +46,6 @@ _KINDS = (
 )
 
 
-@dataclass(slots=True)
-class _Open:
-    """Runs, calls and approvals that are open at a point of the journal."""
-
-    runs: dict[str, Entry] = field(default_factory=dict)
-    calls: dict[str, Entry] = field(default_factory=dict)
-    sent: dict[str, Entry] = field(default_factory=dict)
-    approvals: dict[str, Entry] = field(default_factory=dict)
-    unknown_runs: set[str] = field(default_factory=set)
-    reads: set[str] = field(default_factory=set)
-
-    def take(self, entry: Entry) -> None:
-        """Apply an entry."""
-        call, run = entry.call_id or "", entry.run or ""
-        match entry.kind:
-            case Kind.RUN_STARTED:
-                self.runs[run] = entry
-            case Kind.RUN_FINISHED:
-                self.runs.pop(run, None)
-            case Kind.COMMAND_PREPARED:
-                self.calls[call] = entry
-            case Kind.COMMAND_DECIDED:
-                # The effect in the decision is the contract's: the device's own claim is not trusted.
-                if entry.body.get("decision", {}).get("effect") == Effect.OBSERVE:
-                    self.reads.add(call)
-            case Kind.INTENT_RECORDED | Kind.COMMAND_SENT:
-                self.sent[call] = entry
-            case Kind.APPROVAL_REQUESTED:
-                self.approvals[str(entry.body.get("approval"))] = entry
-            case Kind.APPROVAL_GIVEN | Kind.APPROVAL_DENIED | Kind.APPROVAL_EXPIRED | Kind.GRANT_USED:
-                self.approvals.pop(str(entry.body.get("approval")), None)
-            case Kind.RESULT_RECORDED | Kind.COMMAND_REFUSED:
-                self.calls.pop(call, None)
-                self.sent.pop(call, None)
-                self.reads.discard(call)
-
-
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """The numbers of closed items; `unknown` counts changes that may or may not have happened."""
@@ -89,23 +61,34 @@ async def recover(journal: Journal) -> Recovered:
     Raises:
         JournalUnavailable: the journal cannot be written.
     """
-    left = _Open()
+    work = Projection()
     async for entry in _since_last_start(journal):
-        left.take(entry)
-    entries = [_expired(approval, entry) for approval, entry in left.approvals.items()]
-    unknown = 0
-    for call, entry in {**left.calls, **left.sent}.items():
-        sent = call in left.sent
-        is_read = call in left.reads
-        unknown += sent and not is_read
-        if sent and not is_read and entry.run:
-            left.unknown_runs.add(entry.run)
-        entries.append(_result(entry, sent=sent, reads=is_read))
-    for run, entry in left.runs.items():
-        state = RunState.UNKNOWN if run in left.unknown_runs else RunState.INTERRUPTED
-        entries.append(_finished(entry, state))
-    await journal.append_many(entries)
-    return Recovered(len(left.runs), unknown, len(left.approvals))
+        work.apply(entry, event_of(entry))
+        _drop_if_closed(work, entry)
+    waiting = [request for command in work.commands.values() for request in command.waiting.items()]
+    waiting.sort(key=lambda request: request[1].seq)
+    # Listings of tools, which are sent without being prepared, come last.
+    commands = sorted(filter(_is_open, work.commands.values()), key=lambda command: command.prepared is None)
+    unknown = [command for command in commands if _may_have_acted(command)]
+    unknown_runs = {_last_entry(command).run for command in unknown}
+    runs = [run.started.entry for run in work.runs.values() if run.started]
+    await journal.append_many(
+        [
+            *(_expired(approval, entry) for approval, entry in waiting),
+            *map(_result, commands),
+            *(_finished(entry, unknown=entry.run in unknown_runs) for entry in runs),
+        ]
+    )
+    return Recovered(len(runs), len(unknown), len(waiting))
+
+
+def _drop_if_closed(work: Projection, entry: Entry) -> None:
+    """Drop the run or command of an entry that ended it: a service carries thousands in its time."""
+    run, command = work.runs.get(entry.run or ""), work.commands.get(entry.call_id or "")
+    if run is not None and run.finished:
+        del work.runs[entry.run or ""]
+    if command is not None and command.ended and not command.waiting:
+        del work.commands[command.call_id]
 
 
 async def standing_stop(journal: Journal) -> str:
@@ -133,23 +116,38 @@ async def _since_last_start(journal: Journal) -> AsyncIterator[Entry]:
 
 
 def _expired(approval: str, entry: Entry) -> NewEntry:
-    return NewEntry(
-        kind=Kind.APPROVAL_EXPIRED,
-        actor="service",
-        run=entry.run,
-        step=entry.step,
-        device=entry.device,
-        call_id=entry.call_id,
-        tool=entry.tool,
-        body={"approval": approval, "state": "expired", "reason": "The service ended; nothing was sent."},
-    )
+    event = ApprovalExpired(approval=approval, state="expired", reason="The service ended; nothing was sent.")
+    return event.entry("service", **_place(entry))
 
 
-def _result(entry: Entry, *, sent: bool, reads: bool) -> NewEntry:
+def _is_open(command: CommandState) -> bool:
+    return command.ended is None and (command.prepared or command.sending) is not None
+
+
+def _last_entry(command: CommandState) -> Entry:
+    """The last entry of an open command on its way to the device."""
+    entry = command.sending or (command.prepared and command.prepared.entry)
+    assert entry is not None, "an open command was prepared or sent"
+    return entry
+
+
+def _reads(command: CommandState) -> bool:
+    # The effect in the decision is the contract's: the device's own claim is not trusted.
+    return (command.decision or {}).get("effect") == Effect.OBSERVE
+
+
+def _may_have_acted(command: CommandState) -> bool:
+    """Whether the device may have had the command and may have changed something."""
+    return command.sending is not None and not _reads(command)
+
+
+def _result(command: CommandState) -> NewEntry:
+    entry, sent = _last_entry(command), command.sending is not None
     if not sent:
         verdict, basis, status = Verdict.CANCELLED, Basis.NOTHING_SENT, ResultStatus.FAILURE
         error = ErrorInfo.of(ErrorCode.CANCELLED, "The service ended before it was sent.")
     else:
+        reads = _reads(command)
         verdict, basis = Verdict.UNKNOWN, Basis.NO_ANSWER
         status = ResultStatus.FAILURE if reads else ResultStatus.NONE
         code = ErrorCode.TIMEOUT if reads else ErrorCode.OUTCOME_UNKNOWN
@@ -163,28 +161,27 @@ def _result(entry: Entry, *, sent: bool, reads: bool) -> NewEntry:
         basis=basis,
         error=error,
     )
-    return NewEntry(
-        kind=Kind.RESULT_RECORDED if sent else Kind.COMMAND_REFUSED,
-        actor="service",
-        run=entry.run,
-        step=entry.step,
-        device=entry.device,
-        call_id=entry.call_id,
-        tool=entry.tool,
-        status=status.value,
-        verdict=verdict.value,
-        body={"result": result.model_dump(mode="json", exclude=set(NOT_WRITTEN)), "recovered": True},
-    )
+    event = ResultRecorded if sent else CommandRefused
+    written = result.model_dump(mode="json", exclude=set(NOT_WRITTEN))
+    fields: EntryFields = {**_place(entry), "status": status.value, "verdict": verdict.value}
+    return event(result=written, recovered=True).entry("service", **fields)
 
 
-def _finished(entry: Entry, state: RunState) -> NewEntry:
-    return NewEntry(
-        kind=Kind.RUN_FINISHED,
-        actor="service",
-        run=entry.run,
-        status=state.value,
-        body={"state": state.value, "note": "The service ended while this run was going on."},
-    )
+def _finished(entry: Entry, *, unknown: bool) -> NewEntry:
+    state = (RunState.UNKNOWN if unknown else RunState.INTERRUPTED).value
+    event = RunFinished(state=state, note="The service ended while this run was going on.")
+    return event.entry("service", run=entry.run, status=state)
+
+
+def _place(entry: Entry) -> EntryFields:
+    """What an entry that closes a command says of it."""
+    return {
+        "run": entry.run,
+        "step": entry.step,
+        "device": entry.device,
+        "call_id": entry.call_id,
+        "tool": entry.tool,
+    }
 
 
 async def grants_before(journal: Journal) -> list[Entry]:

@@ -18,7 +18,9 @@ from typing import Any, Protocol
 
 from core.approvals.grants import holds_secret
 from core.audit.entries import Entry, Kind
+from core.audit.events import CommandDecided, CommandPrepared, event_of
 from core.audit.models import Page
+from core.audit.projection import CommandState, Recorded
 from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool
 from core.policy.engine import evaluate_rules
 from core.policy.models import Answer
@@ -54,7 +56,7 @@ class _Tally:
     """The counts so far, and the calls whose approval or denial may still follow in the journal."""
 
     rows: deque[TrialRow]
-    prepared: OrderedDict[str, Entry] = field(default_factory=OrderedDict)
+    undecided: OrderedDict[str, CommandState] = field(default_factory=OrderedDict)
     changed_rows: OrderedDict[str, TrialRow] = field(default_factory=OrderedDict)
     answers: dict[Answer, int] = field(default_factory=lambda: dict.fromkeys(Answer, 0))
     commands: int = 0
@@ -111,17 +113,19 @@ async def try_over_journal(
 
 def _take(entry: Entry, tally: _Tally, policy: _Edited, device_of: Callable[[str], Device | None]) -> None:
     call = entry.call_id or ""
-    if entry.kind is Kind.COMMAND_PREPARED:
-        tally.prepared[call] = entry
-        if len(tally.prepared) > OPEN_CALLS:
-            tally.prepared.popitem(last=False)
-    elif entry.kind is Kind.COMMAND_DECIDED:
-        prepared = tally.prepared.pop(call, None)
-        if prepared is None and entry.body["decision"].get("grant"):
+    event = event_of(entry)
+    if isinstance(event, CommandPrepared):
+        tally.undecided.setdefault(call, CommandState(call)).apply(entry, event)
+        if len(tally.undecided) > OPEN_CALLS:
+            tally.undecided.popitem(last=False)
+    elif isinstance(event, CommandDecided):
+        command = tally.undecided.pop(call, None) or CommandState(call)
+        command.apply(entry, event)
+        if command.prepared is None and event.decision.get("grant"):
             # A pending request that was judged again for a new grant; it is already counted.
             return
-        row = _judge(prepared, entry, policy, device_of) if prepared is not None else None
-        if entry.body.get("glimpse"):
+        row = _judge(command, policy, device_of)
+        if event.glimpse:
             tally.glimpses += 1
             tally.glimpses_refused += row is not None and row.now is not Answer.ALLOW
             return
@@ -142,34 +146,34 @@ def _take(entry: Entry, tally: _Tally, policy: _Edited, device_of: Callable[[str
 
 
 def _judge(
-    prepared: Entry,
-    decided: Entry,
-    policy: _Edited,
-    device_of: Callable[[str], Device | None],
+    command: CommandState, policy: _Edited, device_of: Callable[[str], Device | None]
 ) -> TrialRow | None:
-    then = decided.body["decision"]
-    parameters = prepared.body["parameters"]
-    device = policy.device(decided, device_of)
+    """The row of a decided command; None if it cannot be judged."""
+    if command.prepared is None or command.decided is None:
+        return None
+    prepared, decided = command.prepared, command.decided
+    then, parameters = decided.event.decision, prepared.event.parameters
+    device, tool = policy.device(decided, device_of), prepared.entry.tool or ""
     if device is None or policy.asks_for_secrets(parameters):
         return None
-    override = policy.overrides.of(device.name, prepared.tool or "", prepared.body["namespace"])
+    override = policy.overrides.of(device.name, tool, prepared.event.namespace)
     question = MatchContext(
         device=device,
         tool=policy.tool(prepared, Effect(then["effect"]), override),
         parameters=parameters,
-        actor=prepared.actor,
+        actor=prepared.entry.actor,
         risk=_risk(then, override),
-        at=datetime.fromisoformat(decided.time).astimezone(),
+        at=datetime.fromisoformat(decided.entry.time).astimezone(),
     )
     outcome = evaluate_rules(question, policy.file, policy.index)
     was = Answer(then["answer"])
     return TrialRow(
-        seq=decided.seq,
-        time=decided.time,
-        call_id=decided.call_id or "",
+        seq=decided.entry.seq,
+        time=decided.entry.time,
+        call_id=command.call_id,
         device=device.name,
-        tool=prepared.tool or "",
-        actor=prepared.actor,
+        tool=tool,
+        actor=prepared.entry.actor,
         summary=then["summary"],
         was=was,
         now=was if outcome.grant_may_allow and then.get("grant") else outcome.answer,
@@ -181,8 +185,8 @@ def _risk(then: dict[str, Any], override: Override | None) -> Risk:
     """The recorded risk; if the edited policy rates the tool, the higher of that and the findings' risks."""
     if override is None or override.risk is None:
         return Risk(then["risk"])
-    said = [Risk(one["risk"]) for one in then.get("findings", ())]
-    return max([override.risk, *said], key=lambda risk: risk.rank)
+    raised = [Risk(finding["risk"]) for finding in then.get("findings", ())]
+    return max([override.risk, *raised], key=lambda risk: risk.rank)
 
 
 class _Edited:
@@ -200,30 +204,33 @@ class _Edited:
         """Whether a rule depends on an argument of which the journal has only a commitment."""
         return any(holds_secret(parameters[name]) for name in self._asked_for.intersection(parameters))
 
-    def device(self, decided: Entry, device_of: Callable[[str], Device | None]) -> Device | None:
+    def device(
+        self, decided: Recorded[CommandDecided], device_of: Callable[[str], Device | None]
+    ) -> Device | None:
         """The device when the command was judged, by the tags and production mark in its entry."""
-        if "tags" not in decided.body:
-            return device_of(decided.device or "")
-        tags, production = decided.body["tags"], decided.body["production"]
-        key = (decided.device, tuple(tags), production)
+        name, tags = decided.entry.device or "", decided.event.tags
+        if tags is None:
+            return device_of(name)
+        production = decided.event.production or False
+        key = (name, tuple(tags), production)
         if key not in self._devices:
             self._devices[key] = Device(
-                name=decided.device or "", health=Health.OFFLINE, since="", tags=tags, production=production
+                name=name, health=Health.OFFLINE, since="", tags=tags, production=production
             )
         return self._devices[key]
 
-    def tool(self, prepared: Entry, effect: Effect, override: Override | None) -> Tool:
+    def tool(self, prepared: Recorded[CommandPrepared], effect: Effect, override: Override | None) -> Tool:
         """The tool with its recorded effect, or with the effect that the edited policy sets."""
         if override is not None and override.effect is not None:
             effect = override.effect
-        body = prepared.body
-        key = (prepared.device, prepared.tool, body["tool_key"], body["namespace"], body["tool_type"], effect)
+        entry, event = prepared
+        key = (entry.device, entry.tool, event.tool_key, event.namespace, event.tool_type, effect)
         if key not in self._tools:
-            self._tools[key] = _tool(prepared, effect)
+            self._tools[key] = _tool(entry, event, effect)
         return self._tools[key]
 
 
-def _tool(prepared: Entry, effect: Effect) -> Tool:
+def _tool(entry: Entry, event: CommandPrepared, effect: Effect) -> Tool:
     why = "as the journal has it"
     contract = Contract(
         effect=Fact(value=effect, source=Source.DEFAULT, why=why),
@@ -232,13 +239,13 @@ def _tool(prepared: Entry, effect: Effect) -> Tool:
         reversible=Fact(value=False, source=Source.DEFAULT, why=why),
         idempotent=Fact(value=False, source=Source.DEFAULT, why=why),
         open_world=Fact(value=True, source=Source.DEFAULT, why=why),
-        digest=prepared.body["contract"],
+        digest=event.contract,
     )
     return Tool(
-        device=prepared.device or "",
-        tool_key=prepared.body["tool_key"],
-        tool_name=prepared.tool or "",
-        tool_type=prepared.body["tool_type"],
-        namespace=prepared.body["namespace"],
+        device=entry.device or "",
+        tool_key=event.tool_key,
+        tool_name=entry.tool or "",
+        tool_type=event.tool_type,
+        namespace=event.namespace,
         contract=contract,
     )
