@@ -21,6 +21,7 @@ from typing import Literal
 import psutil
 
 from core.device.fs.safe_path import SafePath
+from core.device.processes.piped_process import PipedProcess, start_supervised, start_unsupervised
 from core.device.processes.supervisor_client import Ended, ProcessHandle, SupervisorClient
 from core.device.tool import Report, no_progress
 from core.errors import DeviceError, ErrorCode
@@ -243,6 +244,18 @@ class Children:
             # The program may already run.
             await started.stop()
             raise
+
+    async def open(
+        self, program: list[str], environment: dict[str, str], folder: str | None = None
+    ) -> PipedProcess:
+        """Start a program with pipes to its standard streams; its caller stops and closes it.
+
+        Raises:
+            OSError, ValueError, DeviceError: the program cannot be started; see `piped_process`.
+        """
+        if sys.platform != "linux":
+            return await start_unsupervised(program, environment, folder)
+        return await start_supervised(self._warden, program, environment, folder)
 
     async def close(self) -> None:
         """Kill all running commands and wait for the supervisor's end."""

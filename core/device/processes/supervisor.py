@@ -47,7 +47,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(slots=True)
 class Order:
-    """A program to run. `contained`: its descendants cannot escape it, and those left at its end are killed.
+    """A program to run. `contained`: the descendants that are left when it has ended are killed.
 
     `detached`: it is not supervised after its start. `group`: the `cgroup.procs` file of a control group
     that it joins, or empty.

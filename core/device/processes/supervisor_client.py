@@ -38,11 +38,23 @@ class Ended:
     left: tuple[int, ...]
 
 
-class ProcessHandle:
-    """A program under a `ChildMonitor` of the supervisor, connected by a line. `ended` is set at its end."""
+class StartError(DeviceError):
+    """A program could not be started; `errno` says why."""
 
-    def __init__(self, line: socket.socket) -> None:
+    def __init__(self, errno: int) -> None:
+        super().__init__(f"The process cannot be started: {os.strerror(errno)}", ErrorCode.TOOL_FAILED)
+        self.errno = errno
+
+
+class ProcessHandle:
+    """A program under a `ChildMonitor` of the supervisor, connected by a line. `ended` is set at its end.
+
+    `bound`: the program is killed when the supervisor ends.
+    """
+
+    def __init__(self, line: socket.socket, bound: bool = False) -> None:
         loop = asyncio.get_running_loop()
+        self.bound = bound
         self._line: socket.socket | None = line
         self._keeper = 0
         self._pid: asyncio.Future[int] = loop.create_future()
@@ -54,7 +66,8 @@ class ProcessHandle:
         """The program's process id, once it runs.
 
         Raises:
-            DeviceError: the program cannot be started; the message gives the reason.
+            StartError: the program cannot be started.
+            DeviceError: its `ChildMonitor` ended first.
         """
         return await asyncio.shield(self._pid)
 
@@ -98,8 +111,7 @@ class ProcessHandle:
             _settle(self._pid, told["pid"])
             return
         if "error" in told:
-            why = f"The process cannot be started: {os.strerror(told['error'])}"
-            _fail(self._pid, DeviceError(why, ErrorCode.TOOL_FAILED))
+            _fail(self._pid, StartError(told["error"]))
         elif "code" in told:
             _settle(self.ended, Ended(told["code"], tuple(told["left"])))
         self.let_go()
@@ -122,12 +134,14 @@ class SupervisorClient:
         *,
         contained: bool = False,
         detached: bool = False,
+        bound: bool = False,
         group: str = "",
     ) -> ProcessHandle:
         """Have the supervisor start a program; `folder` and `streams` are descriptors.
 
         `streams` become its descriptors 0, 1, 2 and on. `contained`, `detached` and `group` are those of
-        `core.device.processes.supervisor.Order`. The program may run, and stop its `ChildMonitor`, before its
+        `core.device.processes.supervisor.Order`. A `bound` program is killed when the supervisor ends; others
+        run on under their `ChildMonitor`. The program may run, and stop its `ChildMonitor`, before its
         process id is known here.
 
         Raises:
@@ -144,7 +158,7 @@ class SupervisorClient:
             except OSError as error:
                 ours.close()
                 raise DeviceError(f"No process can be started: {error}", ErrorCode.TOOL_FAILED) from error
-        started = ProcessHandle(ours)
+        started = ProcessHandle(ours, bound)
         self._runs.add(started)
         started.ended.add_done_callback(lambda _: self._runs.discard(started))
         return started
@@ -188,6 +202,9 @@ class SupervisorClient:
                 return
         process = self._process
         self._lost()
+        for started in list(self._runs):
+            if started.bound:
+                started.let_go()
         if process is not None:
             process.wait()
 
