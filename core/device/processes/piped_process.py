@@ -119,7 +119,7 @@ class SupervisedProcess(PipedProcess):
         self._handle.end(force=True)
 
     def close(self) -> None:
-        self._handle.let_go()
+        self._handle.close()
         for pipe in self._pipes:
             pipe.close()
 
