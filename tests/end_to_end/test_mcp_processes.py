@@ -17,7 +17,7 @@ import pytest
 from core.aip.messages import Command
 from core.device import applications
 from core.device.mcp.config import ServerConfig
-from core.device.mcp.framing import ServerLog
+from core.device.mcp.server_log import ServerLog
 from core.device.mcp.stdio_transport import open_process
 from core.device.processes.child_process import Children
 from core.device.processes.supervisor_client import ProcessHandle
@@ -47,7 +47,7 @@ while True:
 HOST = """
 import asyncio, json, os, sys
 from core.device.mcp.config import ServerConfig
-from core.device.mcp.framing import ServerLog
+from core.device.mcp.server_log import ServerLog
 from core.device.mcp.stdio_transport import open_process
 from core.device.processes.child_process import Children
 async def main():

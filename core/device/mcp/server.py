@@ -16,8 +16,8 @@ from mcp import MCPError
 from pydantic import ValidationError
 
 from core.device.mcp.config import ServerConfig
-from core.device.mcp.framing import ServerLog
 from core.device.mcp.http_transport import NOT_TAKEN, SHUT_OUT
+from core.device.mcp.server_log import ServerLog
 from core.device.mcp.server_state import ServerState, State, Timing
 from core.device.mcp.session import Session, is_unanswered, open_session
 from core.device.mcp.tool_call import NotRun, call

@@ -16,8 +16,8 @@ from pydantic import TypeAdapter
 
 from core import __version__
 from core.device.mcp.config import ServerConfig
-from core.device.mcp.framing import ServerLog
 from core.device.mcp.http_transport import BROKEN, NOT_SENT, SESSION_GONE, SHUT_OUT, open_web
+from core.device.mcp.server_log import ServerLog
 from core.device.mcp.stdio_transport import open_process
 from core.device.processes.child_process import Children
 

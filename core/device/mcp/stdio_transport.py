@@ -12,9 +12,11 @@ import codecs
 import contextlib
 import errno
 import os
+import re
 import shutil
 import sys
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 
 import anyio
 import mcp_types as types
@@ -24,7 +26,7 @@ from mcp.shared.message import SessionMessage
 
 from core.aip.limits import TokenBucket
 from core.device.mcp.config import ServerConfig
-from core.device.mcp.framing import LineCutter, ServerLog, TooLong, request_of
+from core.device.mcp.server_log import ServerLog
 from core.device.processes.child_process import Children
 from core.device.processes.piped_process import PipedProcess
 from core.tasks import TaskGroupOwner
@@ -40,6 +42,11 @@ _AFTER_END_S = 0.5
 _WORDS_AT_ONCE, _WORDS_PER_S = 1000.0, 20_000.0
 _NEWS_AT_ONCE, _NEWS_PER_S = 500.0, 500.0
 _BREATH_S = 0.02
+# Of a line that is too long, this much of its beginning and its end is searched for the request's id.
+_KEPT_END = 4096
+# The id is at the beginning of an answer or, from some servers, at its end.
+_ID_FIRST = re.compile(rb'^\s*\{(?:\s*"jsonrpc"\s*:\s*"2\.0"\s*,)?\s*"id"\s*:\s*(\d{1,15})\s*,')
+_ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 
 Incoming = SessionMessage | Exception
 Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
@@ -214,3 +221,64 @@ def _failed_answer(request_id: int | None, code: int, words: str) -> SessionMess
 
 def _parse(line: bytes) -> types.JSONRPCMessage:
     return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TooLong:
+    """A line that was discarded: its size, and the id of the request that it answers, if found."""
+
+    size: int
+    request_id: int | None
+
+
+class LineCutter:
+    """Splits a stream of bytes into lines of at most `most` bytes; longer lines are discarded."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._head = b""
+        self._tail = b""
+
+    def feed(self, chunk: bytes) -> list[bytes | TooLong]:
+        """The lines that end in `chunk`, without their line ends."""
+        *ended, rest = chunk.split(b"\n")
+        lines: list[bytes | TooLong] = []
+        for part in ended:
+            self._add(part)
+            lines.append(self._take())
+        self._add(rest)
+        return lines
+
+    def _add(self, part: bytes) -> None:
+        if not part:
+            return
+        self._size += len(part)
+        if self._size <= self._most:
+            self._parts.append(part)
+            return
+        if self._parts:
+            whole = b"".join(self._parts)
+            self._head, self._tail = whole[:_KEPT_END], whole[-_KEPT_END:]
+            self._parts.clear()
+        self._head = self._head or part[:_KEPT_END]
+        self._tail = (self._tail + part[-_KEPT_END:])[-_KEPT_END:]
+
+    def _take(self) -> bytes | TooLong:
+        line: bytes | TooLong = b"".join(self._parts)
+        if self._size > self._most:
+            line = TooLong(self._size, _request_in(self._head, self._tail))
+        self._parts.clear()
+        self._size, self._head, self._tail = 0, b"", b""
+        return line
+
+
+def request_of(line: bytes) -> int | None:
+    """The id of the request that an invalid line answers; None where it cannot be found."""
+    return _request_in(line[:_KEPT_END], line[-_KEPT_END:])
+
+
+def _request_in(head: bytes, tail: bytes) -> int | None:
+    found = _ID_FIRST.search(head) or _ID_LAST.search(tail)
+    return int(found[1]) if found else None
