@@ -90,7 +90,7 @@ async def build_router_aside(config: DeviceConfig, state_dir: Path, name: str) -
 
 
 def _with_hosted(router: Router, config: DeviceConfig) -> Router:
-    router.hosted = hosted = host_for(config, router)
+    router.hosted = hosted = host_for(config, router, router.children)
     if hosted is not None:
         hosted.start()
     return router

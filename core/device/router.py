@@ -21,6 +21,7 @@ from core.device.approval import ApprovalCheck
 from core.device.binary_values import BinaryResult, Blobs, as_base64, base64_size, has_bytes, plain, take_out
 from core.device.mcp.host import McpHost
 from core.device.observations import ObservationStore
+from core.device.processes.child_process import Children
 from core.device.tool import (
     NAMESPACE,
     FailedWithResult,
@@ -122,6 +123,11 @@ class Router:
     def roots(self) -> tuple[Path, ...]:
         """The folders that paths must be below."""
         return self._workshop.config.roots
+
+    @property
+    def children(self) -> Children:
+        """The programs that this device runs, hosted servers included."""
+        return self._workshop.children
 
     @property
     def observations(self) -> ObservationStore:

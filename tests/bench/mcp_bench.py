@@ -103,7 +103,7 @@ async def _measure(place: Path, clock: str | None) -> Figures:
         servers["web"] = {"type": "http", "url": f"http://127.0.0.1:{port}/mcp"}
         config = DeviceConfig(roots=(root,))
         router = build_router(config, place / "state", "bench")
-        router.hosted = McpHost(parse_servers(servers, "bench"), router, config)
+        router.hosted = McpHost(parse_servers(servers, "bench"), router, config, router.children)
         router.hosted.start()
         try:
             await router.hosted.settled(_START_S)

@@ -95,7 +95,7 @@ async def hosted(
         pinned_operators=signed_by,
     )
     router = build_router(config, tmp_path / "state", "hosting")
-    router.hosted = McpHost(parse_servers(servers, "test"), router, config, timing)
+    router.hosted = McpHost(parse_servers(servers, "test"), router, config, router.children, timing)
     built = Hosted(router, router.hosted, config)
 
     def announced() -> None:

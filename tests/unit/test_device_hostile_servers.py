@@ -22,6 +22,7 @@ from core.device.mcp.server import Bounds, HostedServer
 from core.device.mcp.server_state import State, Timing
 from core.device.mcp.tool_call import call
 from core.device.mcp.tool_listing import Listing, read_listing
+from core.device.processes.child_process import Children
 from core.device.tool import OBSERVES, Tool, ToolCall, Unavailable
 from core.errors import BadInput, DeviceError
 from core.schema_forms.patterns import safe_pattern
@@ -68,7 +69,7 @@ class _Offered:
 
 def _offer(offers: _Offered, off: set[str], **servers: Listing) -> set[str]:
     configs = [ServerConfig(name, "stdio", "server") for name in servers]
-    host = McpHost(configs, offers, DeviceConfig(tools_off=frozenset(off)))
+    host = McpHost(configs, offers, DeviceConfig(tools_off=frozenset(off)), Children(1000))
     for config in configs:
         host._servers[config.name] = SimpleNamespace(  # type: ignore[assignment]  # no process is needed here
             config=config, listing=servers[config.name], state=State.READY, reason="", how_to_fix=""
@@ -152,7 +153,11 @@ async def test_a_server_whose_list_always_changes_is_not_listed_without_a_rest()
 
     pause = 0.2
     server = HostedServer(
-        ServerConfig("web", "stdio", "server"), Bounds(1_000_000, 10.0), Timing(relist_s=pause), lambda: None
+        ServerConfig("web", "stdio", "server"),
+        Children(1000),
+        Bounds(1_000_000, 10.0),
+        Timing(relist_s=pause),
+        lambda: None,
     )
     tasks = TaskGroupOwner("test")
     serving = tasks.spawn("serve", server._serve(Restless()))  # type: ignore[arg-type]  # all that is used

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.device.mcp.framing import LineCutter, ServerLog, TooLong
 from core.device.mcp.results import result_of
+from core.device.mcp.server_log import ServerLog
+from core.device.mcp.stdio_transport import LineCutter, TooLong
 from core.device.mcp.tool_listing import MOST_DESCRIPTION, MOST_TOOLS, fetch, read_listing
 from core.dispatch.live_secrets import Redaction
 from core.dispatch.result_sanitizer import take_evidence

@@ -200,11 +200,11 @@ def _line_of(process: psutil.Process) -> str:
 async def test_the_first_process_and_the_device_and_its_ancestors_are_never_closed(router: Router) -> None:
     await call(router, "launch_application", app_name="true")
     me = psutil.Process()
-    (warden,) = [one for one in me.children() if "supervisor.py" in _line_of(one)]
-    for pid in {1, me.pid, me.ppid(), warden.pid}:
+    (supervisor,) = [one for one in me.children() if "supervisor.py" in _line_of(one)]
+    for pid in {1, me.pid, me.ppid(), supervisor.pid}:
         result = await call(router, "close_application", pid=pid, force=True)
         assert (result.error or "").startswith("denied_by_device: "), pid
-    assert warden.is_running()
+    assert supervisor.is_running()
     # Nor through one of its threads, whose id the kernel takes for the whole process.
     over = threading.Event()
     thread = threading.Thread(target=over.wait)
@@ -221,8 +221,8 @@ async def test_who_watches_over_a_command_is_never_closed(router: Router, tmp_pa
         "shell",
         call(router, "shell_execute", command=f"echo $PPID > {tmp_path}/fifo; read x < {tmp_path}/fifo"),
     )
-    keeper = int(await asyncio.to_thread((tmp_path / "fifo").read_text))
-    assert keeper in applications.protected()
+    monitor = int(await asyncio.to_thread((tmp_path / "fifo").read_text))
+    assert monitor in applications.protected()
     await asyncio.to_thread((tmp_path / "fifo").write_text, "on\n")
     assert (await running).result["exit_code"] == 0
 
@@ -236,16 +236,16 @@ def uncollected() -> Iterator[int]:
     ended.wait()
 
 
-async def test_the_warden_is_kept_also_beside_a_child_that_was_not_collected(
+async def test_the_supervisor_is_kept_also_beside_a_child_that_was_not_collected(
     router: Router, uncollected: int
 ) -> None:
     await call(router, "launch_application", app_name="true")
-    (warden,) = [one for one in psutil.Process().children() if "supervisor.py" in _line_of(one)]
+    (supervisor,) = [one for one in psutil.Process().children() if "supervisor.py" in _line_of(one)]
     listed = (await call(router, "list_processes", name="true")).result["processes"]
     assert [row["status"] for row in listed if row["pid"] == uncollected] == [psutil.STATUS_ZOMBIE]
-    result = await call(router, "close_application", pid=warden.pid, force=True)
+    result = await call(router, "close_application", pid=supervisor.pid, force=True)
     assert (result.error or "").startswith("denied_by_device: ")
-    assert warden.is_running()
+    assert supervisor.is_running()
 
 
 async def test_one_of_name_and_id_is_needed(router: Router) -> None:

@@ -18,7 +18,7 @@ from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits
 from core.device.guard import Guard
 from core.device.processes import child_process
-from core.device.processes.child_process import Budget
+from core.device.processes.child_process import OutputBudget
 from core.errors import BadInput
 from core.tasks import TaskGroupOwner
 from tests.fakes.ended import all_ended
@@ -253,11 +253,11 @@ async def test_a_shell_inherits_no_open_file_of_the_device(router: Router) -> No
 
 async def test_the_windows_way_bounds_output_and_kills_the_tree_too(tmp_path: Path) -> None:
     """It runs here as well, on the same asyncio pipes; Windows itself has not seen it yet."""
-    budget = Budget(1000)
+    budget = OutputBudget(1000)
     ended = await child_process.run_windows("head -c 5000 /dev/zero; exit 3", tmp_path, 10, budget)
     assert (len(ended.stdout), ended.exit_code, ended.truncated) == (1000, 3, True)
     line = f"sleep 60 & echo $! > {tmp_path}/pid; wait"
-    late = await child_process.run_windows(line, tmp_path, 0.5, Budget(1000))
+    late = await child_process.run_windows(line, tmp_path, 0.5, OutputBudget(1000))
     assert late.exit_code is None
     await is_gone(int((tmp_path / "pid").read_text()))
 

@@ -17,6 +17,7 @@ type is an error. An entry that needs an unsupported feature (a file of variable
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,6 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from core.device.mcp.jsonc import read_relaxed
 from core.errors import BadInput
 
 log = structlog.get_logger(__name__)
@@ -50,6 +50,9 @@ _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 # A console trusts its knowledge of tools in the device's own namespaces; no server may use these names.
 _RESERVED = frozenset({"builtin", "quarterdeck"})
+_TEXT = r'"(?:[^"\\]|\\.)*"'
+_COMMENT = re.compile(rf"({_TEXT})|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LAST_COMMA = re.compile(rf"({_TEXT})|,(?=\s*[\]}}])", re.DOTALL)
 
 Kind = Literal["stdio", "http"]
 
@@ -294,3 +297,32 @@ def _secrets_of(url: str) -> set[str]:
     # Some services give each user an address with a token in its path.
     path = {part for part in parts.path.split("/") if _SECRET_PART.fullmatch(part)}
     return {password, parts.query, *(value for _, value in parse_qsl(parts.query)), *path}
+
+
+def read_relaxed(text: str) -> Any:
+    """Parse JSON with comments and trailing commas, as editors write it.
+
+    Raises:
+        ValueError: the text is not JSON (the message has the position), or an object has a duplicate key.
+    """
+    # Replaced by blanks, so that lines and columns in error messages match the file.
+    plain = _LAST_COMMA.sub(_blank, _COMMENT.sub(_blank, text))
+    try:
+        return json.loads(plain, object_pairs_hook=_once)
+    except json.JSONDecodeError as error:
+        hint = "; in JSON a backslash is written twice" if "escape" in error.msg else ""
+        raise ValueError(f"{error}{hint}") from error
+
+
+def _blank(match: re.Match[str]) -> str:
+    return match[1] or re.sub(r"[^\n]", " ", match[0])
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object from its pairs; refuses duplicate keys, of which the last would silently win."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"{key[:60]!r} stands twice in one object; give one of them another name")
+        found[key] = value
+    return found

@@ -14,6 +14,7 @@ from core.aip.messages import ToolInfo
 from core.device.config import DeviceConfig
 from core.device.mcp.config import ServerConfig, read_servers
 from core.device.mcp.server_state import ServerState, State, Timing
+from core.device.processes.child_process import Children
 from core.device.tool import Contract, Tool, ToolCall, Unavailable
 from core.hosted_names import listed_name, prefixes_of
 from core.tasks import TaskGroupOwner
@@ -41,8 +42,10 @@ class Offers(Protocol):
     def tools(self) -> list[ToolInfo]: ...
 
 
-def host_for(config: DeviceConfig, router: Offers, timing: Timing = Timing()) -> McpHost | None:
-    """The host of the servers in device.toml; None where it has none.
+def host_for(
+    config: DeviceConfig, router: Offers, children: Children, timing: Timing = Timing()
+) -> McpHost | None:
+    """The host of the servers in device.toml; None where it has none. `children` starts local servers.
 
     Raises:
         BadInput: the configuration of the servers is invalid.
@@ -50,7 +53,7 @@ def host_for(config: DeviceConfig, router: Offers, timing: Timing = Timing()) ->
     if config.mcp_servers is None:
         return None
     servers = read_servers(config.mcp_servers)
-    return McpHost(servers, router, config, timing) if servers else None
+    return McpHost(servers, router, config, children, timing) if servers else None
 
 
 class McpHost:
@@ -61,12 +64,14 @@ class McpHost:
         servers: Sequence[ServerConfig],
         router: Offers,
         config: DeviceConfig,
+        children: Children,
         timing: Timing = Timing(),
     ) -> None:
         self._configs = tuple(servers)
         self._prefixes = prefixes_of(server.name for server in servers)
         self._router = router
         self._config = config
+        self._children = children
         self._timing = timing
         self._tasks = TaskGroupOwner("MCP servers")
         self._servers: dict[str, HostedServer] = {}
@@ -83,7 +88,7 @@ class McpHost:
             self._tasks.spawn("start", self._start())
 
     async def close(self) -> None:
-        """End every server with its process group; waits until they have ended, 6 s at most."""
+        """End every server and all its processes; waits until they have ended, 6 s at most."""
         for server in self._servers.values():
             server.stop()
         await self._tasks.close(_CLOSE_S)
@@ -100,7 +105,7 @@ class McpHost:
         limits = self._config.limits
         bounds = module.Bounds(limits.max_output_bytes, limits.tool_timeout_s)
         for config in self._usable:
-            server = module.HostedServer(config, bounds, self._timing, self._publish)
+            server = module.HostedServer(config, self._children, bounds, self._timing, self._publish)
             self._servers[config.name] = server
             self._tasks.spawn(config.name, server.run())
 

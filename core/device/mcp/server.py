@@ -16,12 +16,13 @@ from pydantic import ValidationError
 
 from core.backoff import Backoff
 from core.device.mcp.config import ServerConfig
-from core.device.mcp.framing import ServerLog
 from core.device.mcp.http_transport import NOT_TAKEN, SHUT_OUT
+from core.device.mcp.server_log import ServerLog
 from core.device.mcp.server_state import ServerState, State, Timing
 from core.device.mcp.session import Session, is_unanswered, open_session
 from core.device.mcp.tool_call import NotRun, call
 from core.device.mcp.tool_listing import Definition, Listing, fetch, read_listing
+from core.device.processes.child_process import Children
 from core.device.tool import ToolCall
 from core.errors import DeviceError, ErrorCode
 
@@ -68,9 +69,16 @@ class HostedServer:
     """A server and its session. `on_change` is called after its state or its tool list has changed."""
 
     def __init__(
-        self, config: ServerConfig, bounds: Bounds, timing: Timing, on_change: Callable[[], None]
+        self,
+        config: ServerConfig,
+        children: Children,
+        bounds: Bounds,
+        timing: Timing,
+        on_change: Callable[[], None],
     ) -> None:
+        """`children`: starts the server's process, if it is a local one."""
         self.config = config
+        self._children = children
         self.listing = Listing()
         self.state = State.STARTING
         self.reason = ""
@@ -151,6 +159,7 @@ class HostedServer:
         self._was_ready = False
         try:
             async with open_session(
+                self._children,
                 self.config,
                 most=2 * self._bounds.most_bytes + _REST_OF_A_FRAME,
                 longest_s=self._bounds.longest_s + 30,

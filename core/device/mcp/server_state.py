@@ -1,4 +1,7 @@
-"""The state of a hosted server, and the time-outs and intervals of its host."""
+"""The state of a hosted server, and the time-outs and intervals of its host.
+
+Apart from `server`, because the host needs these before the SDK is imported.
+"""
 
 from __future__ import annotations
 

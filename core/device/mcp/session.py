@@ -16,9 +16,10 @@ from pydantic import TypeAdapter
 
 from core import __version__
 from core.device.mcp.config import ServerConfig
-from core.device.mcp.framing import ServerLog
 from core.device.mcp.http_transport import BROKEN, NOT_SENT, SESSION_GONE, SHUT_OUT, open_web
+from core.device.mcp.server_log import ServerLog
 from core.device.mcp.stdio_transport import open_process
+from core.device.processes.child_process import Children
 
 # Yields plain JSON; the SDK's signature provides only for models.
 _RAW: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
@@ -104,6 +105,7 @@ class Session:
 
 @contextlib.asynccontextmanager
 async def open_session(
+    children: Children,
     server: ServerConfig,
     *,
     most: int,
@@ -127,7 +129,7 @@ async def open_session(
         said.say("log", f"{params.level}: {params.data}"[:10_000])
 
     transport = (
-        open_process(server, most, said, on_lost)
+        open_process(children, server, most, said, on_lost)
         if server.kind == "stdio"
         else open_web(server, most, longest_s, on_gap)
     )

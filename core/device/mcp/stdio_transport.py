@@ -1,8 +1,8 @@
 """The stdio transport: runs an MCP server as a child process, with one JSON message a line on its pipes.
 
 The SDK's transport does not bound a line's length and lets a server's children outlive it. This transport
-bounds lines and ends the whole process group. On Linux the server runs under a guard (`guard_process`), so
-that the server and its children end with the device client, however the client ends.
+bounds lines, and runs the server as the device's commands are run, so that on Linux nothing of it outlives it
+or the device client.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ import codecs
 import contextlib
 import errno
 import os
+import re
 import shutil
-import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from dataclasses import dataclass
 
 import anyio
 import mcp_types as types
@@ -27,7 +26,9 @@ from mcp.shared.message import SessionMessage
 
 from core.aip.limits import TokenBucket
 from core.device.mcp.config import ServerConfig
-from core.device.mcp.framing import LineCutter, ServerLog, TooLong, request_of
+from core.device.mcp.server_log import ServerLog
+from core.device.processes.child_process import Children
+from core.device.processes.piped_process import PipedProcess
 from core.tasks import TaskGroupOwner
 
 ANSWER_TOO_LARGE = -32099
@@ -36,16 +37,16 @@ _CHUNK = 65_536
 # loop.
 _LARGE = 512 * 1024
 _WAITING_WRITES = 64
-_CLOSE_POLITE_S = 1.0
-_TERM_POLITE_S = 0.5
-_POLL_S = 0.02
-_WATCH_S = 0.5
+_AFTER_END_S = 0.5
 # Bursts and rates of unsolicited lines and messages; a server that exceeds them is read more slowly.
 _WORDS_AT_ONCE, _WORDS_PER_S = 1000.0, 20_000.0
 _NEWS_AT_ONCE, _NEWS_PER_S = 500.0, 500.0
 _BREATH_S = 0.02
-_GUARD = str(Path(__file__).with_name("guard_process.py"))
-_GROUP_FLAG: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)  # only Windows has it
+# Of a line that is too long, this much of its beginning and its end is searched for the request's id.
+_KEPT_END = 4096
+# The id is at the beginning of an answer or, from some servers, at its end.
+_ID_FIRST = re.compile(rb'^\s*\{(?:\s*"jsonrpc"\s*:\s*"2\.0"\s*,)?\s*"id"\s*:\s*(\d{1,15})\s*,')
+_ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 
 Incoming = SessionMessage | Exception
 Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
@@ -53,14 +54,16 @@ Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[Sess
 
 @contextlib.asynccontextmanager
 async def open_process(
-    server: ServerConfig, most_line: int, said: ServerLog, on_lost: Callable[[], None]
+    children: Children, server: ServerConfig, most_line: int, said: ServerLog, on_lost: Callable[[], None]
 ) -> AsyncIterator[Streams]:
-    """Start a server and yield the streams of its session; its process group ends with the context.
+    """Start a server and yield the streams of its session; the server ends with the context.
 
     Raises:
-        OSError: the server cannot be started.
+        OSError, ValueError, DeviceError: the server cannot be started.
     """
-    process, lifeline = await _started(server)
+    environment = {**get_default_environment(), **server.env}
+    _check(server, environment)
+    process = await children.open([server.command, *server.args], environment, server.cwd)
     to_session, for_session = anyio.create_memory_object_stream[Incoming](0)
     from_session, to_write = anyio.create_memory_object_stream[SessionMessage](_WAITING_WRITES)
     pipes = _Pipes(process, most_line, said, to_session, on_lost)
@@ -73,49 +76,16 @@ async def open_process(
         yield for_session, from_session
     finally:
         try:
-            await _end(process, lifeline)
+            await process.stop()
         finally:
             await tasks.close(1.0)
             for stream in (to_session, for_session, from_session, to_write):
                 stream.close()
-            _let_go(process)
-
-
-async def _started(server: ServerConfig) -> tuple[asyncio.subprocess.Process, _Lifeline]:
-    environment = {**get_default_environment(), **server.env}
-    lifeline = _Lifeline()
-    try:
-        _check(server, environment)
-        process = await _spawned(server, environment, lifeline)
-    except BaseException:
-        lifeline.cut()
-        raise
-    finally:
-        lifeline.handed_over()
-    return process, lifeline
-
-
-class _Lifeline:
-    """A pipe to a server's guard: the guard ends the server when the writing end closes."""
-
-    def __init__(self) -> None:
-        self.reading, self._writing = os.pipe() if sys.platform == "linux" else (-1, -1)
-
-    def handed_over(self) -> None:
-        """Close this process's copy of the guard's end."""
-        if self.reading >= 0:
-            os.close(self.reading)
-            self.reading = -1
-
-    def cut(self) -> None:
-        """Make the guard kill the server and all its descendants."""
-        if self._writing >= 0:
-            os.close(self._writing)
-            self._writing = -1
+            process.close()
 
 
 def _check(server: ServerConfig, environment: dict[str, str]) -> None:
-    """Check that the program and its folder exist, because an error in the guard would be less clear.
+    """Check that the program and its folder exist, because the error of a failed start would be less clear.
 
     Raises:
         OSError: the program is missing or not executable, or `cwd` is not a folder.
@@ -134,47 +104,12 @@ def _check(server: ServerConfig, environment: dict[str, str]) -> None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), server.command)
 
 
-async def _spawned(
-    server: ServerConfig, environment: dict[str, str], lifeline: _Lifeline
-) -> asyncio.subprocess.Process:
-    guarded = lifeline.reading >= 0
-    guard = [sys.executable, "-I", "-S", _GUARD, str(lifeline.reading)] if guarded else []
-    program = server.command
-    if sys.platform == "win32":
-        # Windows finds scripts such as npx.cmd only by their full name.
-        program = shutil.which(program, path=environment.get("PATH")) or program
-    starting = asyncio.get_running_loop().create_task(
-        asyncio.create_subprocess_exec(
-            *guard,
-            program,
-            *server.args,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=environment,
-            cwd=server.cwd,
-            limit=_CHUNK,
-            start_new_session=sys.platform != "win32",
-            creationflags=_GROUP_FLAG,
-            pass_fds=(lifeline.reading,) if guarded else (),
-        )
-    )
-    try:
-        return await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        # The process may run already, and asyncio would wait for ever for a start that is cancelled midway.
-        process = await starting
-        await _end(process, lifeline)
-        _let_go(process)
-        raise
-
-
 class _Pipes:
     """The three pipes of a server process."""
 
     def __init__(
         self,
-        process: asyncio.subprocess.Process,
+        process: PipedProcess,
         most_line: int,
         said: ServerLog,
         to_session: MemoryObjectSendStream[Incoming],
@@ -190,7 +125,6 @@ class _Pipes:
 
     async def read(self) -> None:
         """Pass the server's messages to the session; the end of its output ends the session."""
-        assert self._process.stdout is not None
         lines = LineCutter(self._most_line)
         try:
             while chunk := await self._process.stdout.read(_CHUNK):
@@ -222,7 +156,6 @@ class _Pipes:
         self._on_lost()
 
     async def _drain(self) -> None:
-        assert self._process.stdout is not None
         with contextlib.suppress(ConnectionError):
             while await self._process.stdout.read(_CHUNK):
                 pass
@@ -249,7 +182,6 @@ class _Pipes:
 
     async def listen(self) -> None:
         """Log the server's standard error."""
-        assert self._process.stderr is not None
         lines = LineCutter(_CHUNK)
         while chunk := await self._process.stderr.read(_CHUNK):
             for line in lines.feed(chunk):
@@ -260,7 +192,6 @@ class _Pipes:
 
     async def write(self, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
         """Send the session's messages to the server."""
-        assert self._process.stdin is not None
         try:
             async for message in messages:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -274,10 +205,9 @@ class _Pipes:
 
     async def watch(self) -> None:
         """End the session soon after the process ends, even if a child of it keeps the pipes open."""
-        while not await _ended(self._process, 60):
-            pass
+        await self._process.wait()
         # The server's last messages may still be in the pipe.
-        await asyncio.sleep(_WATCH_S)
+        await asyncio.sleep(_AFTER_END_S)
         self._lose()
 
 
@@ -293,43 +223,62 @@ def _parse(line: bytes) -> types.JSONRPCMessage:
     return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
 
 
-async def _end(process: asyncio.subprocess.Process, lifeline: _Lifeline) -> None:
-    """Close the server's input, wait, send SIGTERM, wait, then kill the rest of its process group."""
-    try:
-        assert process.stdin is not None
-        process.stdin.close()
-        if not await _ended(process, _CLOSE_POLITE_S):
-            _signal(process, signal.SIGTERM)
-            await _ended(process, _TERM_POLITE_S)
-    finally:
-        lifeline.cut()
-        if sys.platform == "linux":
-            await _ended(process, _CLOSE_POLITE_S)
-        # Even if the server has ended by itself: its remaining children are in its group.
-        _signal(process, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
-        await _ended(process, _CLOSE_POLITE_S)
+@dataclass(frozen=True, slots=True)
+class TooLong:
+    """A line that was discarded: its size, and the id of the request that it answers, if found."""
+
+    size: int
+    request_id: int | None
 
 
-async def _ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
-    # Not process.wait(), which also waits for the server's children that hold the pipes open.
-    deadline = asyncio.get_running_loop().time() + seconds
-    wait = _POLL_S
-    while process.returncode is None and asyncio.get_running_loop().time() < deadline:
-        await asyncio.sleep(wait)
-        wait = min(2 * wait, _WATCH_S)
-    return process.returncode is not None
+class LineCutter:
+    """Splits a stream of bytes into lines of at most `most` bytes; longer lines are discarded."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._head = b""
+        self._tail = b""
+
+    def feed(self, chunk: bytes) -> list[bytes | TooLong]:
+        """The lines that end in `chunk`, without their line ends."""
+        *ended, rest = chunk.split(b"\n")
+        lines: list[bytes | TooLong] = []
+        for part in ended:
+            self._add(part)
+            lines.append(self._take())
+        self._add(rest)
+        return lines
+
+    def _add(self, part: bytes) -> None:
+        if not part:
+            return
+        self._size += len(part)
+        if self._size <= self._most:
+            self._parts.append(part)
+            return
+        if self._parts:
+            whole = b"".join(self._parts)
+            self._head, self._tail = whole[:_KEPT_END], whole[-_KEPT_END:]
+            self._parts.clear()
+        self._head = self._head or part[:_KEPT_END]
+        self._tail = (self._tail + part[-_KEPT_END:])[-_KEPT_END:]
+
+    def _take(self) -> bytes | TooLong:
+        line: bytes | TooLong = b"".join(self._parts)
+        if self._size > self._most:
+            line = TooLong(self._size, _request_in(self._head, self._tail))
+        self._parts.clear()
+        self._size, self._head, self._tail = 0, b"", b""
+        return line
 
 
-def _signal(process: asyncio.subprocess.Process, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if sys.platform == "win32":
-            process.terminate()
-        else:
-            os.killpg(process.pid, number)
+def request_of(line: bytes) -> int | None:
+    """The id of the request that an invalid line answers; None where it cannot be found."""
+    return _request_in(line[:_KEPT_END], line[-_KEPT_END:])
 
 
-def _let_go(process: asyncio.subprocess.Process) -> None:
-    """Close the pipes, because a child that left the group may keep them open; asyncio has no public API."""
-    transport = getattr(process, "_transport", None)
-    if isinstance(transport, asyncio.SubprocessTransport):
-        transport.close()
+def _request_in(head: bytes, tail: bytes) -> int | None:
+    found = _ID_FIRST.search(head) or _ID_LAST.search(tail)
+    return int(found[1]) if found else None

@@ -21,7 +21,8 @@ from typing import Literal
 import psutil
 
 from core.device.fs.safe_path import SafePath
-from core.device.processes.supervisor_client import Ended, ProcessHandle, SupervisorClient
+from core.device.processes.piped_process import PipedProcess, start_supervised, start_unsupervised
+from core.device.processes.supervisor_client import ExitStatus, ProcessHandle, SupervisorClient
 from core.device.tool import Report, no_progress
 from core.errors import DeviceError, ErrorCode
 
@@ -30,7 +31,7 @@ _CHUNK = 65_536
 StreamName = Literal["stdout", "stderr"]
 
 
-class Budget:
+class OutputBudget:
     """The number of output bytes that may still be kept, for both streams of one command together."""
 
     def __init__(self, most: int) -> None:
@@ -45,7 +46,7 @@ class Budget:
         return kept
 
 
-class Teller:
+class OutputReporter:
     """Decodes one stream chunk by chunk and reports the text as progress."""
 
     def __init__(self, report: Report, stream: StreamName) -> None:
@@ -65,7 +66,7 @@ class Pipe:
     writing end, background children included, has closed it.
     """
 
-    def __init__(self, budget: Budget, teller: Teller) -> None:
+    def __init__(self, budget: OutputBudget, teller: OutputReporter) -> None:
         self._budget = budget
         self._teller = teller
         self._kept = bytearray()
@@ -107,7 +108,7 @@ class Pipe:
 class StreamReading:
     """Like `Pipe`, over asyncio's pipes: on Windows an event loop cannot watch a plain pipe."""
 
-    def __init__(self, reader: asyncio.StreamReader, budget: Budget, teller: Teller) -> None:
+    def __init__(self, reader: asyncio.StreamReader, budget: OutputBudget, teller: OutputReporter) -> None:
         self._teller = teller
         self._kept = bytearray()
         self._budget = budget
@@ -130,7 +131,7 @@ POLITE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class CompletedProcess:
     """How a command ended. `exit_code` is None after a time-out, and 128 + N after signal N.
 
     `left` are its processes that could not be killed.
@@ -148,8 +149,8 @@ class Finished:
 class Job:
     """A program to run in `folder`. `more` become its descriptors 3 and on.
 
-    `contained` and `group` are those of `core.device.processes.supervisor.Order`. After `timeout` seconds
-    it is asked to end, and killed `polite` seconds later.
+    `contained` and `group` are those of `core.device.processes.supervisor.StartRequest`. After `timeout`
+    seconds it is asked to end, and killed `polite` seconds later.
     """
 
     program: list[str]
@@ -168,13 +169,13 @@ class Children:
 
     def __init__(self, max_output_bytes: int) -> None:
         self._most = max_output_bytes
-        self._warden = SupervisorClient()
+        self._supervisor = SupervisorClient()
         self._launched: list[psutil.Process] = []
         self.running = 0
 
     def launched(self) -> int:
         """The number of programs started by `launch` that still run."""
-        self._launched = [one for one in self._launched if _is_alive(one)]
+        self._launched = [process for process in self._launched if _is_alive(process)]
         return len(self._launched)
 
     async def run_shell(
@@ -184,7 +185,7 @@ class Children:
         timeout: float,
         report: Report = no_progress,
         polite: float = POLITE_S,
-    ) -> Finished:
+    ) -> CompletedProcess:
         """Run one line in the platform's shell until it ends or `timeout` seconds are over.
 
         After the time-out, or when the calling task is cancelled, all descendants are killed. Background
@@ -193,18 +194,18 @@ class Children:
         if sys.platform == "win32":
             self.running += 1
             try:
-                return await run_windows(command, folder.path, timeout, Budget(self._most), report)
+                return await run_windows(command, folder.path, timeout, OutputBudget(self._most), report)
             finally:
                 self.running -= 1
         shell = shutil.which("bash") or "/bin/sh"
         job = Job([shell, "-c", command], folder.path, timeout, report=report, polite=polite)
         return await self.run(job, folder)
 
-    async def run(self, job: Job, held: SafePath | None = None) -> Finished:
+    async def run(self, job: Job, held: SafePath | None = None) -> CompletedProcess:
         """Run a program like `run_shell`; it starts in `held`, which cannot be swapped for another folder."""
         self.running += 1
         try:
-            budget = Budget(self._most)
+            budget = OutputBudget(self._most)
             if sys.platform != "linux":
                 return await run_posix(job, budget)
             with contextlib.ExitStack() as descriptors:
@@ -212,7 +213,7 @@ class Children:
                 descriptors.callback(os.close, null)
                 folder = held.open() if held else os.open(job.folder, os.O_RDONLY | os.O_DIRECTORY)
                 descriptors.callback(os.close, folder)
-                return await self._under_warden(job, budget, null, folder)
+                return await self._run_supervised(job, budget, null, folder)
         finally:
             self.running -= 1
 
@@ -233,28 +234,42 @@ class Children:
         null = os.open(os.devnull, os.O_RDWR)
         where = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            started = self._warden.start(program, environment, where, (null, null, null), detached=True)
+            handle = self._supervisor.start(program, environment, where, (null, null, null), detached=True)
         finally:
             os.close(null)
             os.close(where)
         try:
-            return await started.pid()
+            return await handle.pid()
         except asyncio.CancelledError:
             # The program may already run.
-            await started.stop()
+            await handle.stop()
             raise
+
+    async def open(
+        self, program: list[str], environment: dict[str, str], folder: str | None = None
+    ) -> PipedProcess:
+        """Start a program with pipes to its standard streams; its caller stops and closes it.
+
+        Raises:
+            OSError, ValueError, DeviceError: the program cannot be started; see `piped_process`.
+        """
+        if sys.platform != "linux":
+            return await start_unsupervised(program, environment, folder)
+        return await start_supervised(self._supervisor, program, environment, folder)
 
     async def close(self) -> None:
         """Kill all running commands and wait for the supervisor's end."""
-        await self._warden.close()
+        await self._supervisor.close()
 
-    async def _under_warden(self, job: Job, budget: Budget, null: int, folder: int) -> Finished:
+    async def _run_supervised(
+        self, job: Job, budget: OutputBudget, null: int, folder: int
+    ) -> CompletedProcess:
         begun = time.monotonic()
         pipes = _pipes(budget, job.report)
-        started: ProcessHandle | None = None
+        handle: ProcessHandle | None = None
         ended = False
         try:
-            started = self._warden.start(
+            handle = self._supervisor.start(
                 job.program,
                 dict(os.environ) if job.environment is None else job.environment,
                 folder,
@@ -268,39 +283,39 @@ class Children:
                 async with asyncio.timeout(job.timeout):
                     # The time-out covers the start too: the program may stop its monitor before the process
                     # id has arrived.
-                    await started.pid()
-                    await asyncio.shield(started.ended)
+                    await handle.pid()
+                    await asyncio.shield(handle.ended)
                     ended = True
             if ended:
-                await _last_words(pipes)
+                await _read_rest(pipes)
             else:
-                await _end(started, job.polite)
-                if not started.ended.done():
+                await _end(handle, job.polite)
+                if not handle.ended.done():
                     raise DeviceError(
                         "The command ran out of time, and what became of it is not known",
                         ErrorCode.OUTCOME_UNKNOWN,
                     )
         except asyncio.CancelledError:
-            if started is not None:
+            if handle is not None:
                 # Nothing of it may still run when its cancellation is reported.
-                await started.stop()
+                await handle.stop()
             raise
         finally:
-            if started is not None:
-                started.let_go()
+            if handle is not None:
+                handle.close()
             stdout, stderr = (pipe.finish() for pipe in pipes)
-        how = Ended(None, ()) if started.ended.exception() else started.ended.result()
-        code = _exit_code(how.code) if ended and how.code is not None else None
-        return Finished(stdout, stderr, code, time.monotonic() - begun, budget.truncated, how.left)
+        status = ExitStatus(None, ()) if handle.ended.exception() else handle.ended.result()
+        code = _exit_code(status.code) if ended and status.code is not None else None
+        return CompletedProcess(stdout, stderr, code, time.monotonic() - begun, budget.truncated, status.left)
 
 
-async def _end(started: ProcessHandle, polite: float) -> None:
+async def _end(handle: ProcessHandle, polite: float) -> None:
     """Send SIGTERM to the group; `polite` seconds later kill all descendants, in the group or not."""
-    started.end(force=False)
+    handle.end(force=False)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(polite):
-            await asyncio.shield(started.ended)
-    await started.stop()
+            await asyncio.shield(handle.ended)
+    await handle.stop()
 
 
 def _is_alive(process: psutil.Process) -> bool:
@@ -310,11 +325,11 @@ def _is_alive(process: psutil.Process) -> bool:
         return False
 
 
-def _pipes(budget: Budget, report: Report) -> tuple[Pipe, Pipe]:
-    return Pipe(budget, Teller(report, "stdout")), Pipe(budget, Teller(report, "stderr"))
+def _pipes(budget: OutputBudget, report: Report) -> tuple[Pipe, Pipe]:
+    return Pipe(budget, OutputReporter(report, "stdout")), Pipe(budget, OutputReporter(report, "stderr"))
 
 
-async def _last_words(pipes: tuple[Pipe, ...]) -> None:
+async def _read_rest(pipes: tuple[Pipe, ...]) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_AFTER_END_S):
             await asyncio.gather(*(pipe.closed.wait() for pipe in pipes))
@@ -324,7 +339,7 @@ def _exit_code(code: int) -> int:
     return 128 - code if code < 0 else code
 
 
-async def run_posix(job: Job, budget: Budget) -> Finished:
+async def run_posix(job: Job, budget: OutputBudget) -> CompletedProcess:
     """Run a program in a process group of its own, without the supervisor (macOS)."""
     started = time.monotonic()
     pipes = _pipes(budget, job.report)
@@ -355,7 +370,7 @@ async def run_posix(job: Job, budget: Budget) -> Finished:
                 await process.wait()
                 ended = True
         if ended:
-            await _last_words(pipes)
+            await _read_rest(pipes)
         else:
             await _end_group(process, job.polite)
     finally:
@@ -363,7 +378,7 @@ async def run_posix(job: Job, budget: Budget) -> Finished:
             _signal_group(process, signal.SIGKILL)
         stdout, stderr = (pipe.finish() for pipe in pipes)
     code = _exit_code(process.returncode) if ended and process.returncode is not None else None
-    return Finished(stdout, stderr, code, time.monotonic() - started, budget.truncated)
+    return CompletedProcess(stdout, stderr, code, time.monotonic() - started, budget.truncated)
 
 
 async def _end_group(process: asyncio.subprocess.Process, polite: float) -> None:
@@ -388,7 +403,7 @@ _launched: list[subprocess.Popen[bytes]] = []
 
 def launch_detached(program: list[str], environment: dict[str, str], folder: Path) -> int:
     """Start a program in a session of its own, without the supervisor (macOS and Windows)."""
-    _launched[:] = [one for one in _launched if one.poll() is None]
+    _launched[:] = [process for process in _launched if process.poll() is None]
     try:
         process = subprocess.Popen(
             program,
@@ -409,8 +424,8 @@ def launch_detached(program: list[str], environment: dict[str, str], folder: Pat
 
 
 async def run_windows(
-    command: str, folder: Path, timeout: float, budget: Budget, report: Report = no_progress
-) -> Finished:
+    command: str, folder: Path, timeout: float, budget: OutputBudget, report: Report = no_progress
+) -> CompletedProcess:
     """Run a line on Windows, which has no process groups; a time-out kills every descendant instead."""
     started = time.monotonic()
     process = await asyncio.create_subprocess_shell(
@@ -424,8 +439,8 @@ async def run_windows(
     assert process.stdout is not None
     assert process.stderr is not None
     streams = (
-        StreamReading(process.stdout, budget, Teller(report, "stdout")),
-        StreamReading(process.stderr, budget, Teller(report, "stderr")),
+        StreamReading(process.stdout, budget, OutputReporter(report, "stdout")),
+        StreamReading(process.stderr, budget, OutputReporter(report, "stderr")),
     )
     ended = False
     try:
@@ -445,7 +460,7 @@ async def run_windows(
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_AFTER_KILL_S):
                     await process.communicate()
-    return Finished(
+    return CompletedProcess(
         streams[0].finish(),
         streams[1].finish(),
         process.returncode if ended else None,

@@ -2,16 +2,16 @@
 
 It runs as a script that imports only the standard library, so it starts in a few milliseconds. Its standard
 input is a socket to the device client. Each packet on that socket starts one program and carries descriptors:
-a line (a socket for this program), a file with the `Order`, the folder, the standard streams, and any more
-streams. Each packet on the line is one JSON message:
+a line (a socket for this program), a file with the `StartRequest`, the folder, the standard streams, and any
+more streams. Each packet on the line is one JSON message:
 
     received  {"force": bool}         false: send SIGTERM to the program's group; true: kill all descendants
-    sent      {"keeper"}              the process id of the `ChildMonitor`
+    sent      {"monitor"}             the process id of the `ChildMonitor`
               {"pid"}                 the program runs
               {"error"}               it could not be started (errno)
               {"code", "left"}        it has ended; the processes in `left` could not be killed
 
-For each order the supervisor forks a `ChildMonitor` process, which starts the program and supervises it
+For each request the supervisor forks a `ChildMonitor` process, which starts the program and supervises it
 alone. A descendant can leave the program's group and session, but not its `ChildMonitor`, which is the
 subreaper: the kernel makes it the parent of every orphan, so a descendant remains as long as the
 `ChildMonitor` has a child. When the device client ends for any reason, the lines close, and each
@@ -34,20 +34,20 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _MOST_MESSAGE = 4096
 _MOST_DESCRIPTORS = 16
-_MOST_TOLD = 20
+_MOST_LEFT = 20
 _KILL_FOR_S = 5.0
 # Longer than a `ChildMonitor` tries to kill.
-_KEEPERS_END_S = 6.0
+_MONITORS_END_S = 6.0
 _REMOVE_FOR_S = 1.0
 # How often the `ChildMonitor`'s own children are read between two reads of all /proc, which take far longer.
-_QUICK_LOOKS = 200
+_QUICK_READS = 200
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(slots=True)
-class Order:
-    """A program to run. `contained`: its descendants cannot escape it, and those left at its end are killed.
+class StartRequest:
+    """A program to run. `contained`: the descendants that are left when it has ended are killed.
 
     `detached`: it is not supervised after its start. `group`: the `cgroup.procs` file of a control group
     that it joins, or empty.
@@ -65,7 +65,7 @@ class ProcessSupervisor:
     """The supervisor: its socket to the device client, and the process ids of its running `ChildMonitor`s."""
 
     link: socket.socket
-    keepers: set[int] = field(default_factory=set)
+    monitors: set[int] = field(default_factory=set)
 
     def serve(self, wake: int) -> None:
         """Serve until the device client and all `ChildMonitor`s are gone; `wake` is readable when a child
@@ -79,38 +79,38 @@ class ProcessSupervisor:
             if self.link.fileno() in ready and not self.receive():
                 break
         poll.unregister(self.link)
-        for keeper in self.keepers:
+        for monitor in self.monitors:
             # The program that it supervises may have stopped it (SIGSTOP).
-            os.kill(keeper, signal.SIGCONT)
-        until = time.monotonic() + _KEEPERS_END_S
-        while self.keepers and (left := until - time.monotonic()) > 0:
+            os.kill(monitor, signal.SIGCONT)
+        until = time.monotonic() + _MONITORS_END_S
+        while self.monitors and (left := until - time.monotonic()) > 0:
             poll.poll(left * 1000)
             self.reap(wake)
 
     def receive(self) -> bool:
-        """Receive one order and start it; False when the device client is gone."""
+        """Receive one request and start its program; False when the device client is gone."""
         try:
-            data, handed, _, _ = socket.recv_fds(self.link, _MOST_MESSAGE, _MOST_DESCRIPTORS)
+            data, descriptors, _, _ = socket.recv_fds(self.link, _MOST_MESSAGE, _MOST_DESCRIPTORS)
         except OSError:
             return False
         if data:
-            self.start(handed)
+            self.start(descriptors)
         return bool(data)
 
-    def start(self, handed: list[int]) -> None:
-        """Fork a `ChildMonitor` for one order."""
+    def start(self, descriptors: list[int]) -> None:
+        """Fork a `ChildMonitor` for one request."""
         try:
             pid = os.fork()
         except OSError as error:
             # The machine, or the control group of this process, is at its limit of processes.
-            with socket.socket(fileno=handed[0]) as line:
-                _tell(line, {"error": error.errno})
-            handed = handed[1:]
+            with socket.socket(fileno=descriptors[0]) as line:
+                _send(line, {"error": error.errno})
+            descriptors = descriptors[1:]
         else:
             if pid == 0:
-                _keep(handed)
-            self.keepers.add(pid)
-        for descriptor in handed:
+                _run_monitor(descriptors)
+            self.monitors.add(pid)
+        for descriptor in descriptors:
             os.close(descriptor)
 
     def reap(self, wake: int) -> None:
@@ -118,7 +118,7 @@ class ProcessSupervisor:
         _drain(wake)
         with contextlib.suppress(ChildProcessError):
             while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
-                self.keepers.discard(pid)
+                self.monitors.discard(pid)
 
 
 @dataclass(slots=True)
@@ -126,28 +126,28 @@ class ChildMonitor:
     """The supervisor of one program and its descendants, in a process of its own."""
 
     line: socket.socket
-    order: Order
+    request: StartRequest
     pid: int = 0
     # How it ended, as `os.waitstatus_to_exitcode` says; None while it runs.
     code: int | None = None
     # The program was asked to end; its remaining descendants are killed when it has.
-    condemned: bool = False
+    terminating: bool = False
 
-    def start(self, handed: list[int]) -> bool:
-        """Start the program and report it; `handed` are its folder, standard streams and more streams."""
+    def start(self, descriptors: list[int]) -> bool:
+        """Start the program and report it; `descriptors` are its folder and its streams from 0 on."""
         reading, writing = os.pipe()
         try:
             self.pid = os.fork()
         except OSError as error:
-            _tell(self.line, {"error": error.errno})
+            _send(self.line, {"error": error.errno})
             return False
         if self.pid == 0:
-            _become(self.order, handed[0], handed[1:], writing)
-        for descriptor in (writing, *handed):
+            _execute(self.request, descriptors[0], descriptors[1:], writing)
+        for descriptor in (writing, *descriptors):
             os.close(descriptor)
         with os.fdopen(reading, "rb") as pipe:
             fault = pipe.read()
-        _tell(self.line, {"error": int(fault)} if fault else {"pid": self.pid})
+        _send(self.line, {"error": int(fault)} if fault else {"pid": self.pid})
         return not fault
 
     def watch(self, wake: int) -> None:
@@ -162,8 +162,8 @@ class ChildMonitor:
             self.reap()
             if self.code is None and self.line.fileno() in ready:
                 is_over = self.listen()
-        left = self.kill() if is_over or self.condemned or self.order.contained else set()
-        _tell(self.line, {"code": self.code, "left": sorted(left)[:_MOST_TOLD]})
+        left = self.kill() if is_over or self.terminating or self.request.contained else set()
+        _send(self.line, {"code": self.code, "left": sorted(left)[:_MOST_LEFT]})
 
     def listen(self) -> bool:
         """Read the device client's message; True when all descendants must be killed.
@@ -176,7 +176,7 @@ class ChildMonitor:
             data = b""
         if not data or json.loads(data)["force"]:
             return True
-        self.condemned = True
+        self.terminating = True
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGTERM)
         return False
@@ -201,40 +201,40 @@ class ChildMonitor:
         """
         until = time.monotonic() + _KILL_FOR_S
         before: set[int] = set()
-        looks = 0
+        reads = 0
         while self.reap():
             if time.monotonic() > until:
                 return _descendants()
-            found = (_own_children() if looks % _QUICK_LOOKS else set()) or _descendants()
-            looks += 1
-            for pid in found:
+            alive = (_own_children() if reads % _QUICK_READS else set()) or _descendants()
+            reads += 1
+            for pid in alive:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
-            if found <= before:
+            if alive <= before:
                 # All of them already have the signal and are ending.
                 time.sleep(0.001)
-            before = found
+            before = alive
         return set()
 
 
-def _keep(handed: list[int]) -> NoReturn:
-    """Serve one order to its end, in the forked `ChildMonitor` process."""
+def _run_monitor(descriptors: list[int]) -> NoReturn:
+    """Serve one request to its end, in the forked `ChildMonitor` process."""
     try:
         _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         wake = _wake()
-        line, order = socket.socket(fileno=handed[0]), handed[1]
-        with os.fdopen(order, "rb") as file:
+        line, request = socket.socket(fileno=descriptors[0]), descriptors[1]
+        with os.fdopen(request, "rb") as file:
             file.seek(0)
-            keeper = ChildMonitor(line, Order(**json.load(file)))
+            monitor = ChildMonitor(line, StartRequest(**json.load(file)))
         # Sent before the program starts: a program can stop its `ChildMonitor`, and the client needs this
         # process id to continue it.
-        _tell(line, {"keeper": os.getpid()})
+        _send(line, {"monitor": os.getpid()})
         # The device client may have ended in the meantime; then nothing is started.
-        if not _is_closed(line) and keeper.start(handed[2:]) and not keeper.order.detached:
-            keeper.watch(wake)
-        if keeper.order.group:
-            _remove(os.path.dirname(keeper.order.group))
+        if not _is_closed(line) and monitor.start(descriptors[2:]) and not monitor.request.detached:
+            monitor.watch(wake)
+        if monitor.request.group:
+            _remove(os.path.dirname(monitor.request.group))
     finally:
         os._exit(0)
 
@@ -257,7 +257,7 @@ def _is_closed(line: socket.socket) -> bool:
     return bool(poll.poll(0))
 
 
-def _tell(line: socket.socket, message: dict[str, Any]) -> None:
+def _send(line: socket.socket, message: dict[str, Any]) -> None:
     """Send a message to the device client; ignored when it is gone."""
     with contextlib.suppress(OSError):
         line.send(json.dumps(message).encode())
@@ -277,19 +277,19 @@ def _own_children() -> set[int]:
 
 def _descendants() -> set[int]:
     """All descendants of this process that are not zombies."""
-    table = _parents()
-    found = {os.getpid()}
+    parents = _parents()
+    family = {os.getpid()}
     grown = True
     while grown:
-        children = {pid for pid, parent in table.items() if parent in found} - found
-        found |= children
+        children = {pid for pid, parent in parents.items() if parent in family} - family
+        family |= children
         grown = bool(children)
-    return found - {os.getpid()}
+    return family - {os.getpid()}
 
 
 def _parents() -> dict[int, int]:
     """The parent of every process that is not a zombie."""
-    found = {}
+    parents = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
@@ -300,18 +300,18 @@ def _parents() -> dict[int, int]:
         except (OSError, ValueError):
             continue
         if state not in {b"Z", b"X"}:
-            found[int(name)] = int(parent)
-    return found
+            parents[int(name)] = int(parent)
+    return parents
 
 
-def _become(order: Order, folder: int, streams: list[int], report: int) -> NoReturn:
+def _execute(request: StartRequest, folder: int, streams: list[int], report: int) -> NoReturn:
     """Set streams, folder and signals in the forked child, then execute the program; report errno if not."""
     try:
         os.setsid()
-        if order.group:
-            with open(order.group, "w", encoding="ascii") as file:
+        if request.group:
+            with open(request.group, "w", encoding="ascii") as file:
                 file.write("0")
-        if not order.detached:
+        if not request.detached:
             # The program ends as well when its `ChildMonitor` is killed.
             _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         # Signals that the `ChildMonitor` ignores would stay ignored after exec.
@@ -325,7 +325,7 @@ def _become(order: Order, folder: int, streams: list[int], report: int) -> NoRet
         kept = len(streams)
         report = os.dup2(high[-1], kept, inheritable=False)
         os.closerange(kept + 1, 1024)
-        os.execvpe(order.program[0], order.program, order.environment)
+        os.execvpe(request.program[0], request.program, request.environment)
     except OSError as error:
         os.write(report, str(error.errno).encode())
     finally:

@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ExitStatus:
     """How a program ended: its exit code (-N after signal N), and the processes that could not be killed.
 
     The code is None where the program itself is one of these.
@@ -38,15 +38,27 @@ class Ended:
     left: tuple[int, ...]
 
 
-class ProcessHandle:
-    """A program under a `ChildMonitor` of the supervisor, connected by a line. `ended` is set at its end."""
+class StartError(DeviceError):
+    """A program could not be started; `errno` says why."""
 
-    def __init__(self, line: socket.socket) -> None:
+    def __init__(self, errno: int) -> None:
+        super().__init__(f"The process cannot be started: {os.strerror(errno)}", ErrorCode.TOOL_FAILED)
+        self.errno = errno
+
+
+class ProcessHandle:
+    """A program under a `ChildMonitor` of the supervisor, connected by a line. `ended` is set at its end.
+
+    `bound`: the program is killed when the supervisor ends.
+    """
+
+    def __init__(self, line: socket.socket, bound: bool = False) -> None:
         loop = asyncio.get_running_loop()
+        self.bound = bound
         self._line: socket.socket | None = line
-        self._keeper = 0
+        self._monitor = 0
         self._pid: asyncio.Future[int] = loop.create_future()
-        self.ended: asyncio.Future[Ended] = loop.create_future()
+        self.ended: asyncio.Future[ExitStatus] = loop.create_future()
         line.setblocking(False)
         loop.add_reader(line, self._receive)
 
@@ -54,7 +66,8 @@ class ProcessHandle:
         """The program's process id, once it runs.
 
         Raises:
-            DeviceError: the program cannot be started; the message gives the reason.
+            StartError: the program cannot be started.
+            DeviceError: its `ChildMonitor` ended first.
         """
         return await asyncio.shield(self._pid)
 
@@ -63,7 +76,7 @@ class ProcessHandle:
         if self._line is not None:
             with contextlib.suppress(OSError):
                 self._line.send(json.dumps({"force": force}).encode())
-            _wake(self._keeper)
+            _wake(self._monitor)
 
     async def stop(self) -> None:
         """Kill the program and all descendants; wait until they are gone or cannot be killed."""
@@ -72,7 +85,7 @@ class ProcessHandle:
             async with asyncio.timeout(_KILLED_S):
                 await asyncio.shield(self.ended)
 
-    def let_go(self) -> None:
+    def close(self) -> None:
         """Close the line; the `ChildMonitor` kills what still runs."""
         line, self._line = self._line, None
         if line is not None:
@@ -90,28 +103,27 @@ class ProcessHandle:
             return
         except OSError:
             data = b""
-        told: dict[str, Any] = json.loads(data) if data else {}
-        if "keeper" in told:
-            self._keeper = told["keeper"]
+        message: dict[str, Any] = json.loads(data) if data else {}
+        if "monitor" in message:
+            self._monitor = message["monitor"]
             return
-        if "pid" in told:
-            _settle(self._pid, told["pid"])
+        if "pid" in message:
+            _resolve(self._pid, message["pid"])
             return
-        if "error" in told:
-            why = f"The process cannot be started: {os.strerror(told['error'])}"
-            _fail(self._pid, DeviceError(why, ErrorCode.TOOL_FAILED))
-        elif "code" in told:
-            _settle(self.ended, Ended(told["code"], tuple(told["left"])))
-        self.let_go()
+        if "error" in message:
+            _fail(self._pid, StartError(message["error"]))
+        elif "code" in message:
+            _resolve(self.ended, ExitStatus(message["code"], tuple(message["left"])))
+        self.close()
 
 
 @dataclass(slots=True)
 class SupervisorClient:
-    """Starts the supervisor at the first order, and again after it was killed."""
+    """Starts the supervisor at the first request, and again after it was killed."""
 
     _socket: socket.socket | None = None
     _process: subprocess.Popen[bytes] | None = None
-    _runs: set[ProcessHandle] = field(default_factory=set)
+    _handles: set[ProcessHandle] = field(default_factory=set)
 
     def start(
         self,
@@ -122,39 +134,47 @@ class SupervisorClient:
         *,
         contained: bool = False,
         detached: bool = False,
+        bound: bool = False,
         group: str = "",
     ) -> ProcessHandle:
         """Have the supervisor start a program; `folder` and `streams` are descriptors.
 
         `streams` become its descriptors 0, 1, 2 and on. `contained`, `detached` and `group` are those of
-        `core.device.processes.supervisor.Order`. The program may run, and stop its `ChildMonitor`, before its
+        `core.device.processes.supervisor.StartRequest`. A `bound` program is killed when the supervisor ends;
+        others run on under their `ChildMonitor`. The program may run, and stop its `ChildMonitor`, before its
         process id is known here.
 
         Raises:
-            DeviceError: the order cannot be sent to the supervisor.
+            DeviceError: the request cannot be sent to the supervisor.
         """
         link = self._linked()
         if self._process is not None:
             _wake(self._process.pid)
-        order = {"contained": contained, "detached": detached, "group": group}
+        request = {
+            "program": program,
+            "environment": environment,
+            "contained": contained,
+            "detached": detached,
+            "group": group,
+        }
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs, _in_memory({**order, "program": program, "environment": environment}) as told:
+        with theirs, _in_memory(request) as file:
             try:
-                socket.send_fds(link, [b"run"], [theirs.fileno(), told, folder, *streams])
+                socket.send_fds(link, [b"run"], [theirs.fileno(), file, folder, *streams])
             except OSError as error:
                 ours.close()
                 raise DeviceError(f"No process can be started: {error}", ErrorCode.TOOL_FAILED) from error
-        started = ProcessHandle(ours)
-        self._runs.add(started)
-        started.ended.add_done_callback(lambda _: self._runs.discard(started))
-        return started
+        handle = ProcessHandle(ours, bound)
+        self._handles.add(handle)
+        handle.ended.add_done_callback(lambda _: self._handles.discard(handle))
+        return handle
 
     async def close(self) -> None:
         """Kill all running programs and end the supervisor."""
         process = self._process
         self._lost()
-        for started in list(self._runs):
-            started.let_go()
+        for handle in list(self._handles):
+            handle.close()
         if process is not None:
             _wake(process.pid)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -188,6 +208,9 @@ class SupervisorClient:
                 return
         process = self._process
         self._lost()
+        for handle in list(self._handles):
+            if handle.bound:
+                handle.close()
         if process is not None:
             process.wait()
 
@@ -212,7 +235,7 @@ def _wake(pid: int) -> None:
             os.kill(pid, signal.SIGCONT)
 
 
-def _settle(future: asyncio.Future[_T], value: _T) -> None:
+def _resolve(future: asyncio.Future[_T], value: _T) -> None:
     if not future.done():
         future.set_result(value)
 
@@ -225,13 +248,13 @@ def _fail(future: asyncio.Future[Any], error: DeviceError) -> None:
 
 
 @contextlib.contextmanager
-def _in_memory(order: dict[str, object]) -> Iterator[int]:
-    """The order in an unnamed memory file, since a command may be longer than a packet."""
+def _in_memory(request: dict[str, object]) -> Iterator[int]:
+    """The request in an unnamed memory file, since a command may be longer than a packet."""
     if sys.platform != "linux":
-        raise DeviceError("The warden is for Linux", ErrorCode.TOOL_FAILED)
-    descriptor = os.memfd_create("order")
+        raise DeviceError("The supervisor is for Linux", ErrorCode.TOOL_FAILED)
+    descriptor = os.memfd_create("request")
     try:
-        data = json.dumps(order).encode("ascii")
+        data = json.dumps(request).encode("ascii")
         while data:
             data = data[os.write(descriptor, data) :]
         yield descriptor

@@ -12,7 +12,7 @@ from typing import Any
 from core.device.config import DeviceConfig
 from core.device.fs.safe_path import SafePath
 from core.device.private_places import outermost, private_places, shown_place
-from core.device.processes.child_process import Finished, Job
+from core.device.processes.child_process import CompletedProcess, Job
 from core.device.sandbox import bubblewrap, cgroup, sandbox_init, seatbelt
 from core.device.sandbox.sight import unseen
 from core.device.tool import (
@@ -92,7 +92,9 @@ def offer(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
     return [_tool(workshop, shell_execute_read)], []
 
 
-async def run(workshop: ToolContext, call: ToolCall, private: list[str]) -> tuple[Finished, TimeLimit]:
+async def run(
+    workshop: ToolContext, call: ToolCall, private: list[str]
+) -> tuple[CompletedProcess, TimeLimit]:
     """Run a call's command in the sandbox, where neither private nor closed paths can be read.
 
     Raises:
@@ -146,7 +148,7 @@ async def run(workshop: ToolContext, call: ToolCall, private: list[str]) -> tupl
     return finished, limit
 
 
-def _check(report: bytes, finished: Finished, folder: SafePath) -> None:
+def _check(report: bytes, finished: CompletedProcess, folder: SafePath) -> None:
     if sandbox_init.OTHER_FOLDER in report:
         raise BadInput(
             f"working_directory {folder.path} changed while it was being opened", ErrorCode.PATH_NOT_ALLOWED
@@ -186,7 +188,7 @@ def _hidden(private: list[str]) -> list[str]:
 
 
 def _not_seen(
-    config: DeviceConfig, private: list[str], call: ToolCall, finished: Finished
+    config: DeviceConfig, private: list[str], call: ToolCall, finished: CompletedProcess
 ) -> list[dict[str, Any]]:
     """What the command line asked for and the sandbox does not show, each with a tool to use instead."""
     if sys.platform != "linux":

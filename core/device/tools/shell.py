@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.device.fs.safe_path import SafePath
-from core.device.processes.child_process import POLITE_S, Finished
+from core.device.processes.child_process import POLITE_S, CompletedProcess
 from core.device.tool import (
     Contract,
     FailedWithResult,
@@ -71,7 +71,7 @@ class TimeLimit:
         """
         return POLITE_S if self.asked <= self.left else min(POLITE_S, self.left / _HASTE)
 
-    def words(self, finished: Finished) -> str:
+    def words(self, finished: CompletedProcess) -> str:
         """The error message for a command that exceeded this limit."""
         if self.asked <= self.left:
             why = f"after {self.asked:g} s, the time-out that was asked for"
@@ -120,7 +120,7 @@ def offer(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
     """Both shell tools; on a supported platform they need nothing that could be missing."""
     children = workshop.children
 
-    async def run(call: ToolCall) -> tuple[Finished, TimeLimit]:
+    async def run(call: ToolCall) -> tuple[CompletedProcess, TimeLimit]:
         folder = await working_directory(workshop, call)
         workshop.guard.process_slot(children.running)
         limit = time_limit(workshop, call)
@@ -193,7 +193,7 @@ def _exec_cli(workshop: ToolContext, run: Any) -> Tool:
     )
 
 
-def ended_in_time(answer: dict[str, Any], finished: Finished, limit: TimeLimit) -> dict[str, Any]:
+def ended_in_time(answer: dict[str, Any], finished: CompletedProcess, limit: TimeLimit) -> dict[str, Any]:
     """Return the answer of a command that ended within its time.
 
     Raises:
@@ -204,7 +204,7 @@ def ended_in_time(answer: dict[str, Any], finished: Finished, limit: TimeLimit) 
     return answer
 
 
-def common(finished: Finished) -> dict[str, Any]:
+def common(finished: CompletedProcess) -> dict[str, Any]:
     return {
         "stdout": finished.stdout.decode("utf-8", "replace"),
         "stderr": finished.stderr.decode("utf-8", "replace"),

@@ -1,83 +1,16 @@
-"""Splits a server's output into lines of bounded length, and logs its other output at a bounded rate."""
+"""The log of what an MCP server writes beside its answers."""
 
 from __future__ import annotations
 
-import re
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from core.text import shorten_middle
 
-_KEPT_END = 4096
 _MOST_SEARCHED = 100_000
 _LAST_LINES = 4
 _MOST_LAST = 300
-# The id is at the beginning of an answer or, from some servers, at its end.
-_ID_FIRST = re.compile(rb'^\s*\{(?:\s*"jsonrpc"\s*:\s*"2\.0"\s*,)?\s*"id"\s*:\s*(\d{1,15})\s*,')
-_ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
-
-
-@dataclass(frozen=True, slots=True)
-class TooLong:
-    """A line that was discarded: its size, and the id of the request that it answers, if found."""
-
-    size: int
-    request_id: int | None
-
-
-class LineCutter:
-    """Splits a stream of bytes into lines of at most `most` bytes; longer lines are discarded."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._head = b""
-        self._tail = b""
-
-    def feed(self, chunk: bytes) -> list[bytes | TooLong]:
-        """The lines that end in `chunk`, without their line ends."""
-        *ended, rest = chunk.split(b"\n")
-        lines: list[bytes | TooLong] = []
-        for part in ended:
-            self._add(part)
-            lines.append(self._take())
-        self._add(rest)
-        return lines
-
-    def _add(self, part: bytes) -> None:
-        if not part:
-            return
-        self._size += len(part)
-        if self._size <= self._most:
-            self._parts.append(part)
-            return
-        if self._parts:
-            whole = b"".join(self._parts)
-            self._head, self._tail = whole[:_KEPT_END], whole[-_KEPT_END:]
-            self._parts.clear()
-        self._head = self._head or part[:_KEPT_END]
-        self._tail = (self._tail + part[-_KEPT_END:])[-_KEPT_END:]
-
-    def _take(self) -> bytes | TooLong:
-        line: bytes | TooLong = b"".join(self._parts)
-        if self._size > self._most:
-            line = TooLong(self._size, _request_in(self._head, self._tail))
-        self._parts.clear()
-        self._size, self._head, self._tail = 0, b"", b""
-        return line
-
-
-def request_of(line: bytes) -> int | None:
-    """The id of the request that an invalid line answers; None where it cannot be found."""
-    return _request_in(line[:_KEPT_END], line[-_KEPT_END:])
-
-
-def _request_in(head: bytes, tail: bytes) -> int | None:
-    found = _ID_FIRST.search(head) or _ID_LAST.search(tail)
-    return int(found[1]) if found else None
 
 
 class ServerLog:

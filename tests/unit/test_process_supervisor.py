@@ -1,4 +1,4 @@
-"""The warden and its keepers: what comes of a command ends with its time, or with the device client."""
+"""The supervisor and its monitors: what comes of a command ends with its time, or with the device client."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from tests.fakes.ended import all_ended, still_running
 from tests.fakes.pace import slowness
 from tests.fakes.read_shell import run
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the warden is Linux's")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the supervisor is for Linux")
 
 
 @pytest.fixture
 async def router(tmp_path: Path) -> AsyncIterator[Router]:
-    built = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "warden")
+    built = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "supervisor")
     yield built
     await built.close()
 
@@ -89,7 +89,7 @@ async def test_who_is_never_the_same_process_for_long_is_killed_with_the_rest(
 
 
 def test_what_cannot_be_killed_is_named() -> None:
-    # In a process of its own: a keeper takes all children for its own.
+    # In a process of its own: a monitor takes all children for its own.
     code = """
 import os, supervisor
 def not_permitted(pid, number):
@@ -97,11 +97,11 @@ def not_permitted(pid, number):
 child = os.fork() or os.execlp("sleep", "sleep", "61")
 kill, os.kill = os.kill, not_permitted
 supervisor._KILL_FOR_S = 0
-keeper = supervisor.ChildMonitor(None, supervisor.Order([], {}), child)
-print(keeper.kill() == {child})
+monitor = supervisor.ChildMonitor(None, supervisor.StartRequest([], {}), child)
+print(monitor.kill() == {child})
 os.kill = kill
 supervisor._KILL_FOR_S = 20
-print(keeper.kill(), keeper.code)
+print(monitor.kill(), monitor.code)
 """
     here = Path(supervisor.__file__).parent
     line = [sys.executable, "-c", code]
@@ -126,7 +126,7 @@ async def test_who_watches_over_a_command_is_known_before_there_is_a_command_tha
 
     def received(started: ProcessHandle) -> None:
         receive(started)
-        known.append((started._keeper != 0, started._pid.done()))
+        known.append((started._monitor != 0, started._pid.done()))
 
     monkeypatch.setattr(ProcessHandle, "_receive", received)
     await shell(router, "true")
@@ -153,7 +153,7 @@ async def test_what_an_earlier_shell_left_running_is_not_killed_with_a_later_one
         os.kill(pid, signal.SIGKILL)
 
 
-async def test_a_killed_warden_is_replaced_and_a_killed_keeper_takes_its_shell_with_it(
+async def test_a_killed_supervisor_is_replaced_and_a_killed_monitor_takes_its_shell_with_it(
     router: Router, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "fifo")
@@ -161,16 +161,16 @@ async def test_a_killed_warden_is_replaced_and_a_killed_keeper_takes_its_shell_w
         "shell", shell(router, f"echo $$ > {tmp_path}/fifo; exec sleep 63")
     )
     killed = psutil.Process(int(await line_of(tmp_path / "fifo")))
-    keeper = killed.parent()
-    assert keeper is not None
-    warden = keeper.parent()
-    assert warden is not None
-    warden.kill()
-    keeper.kill()
+    monitor = killed.parent()
+    assert monitor is not None
+    parent = monitor.parent()
+    assert parent is not None
+    parent.kill()
+    monitor.kill()
     result = await running
     assert (result.error or "").startswith("outcome_unknown: ")
-    # Blocks: the loop does not learn of the warden's end before the next command comes.
-    assert still_running([killed, warden], within=20) == []
+    # Blocks: the loop does not learn of the supervisor's end before the next command comes.
+    assert still_running([killed, parent], within=20) == []
     assert (await shell(router, "echo again")).result["stdout"] == "again\n"
 
 
@@ -217,22 +217,22 @@ def _groups_of(pid: int) -> list[Path]:
     return [] if parent is None else list(parent.glob(f"quarterdeck-{pid}-*"))
 
 
-def test_a_warden_that_gets_no_process_says_so_and_goes_on(
+def test_a_supervisor_that_gets_no_process_says_so_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none_left() -> int:
         raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
 
-    order = tmp_path / "order"
-    order.write_text(json.dumps({"program": ["true"], "environment": {}}))
+    request = tmp_path / "request"
+    request.write_text(json.dumps({"program": ["true"], "environment": {}}))
     before = set(os.listdir("/proc/self/fd"))
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
-        warden = ProcessSupervisor(theirs)
+        serving = ProcessSupervisor(theirs)
         line, run = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        handed = [run.detach(), os.open(order, os.O_RDONLY), os.open(tmp_path, os.O_RDONLY)]
+        descriptors = [run.detach(), os.open(request, os.O_RDONLY), os.open(tmp_path, os.O_RDONLY)]
         monkeypatch.setattr(os, "fork", none_left)
-        warden.start(handed)
+        serving.start(descriptors)
         with line:
             assert json.loads(line.recv(100)) == {"error": errno.EAGAIN}
     assert set(os.listdir("/proc/self/fd")) == before
