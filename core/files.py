@@ -1,12 +1,73 @@
-"""File helpers: durable folder entries, and reading files that only this user can have written."""
+"""Files: atomic and durable writes, new private files, reading files that only this user can have written."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
 import stat
 from pathlib import Path
 
 from core.errors import BadInput
+
+_BINARY: int = getattr(os, "O_BINARY", 0)
+_NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
+# File systems limit a name to 255 bytes; this leaves room for the rest of a temporary name.
+_NAME_BYTES = 200
+
+
+def write_atomic(path: Path, data: bytes | str, mode: int = 0o600, *, replace: bool = True) -> None:
+    """Write a file atomically and durably: a crash or a full disk leaves the old file or the whole new one.
+
+    The data is written to a temporary file in the same folder. Its name is random, so that writers in several
+    threads or processes do not disturb each other, and no file laid in the way stops the write. A symlink at
+    `path` is replaced, not followed. Text is written as UTF-8, with its line ends unchanged.
+
+    `mode` is the new file's mode from the start, less the umask. With `replace` False, an existing file of
+    that name is never overwritten, even if another process created it just now.
+
+    Raises:
+        FileExistsError: `replace` is False, and the name is taken.
+        OSError: the file cannot be written, and the old file is unchanged; or, as the last step, its folder
+            cannot be synchronised to disk after the replacement.
+    """
+    name = path.name.encode("utf-8", "ignore")[:_NAME_BYTES].decode("utf-8", "ignore")
+    temporary = path.with_name(f".{name}.{secrets.token_hex(4)}")
+    create_new(temporary, data, mode)
+    try:
+        if replace:
+            temporary.replace(path)
+        else:
+            # Unlike a rename, a link fails if the name is taken.
+            os.link(temporary, path)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    # Otherwise a power cut could restore the old file, for example with a revoked device.
+    sync_folder(path.parent)
+
+
+def create_new(path: Path, data: bytes | str, mode: int = 0o600) -> None:
+    """Create a file with `mode` (less the umask) from the start, and bring its content to the disk.
+
+    A failed write leaves no file, a crash may leave a part of it. The folder is not synchronised: its caller
+    may have more to change there first.
+
+    Raises:
+        FileExistsError: the name is taken, if only by a symlink that leads nowhere.
+        OSError: the file cannot be written.
+    """
+    content = data.encode("utf-8") if isinstance(data, str) else data
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | _BINARY, mode)
+    try:
+        with open(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+        raise
 
 
 def sync_folder(folder: Path) -> None:

@@ -20,7 +20,7 @@ import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from core.errors import BadInput, ErrorCode, ServiceError
-from core.files import sync_folder
+from core.files import write_atomic
 
 # A process that probes the lock holds it for less than a millisecond; the owner holds it until its end.
 LOOKS_AT_MOST = 50
@@ -229,7 +229,7 @@ class Home:
         if tomllib.loads(text).get("listen") != address.strip():
             raise BadInput(f"{path} is written in a way that cannot be changed here; set listen by hand.")
         try:
-            write_private(path, text)
+            write_atomic(path, text)
         except OSError as error:
             raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
 
@@ -244,26 +244,6 @@ def _private_folder() -> Path | None:
         return None
     own = seen.st_uid == os.getuid() and not seen.st_mode & 0o022 if hasattr(os, "getuid") else True
     return folder if own else None
-
-
-def write_private(path: Path, text: str) -> None:
-    """Replace a file atomically and durably, with access for its owner only.
-
-    Raises:
-        OSError: the file cannot be written, and the old file is unchanged; or, as the last step, its folder
-            cannot be synchronised to disk after the replacement.
-    """
-    fresh = path.with_suffix(".new")
-    # A file left behind by a crash may have another mode.
-    fresh.unlink(missing_ok=True)
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
-    with open(handle, "w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-    # Otherwise a power cut could restore the old file, for example with a revoked device.
-    sync_folder(path.parent)
 
 
 class HomeLock:

@@ -19,7 +19,7 @@ import core.home
 from core.approvals.operators import Operators
 from core.errors import BadInput, ErrorCode, ServiceError
 from core.fleet.tool_pins import Claims, Pin, Pins
-from core.home import Home, HomeLock, write_private
+from core.home import Home, HomeLock
 from tests.fakes.signing import anna
 
 HOLDER = (
@@ -160,35 +160,6 @@ class TestPrivateFiles:
         for folder in (home.path, home.keys, home.batches, home.device_state):
             assert mode_of(folder) == 0o700
 
-    def test_a_file_that_a_crash_left_half_written_is_in_nobody_s_way(self, tmp_path):
-        path = tmp_path / "contracts.json"
-        left = tmp_path / "contracts.new"
-        left.write_text("half")
-        left.chmod(0o666)
-        write_private(path, "whole")
-        assert path.read_text() == "whole"
-        assert mode_of(path) == 0o600
-        assert not left.exists()
-
-    def test_a_link_laid_in_the_way_is_not_followed(self, tmp_path):
-        victim = tmp_path / "victim"
-        victim.write_text("mine")
-        (tmp_path / "contracts.new").symlink_to(victim)
-        write_private(tmp_path / "contracts.json", "new")
-        assert victim.read_text() == "mine"
-
-    def test_a_write_that_fails_leaves_the_old_file_whole(self, tmp_path, monkeypatch):
-        path = tmp_path / "contracts.json"
-        write_private(path, "old")
-
-        def fails(handle: int) -> None:
-            raise OSError(28, "No space left on device")
-
-        monkeypatch.setattr(core.home.os, "fsync", fails)
-        with pytest.raises(OSError, match="No space"):
-            write_private(path, "new")
-        assert path.read_text() == "old"
-
 
 class TestNames:
     def test_a_socket_lies_in_its_home(self, tmp_path):
@@ -291,26 +262,3 @@ class TestWindows:
 
     def test_the_number_can_be_read_while_the_lock_is_held(self, windows):
         assert windows._LOCKED_BYTE > 32
-
-
-@pytest.mark.skipif(os.name != "posix", reason="only there a folder can be synced")
-def test_a_file_that_was_replaced_lasts_over_a_power_cut(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The folder is synced, and after the new name is in it: else the old file could be back."""
-    done: list[str] = []
-    sync, replace = os.fsync, os.replace
-
-    def fsync(handle: int) -> None:
-        done.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
-        sync(handle)
-
-    def replaced(self: Path, target: Path) -> Path:
-        done.append("replaced")
-        replace(self, target)
-        return target
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    monkeypatch.setattr(Path, "replace", replaced)
-    write_private(tmp_path / "devices.json", "{}")
-    assert done == ["file", "replaced", "folder"]
