@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, are private from the start, and no link leads a write elsewhere."""
+"""Files are written whole or not at all and private from the start, links are not followed, locks hold."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from core.errors import BadInput
-from core.files import create_new, read_own_text, write_atomic
+from core.files import FileLock, create_new, read_own_text, write_atomic
 from tests.fakes.small_disk import fill, small_disk_at
+from tests.fakes.windows_locks import files_on_windows
 
 ROOT = Path(__file__).parents[2]
 posix = pytest.mark.skipif(os.name != "posix", reason="only there files have modes and folders can be synced")
@@ -226,3 +228,92 @@ class TestOwnText:
         os.mkfifo(tmp_path / "pipe")
         with pytest.raises(BadInput, match="not a regular file"):
             read_own_text(tmp_path / "pipe", 100)
+
+
+OWNER = """
+import pathlib, sys; from core.files import FileLock
+lock = FileLock(pathlib.Path(sys.argv[1]))
+print(lock.take(shared=sys.argv[2] == "shared"), flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def another_process(path: Path, how: str = "exclusive") -> Iterator[subprocess.Popen[str]]:
+    """A process that has locked the file; it ends when its input does."""
+    command = [sys.executable, "-c", OWNER, str(path), how]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "True\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+class TestLock:
+    def test_one_process_owns_the_file_until_it_ends_however_it_ends(self, tmp_path):
+        path = tmp_path / "lock"
+        with FileLock(path) as lock:
+            assert lock.is_free()
+            with another_process(path):
+                assert not lock.take()
+                assert not lock.take(shared=True)
+                assert not lock.is_free()
+            assert lock.is_free()
+            assert lock.take()
+
+    def test_it_ends_when_it_is_closed_which_may_happen_twice(self, tmp_path):
+        first, second = FileLock(tmp_path / "lock"), FileLock(tmp_path / "lock")
+        assert first.take()
+        assert not second.take()
+        first.close()
+        first.close()
+        assert second.take()
+        second.close()
+
+    @posix
+    def test_a_shared_lock_excludes_owners_only(self, tmp_path):
+        path = tmp_path / "lock"
+        with another_process(path, "shared"), FileLock(path) as lock:
+            assert lock.take(shared=True)
+            assert lock.is_free()
+            lock.close()
+            with FileLock(path) as owner:
+                assert not owner.take()
+
+    @posix
+    def test_a_process_that_this_one_started_does_not_keep_the_lock(self, tmp_path):
+        lock = FileLock(tmp_path / "lock")
+        assert lock.take()
+        with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+            lock.close()
+            with FileLock(tmp_path / "lock") as next_one:
+                assert next_one.take()
+            child.kill()
+
+    @posix
+    def test_its_file_is_private_and_its_content_stays(self, tmp_path, open_umask):
+        path = tmp_path / "lock"
+        FileLock(path).close()
+        assert mode_of(path) == 0o600
+        path.write_text("4711")
+        with FileLock(path) as lock:
+            assert lock.take()
+        assert path.read_text() == "4711"
+
+    @posix
+    def test_a_file_system_without_locks_is_an_error_and_nobody_s_lock(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("fcntl.flock", fails(errno.ENOLCK))
+        with FileLock(tmp_path / "lock") as lock, pytest.raises(OSError, match="locks"):
+            lock.take()
+
+    def test_on_windows_one_byte_far_behind_the_content_is_locked(self, tmp_path, monkeypatch):
+        windows = files_on_windows(monkeypatch)
+        first, second = windows.FileLock(tmp_path / "lock"), windows.FileLock(tmp_path / "lock")
+        assert first.take()
+        assert [at for _, at in sys.modules["msvcrt"].held] == [1 << 40]  # type: ignore[attr-defined]
+        assert not second.take()
+        assert not second.is_free()
+        assert os.fstat(first.handle).st_size == 0

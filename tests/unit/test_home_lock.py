@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 import stat
 import subprocess
 import sys
 import threading
-import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from core.errors import BadInput, ErrorCode, ServiceError
 from core.fleet.tool_pins import Claims, Pin, Pins
 from core.home import Home, HomeLock
 from tests.fakes.signing import anna
+from tests.fakes.windows_locks import files_on_windows
 
 HOLDER = (
     "import sys; from core.home import Home, HomeLock; "
@@ -214,51 +213,16 @@ class TestSettings:
             home.settings()
 
 
-class FakeMsvcrt(types.ModuleType):
-    """What Windows' locks promise: one byte of a file, for one handle, refused at once when taken."""
-
-    LK_NBLCK, LK_UNLCK = 2, 0
-
-    def __init__(self) -> None:
-        super().__init__("msvcrt")
-        self.held: dict[tuple[int, int], int] = {}
-
-    def locking(self, handle: int, how: int, count: int) -> None:
-        assert count == 1
-        place = (os.fstat(handle).st_ino, os.lseek(handle, 0, os.SEEK_CUR))
-        if how == self.LK_UNLCK:
-            assert self.held.pop(place) == handle
-        elif self.held.setdefault(place, handle) != handle:
-            raise PermissionError(13, "Permission denied")
-
-
 class TestWindows:
-    @pytest.fixture
-    def windows(self, monkeypatch):
-        """The module as Windows would load it."""
-        locks = FakeMsvcrt()
-        monkeypatch.setitem(sys.modules, "msvcrt", locks)
-        spec = importlib.util.spec_from_file_location("home_on_windows", core.home.__file__)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, "home_on_windows", module)
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "platform", "win32")
-            spec.loader.exec_module(module)
-        return module
-
-    def test_the_same_class_locks_there(self, windows, home):
-        there = windows.Home(home.path)
-        first = windows.HomeLock(there).acquire()
-        assert windows.HomeLock(there).probe() == str(os.getpid())
+    def test_the_home_s_lock_works_there_too(self, home, monkeypatch):
+        windows = files_on_windows(monkeypatch)
+        monkeypatch.setattr(core.home, "FileLock", windows.FileLock)
+        first = HomeLock(home).acquire()
+        assert HomeLock(home).probe() == str(os.getpid())
         with pytest.raises(ServiceError, match=str(os.getpid())):
-            windows.HomeLock(there).acquire()
-        sys.modules["msvcrt"].held.clear()
+            HomeLock(home).acquire()
+        sys.modules["msvcrt"].held.clear()  # type: ignore[attr-defined]
         first.release()
-        assert windows.HomeLock(there).probe() is None
-        with windows.HomeLock(there):
+        assert HomeLock(home).probe() is None
+        with HomeLock(home):
             pass
-
-    def test_the_number_can_be_read_while_the_lock_is_held(self, windows):
-        assert windows._LOCKED_BYTE > 32
