@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import time
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +19,7 @@ import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from core.errors import BadInput, ErrorCode, ServiceError
-from core.files import sync_folder
-
-# A process that probes the lock holds it for less than a millisecond; the owner holds it until its end.
-LOOKS_AT_MOST = 50
-BETWEEN_LOOKS = 0.002
-# On Windows other processes cannot read locked bytes, so that this byte is far behind the owner's process ID.
-_LOCKED_BYTE = 1 << 20
-_BINARY: int = getattr(os, "O_BINARY", 0)
+from core.files import FileLock, write_atomic
 
 # Bytes of the longest Unix socket address that every platform accepts.
 LONGEST_ADDRESS = 99
@@ -229,7 +221,7 @@ class Home:
         if tomllib.loads(text).get("listen") != address.strip():
             raise BadInput(f"{path} is written in a way that cannot be changed here; set listen by hand.")
         try:
-            write_private(path, text)
+            write_atomic(path, text)
         except OSError as error:
             raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
 
@@ -246,32 +238,12 @@ def _private_folder() -> Path | None:
     return folder if own else None
 
 
-def write_private(path: Path, text: str) -> None:
-    """Replace a file atomically and durably, with access for its owner only.
-
-    Raises:
-        OSError: the file cannot be written, and the old file is unchanged; or, as the last step, its folder
-            cannot be synchronised to disk after the replacement.
-    """
-    fresh = path.with_suffix(".new")
-    # A file left behind by a crash may have another mode.
-    fresh.unlink(missing_ok=True)
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
-    with open(handle, "w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-    # Otherwise a power cut could restore the old file, for example with a revoked device.
-    sync_folder(path.parent)
-
-
 class HomeLock:
     """The lock of the process that owns a home; the operating system releases it when the process ends."""
 
     def __init__(self, home: Home) -> None:
         self._path = home.path / "lock"
-        self._handle: int | None = None
+        self._lock: FileLock | None = None
 
     def acquire(self) -> HomeLock:
         """Take the lock.
@@ -280,19 +252,19 @@ class HomeLock:
             ServiceError: another process owns this home (code `home_busy`); names its process ID.
             OSError: the lock's file cannot be opened.
         """
-        handle = os.open(self._path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600)
+        lock = FileLock(self._path)
         try:
-            if not _take(handle):
+            if not lock.take():
                 raise ServiceError(
-                    f"Process {_number_in(handle)} owns the home {self._path.parent}.", ErrorCode.HOME_BUSY
+                    f"Process {_owner_in(lock)} owns the home {self._path.parent}.", ErrorCode.HOME_BUSY
                 )
-            os.ftruncate(handle, 0)
-            os.lseek(handle, 0, os.SEEK_SET)
-            os.write(handle, str(os.getpid()).encode("ascii"))
+            os.ftruncate(lock.handle, 0)
+            os.lseek(lock.handle, 0, os.SEEK_SET)
+            os.write(lock.handle, str(os.getpid()).encode("ascii"))
         except BaseException:
-            os.close(handle)
+            lock.close()
             raise
-        self._handle = handle
+        self._lock = lock
         return self
 
     def probe(self) -> str | None:
@@ -302,19 +274,16 @@ class HomeLock:
             OSError: the lock's file cannot be opened.
         """
         try:
-            handle = os.open(self._path, os.O_RDONLY | _BINARY)
+            lock = FileLock(self._path, os.O_RDONLY)
         except FileNotFoundError:
             return None
-        try:
-            return None if _is_free(handle) else _number_in(handle)
-        finally:
-            os.close(handle)
+        with lock:
+            return None if lock.is_free() else _owner_in(lock)
 
     def release(self) -> None:
         """Release the lock; safe to call twice."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            os.close(handle)
+        if self._lock is not None:
+            self._lock.close()
 
     def __enter__(self) -> HomeLock:
         return self.acquire()
@@ -325,57 +294,6 @@ class HomeLock:
         self.release()
 
 
-def _number_in(handle: int) -> str:
-    os.lseek(handle, 0, os.SEEK_SET)
-    return os.read(handle, 32).decode("ascii", "replace").strip() or "unknown"
-
-
-def _take(handle: int) -> bool:
-    """Lock the file exclusively; False if another process owns the home."""
-    for _ in range(LOOKS_AT_MOST):
-        if _lock(handle, shared=False):
-            return True
-        # A process that only probes the lock must not make this one fail: try again.
-        if not _is_free(handle):
-            return False
-        time.sleep(BETWEEN_LOOKS)
-    return False
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(handle: int, *, shared: bool) -> bool:
-        """Lock one byte for this handle. Windows has no shared lock here: a probe takes the lock briefly."""
-        os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-    def _is_free(handle: int) -> bool:
-        for _ in range(LOOKS_AT_MOST):
-            if _lock(handle, shared=True):
-                os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
-                msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
-                return True
-            time.sleep(BETWEEN_LOOKS)
-        return False
-
-else:
-    import fcntl
-
-    def _lock(handle: int, *, shared: bool) -> bool:
-        """Lock the file for this handle; a shared lock excludes only exclusive locks."""
-        try:
-            fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def _is_free(handle: int) -> bool:
-        if not _lock(handle, shared=True):
-            return False
-        fcntl.flock(handle, fcntl.LOCK_UN)
-        return True
+def _owner_in(lock: FileLock) -> str:
+    os.lseek(lock.handle, 0, os.SEEK_SET)
+    return os.read(lock.handle, 32).decode("ascii", "replace").strip() or "unknown"

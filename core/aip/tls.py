@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import BadInput
+from core.files import create_new, sync_folder
 
 CERTIFICATE = "link-certificate.pem"
 KEY = "link-key.pem"
@@ -46,6 +47,7 @@ def load_or_make_identity(folder: Path, name: str = "quarterdeck") -> Identity:
         elif not key.exists() and _fresh(key).exists():
             # A crash interrupted `_make` before its last step; finish it.
             _fresh(key).replace(key)
+            sync_folder(folder)
     except OSError as error:
         raise BadInput(f"No link certificate can be made in {folder}: {error.strerror or error}") from error
     try:
@@ -151,24 +153,17 @@ def _make(certificate: Path, key: Path, name: str) -> None:
     )
     pem: Any = serialization.Encoding.PEM
     secret = private.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    _write_new(_fresh(key), secret, 0o600)
-    _write_new(_fresh(certificate), signed.public_bytes(pem), 0o644)
+    for path in (_fresh(key), _fresh(certificate)):
+        # An interrupted attempt may have left it.
+        path.unlink(missing_ok=True)
+    create_new(_fresh(key), secret)
+    create_new(_fresh(certificate), signed.public_bytes(pem), 0o644)
     # Both files are complete now, so a full disk or a crash never leaves half an identity, which would be
     # refused at every later start.
     _fresh(certificate).replace(certificate)
     _fresh(key).replace(key)
+    sync_folder(key.parent)
 
 
 def _fresh(path: Path) -> Path:
     return path.with_name(path.name + ".new")
-
-
-def _write_new(path: Path, data: bytes, mode: int) -> None:
-    """Create a file with `mode` from the start, so that a key is never readable by others."""
-    # An interrupted attempt may have left this file.
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())

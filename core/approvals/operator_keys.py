@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import getpass
-import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,6 +28,7 @@ from cryptography.hazmat.primitives.serialization import (
 from core.approvals.models import Approval, Operator
 from core.changes import ChangeStatement, Identity, SignedChange, SignedIdentity
 from core.errors import BadInput, ErrorCode
+from core.files import write_atomic
 from core.home import OPERATOR_NAME, Home
 from core.statements import SignedStatement, Statement, check_shown, signed_bytes, verify_signature
 
@@ -153,36 +153,16 @@ def create_operator_key(home: Home, name: str, passphrase: str | None) -> Operat
     private = Ed25519PrivateKey.generate()
     key = OperatorKey(name, passphrase is not None, private)
     try:
-        _write_new(path, private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption))
+        pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+        write_atomic(path, pem, replace=False)
         # A public key file without its private key is a leftover: no operator can sign with it.
         path.with_suffix(".pub").unlink(missing_ok=True)
-        _write_new(path.with_suffix(".pub"), key.public_key.encode())
+        write_atomic(path.with_suffix(".pub"), key.public_key, replace=False)
     except FileExistsError as error:
         raise BadInput(f"There is a key of {name} already; it is never overwritten.") from error
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
     return key
-
-
-def _write_new(path: Path, data: bytes) -> None:
-    """Create a file with mode 0600, completely or not at all; an existing file is never overwritten.
-
-    Raises:
-        FileExistsError: a file of that name exists.
-        OSError: the file cannot be written.
-    """
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    with suppress(FileNotFoundError):
-        fresh.unlink()
-    try:
-        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        # Unlike a rename, a link fails if the name is taken, even if another process took it just now.
-        os.link(fresh, path)
-    finally:
-        fresh.unlink(missing_ok=True)
 
 
 def delete_operator_key(home: Home, name: str) -> None:

@@ -23,8 +23,8 @@ from core.approvals.operator_keys import verify_statement
 from core.audit.entries import Entry, Kind
 from core.changes import Change, ChangeKind, SignedChange, SignedIdentity
 from core.errors import BadInput, ErrorCode, JournalCorrupt, Refused
-from core.files import read_own_text
-from core.home import OPERATOR_NAME, write_private
+from core.files import read_own_text, write_atomic
+from core.home import OPERATOR_NAME
 from core.statements import SignedStatement, verify_signature
 
 log = structlog.get_logger(__name__)
@@ -255,7 +255,7 @@ class Operators:
 
     def _write(self) -> None:
         try:
-            write_private(self._path, self._copy())
+            write_atomic(self._path, self._copy())
         except OSError as error:
             # The file is only a copy of the journal; the next start of the service writes it again.
             log.warning("operators.json cannot be written", problem=error.strerror)

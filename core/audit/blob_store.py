@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 from core.canonical_json import sha256_hex
 from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalUnavailable
-from core.files import sync_folder
+from core.files import sync_folder, write_atomic
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 
@@ -48,7 +47,7 @@ class Blobs:
                 return sha
             new_folder = not path.parent.exists()
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write(path, data)
+            write_atomic(path, data)
             if new_folder:
                 sync_folder(self.folder)
                 sync_folder(self.folder.parent)
@@ -94,18 +93,3 @@ class Blobs:
             return
         for folder in folders:
             yield from sorted(entry.name for entry in os.scandir(folder) if _NAME.fullmatch(entry.name))
-
-
-def _write(path: Path, data: bytes) -> None:
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-        sync_folder(path.parent)
-    except OSError:
-        fresh.unlink(missing_ok=True)
-        raise

@@ -11,9 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import os
 import re
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from core.audit.merkle import HASH_BYTES
 from core.errors import BadInput, JournalCorrupt, JournalUnavailable
-from core.files import sync_folder
+from core.files import write_atomic
 
 _ED25519 = b"\x01"
 _SIGNATURE_LINE = re.compile(r"\u2014 (\S+) (\S+)")
@@ -209,10 +207,11 @@ def load_or_create_journal_key(path: Path) -> Ed25519PrivateKey:
                 raise JournalCorrupt(f"The journal key {path} is missing; {_RESTORE}.") from None
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             data = _private_pem(Ed25519PrivateKey.generate())
-            _write_new(path, data, 0o600)
+            # As durable as the checkpoints that it signs.
+            write_atomic(path, data)
         key = _key_from(path, data)
         if not public.exists():
-            _write_new(public, public_pem(key.public_key()), 0o644)
+            write_atomic(public, public_pem(key.public_key()), 0o644)
         elif load_public_key(public) != key.public_key():
             raise JournalCorrupt(
                 f"{public} is not the public half of {path.name}. Remove {public.name}, and it is made again;"
@@ -265,20 +264,3 @@ def _key_from(path: Path, data: bytes) -> Ed25519PrivateKey:
     if _private_pem(key) != data:
         raise JournalCorrupt(f"The journal key {path} was changed; {_RESTORE}.")
     return key
-
-
-def _write_new(path: Path, data: bytes, mode: int) -> None:
-    """Write a small file atomically, with `mode` from the start."""
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-        # The key must be as durable as the checkpoints that it signs.
-        sync_folder(path.parent)
-    except OSError:
-        fresh.unlink(missing_ok=True)
-        raise

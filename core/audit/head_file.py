@@ -19,7 +19,6 @@ alternately, so that a write torn by a power cut leaves the previous record.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from core.audit.checkpoint import Checkpoint, read_checkpoint
 from core.errors import BadInput, JournalCorrupt
-from core.files import sync_folder
+from core.files import write_atomic
 
 HEAD_FILE = "journal.head"
 # A disk page for each record, so that writing one cannot damage the other; the note is in its first sector.
@@ -105,21 +104,7 @@ def make_head_file(path: Path, note: str) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    fresh = path.with_name(f"{path.name}.new")
-    # A file left by a crash may have another mode.
-    fresh.unlink(missing_ok=True)
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(2 * _packed(note))
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-        sync_folder(path.parent)
-    except OSError:
-        with contextlib.suppress(OSError):
-            fresh.unlink(missing_ok=True)
-        raise
+    write_atomic(path, 2 * _packed(note))
 
 
 def read_head_file(path: Path, key: Ed25519PublicKey) -> KnownHead | None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import struct
-import sys
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import NamedTuple
 
 from core.audit.encode import MAX_ENTRY_BYTES, Parts
 from core.errors import JournalUnavailable
+from core.files import FileLock
 
 SPOOL = "journal.spool"
 # The mark contains a zero byte, which no entry contains, so it never occurs within an entry.
@@ -36,7 +36,6 @@ _EMPTY_ABOVE_BYTES = 256 * 1024
 # The smallest unit in which disks and file systems write.
 _BLOCK = 512
 _FEWEST_ZEROS = 8
-_BINARY: int = getattr(os, "O_BINARY", 0)
 
 
 class Record(NamedTuple):
@@ -109,17 +108,18 @@ class Spool:
         self._written = 0
         self._broken: str | None = None
         try:
-            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _BINARY, 0o600)
-            _lock(self._handle)
-            self._size = os.fstat(self._handle).st_size
-        except BlockingIOError:
-            os.close(self._handle)
+            # Locked, because emptying it while another process writes to it would lose entries.
+            self._file = FileLock(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            locked = self._file.take()
+            self._size = os.fstat(self._file.handle).st_size
+        except OSError as error:
+            raise JournalUnavailable(f"The spool {path} cannot be opened: {error.strerror}.") from error
+        if not locked:
+            self._file.close()
             raise JournalUnavailable(
                 f"Another program has this journal open ({path} is locked);"
                 " only one may write. Close it first."
-            ) from None
-        except OSError as error:
-            raise JournalUnavailable(f"The spool {path} cannot be opened: {error.strerror}.") from error
+            )
 
     @property
     def last_number(self) -> int:
@@ -145,7 +145,7 @@ class Spool:
         number = self._written + len(parts)
         data = b"".join([pack(one, part) for one, part in enumerate(parts, self._written + 1)])
         try:
-            done = os.write(self._handle, data)
+            done = os.write(self._file.handle, data)
         except OSError as error:
             self._undo()
             raise JournalUnavailable(self._message(error.strerror or "write failed")) from error
@@ -161,45 +161,24 @@ class Spool:
         if self._size == 0 or (self._size < _EMPTY_ABOVE_BYTES and not always):
             return
         try:
-            os.ftruncate(self._handle, 0)
+            os.ftruncate(self._file.handle, 0)
         except OSError:
             return  # harmless: the journal knows the records by their numbers; the next call may succeed
         self._size = 0
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._handle)
+        self._file.close()
 
     def _undo(self) -> None:
         """Remove an incomplete record; in the middle of the spool it would count as damage."""
         try:
-            os.ftruncate(self._handle, self._size)
+            os.ftruncate(self._file.handle, self._size)
         except OSError as error:
             self._broken = self._message(error.strerror or "truncate failed")
 
     def _message(self, cause: str) -> str:
         return f"The spool {self.path} cannot be written: {cause}. Free disk space or mend permissions."
-
-
-def _lock(handle: int) -> None:
-    """Lock the spool for this process: emptying it while another process writes to it would lose entries.
-
-    Raises:
-        BlockingIOError: another process has the lock.
-    """
-    if sys.platform == "win32":
-        import msvcrt
-
-        # On Windows, no other process can read locked bytes, so the lock is on a byte far after the records.
-        os.lseek(handle, 1 << 40, os.SEEK_SET)
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        except OSError as error:
-            raise BlockingIOError(error.errno, error.strerror) from error
-    else:
-        import fcntl
-
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def pack(number: int, parts: Parts) -> bytes:

@@ -11,6 +11,7 @@ from core.batch.batch_file import batch_to_yaml, read_batch
 from core.batch.file_names import batch_name, file_stem
 from core.batch.models import Batch, SavedBatch, flatten
 from core.errors import BadInput, ErrorCode
+from core.files import write_atomic
 
 SUFFIX = ".yaml"
 # Reading takes 0.4 ms per KiB (measured), so `listing` does not count the steps of larger files.
@@ -81,10 +82,8 @@ class SavedBatches:
 
     @staticmethod
     def _write(path: Path, text: str) -> None:
-        temporary = path.with_suffix(".new")
         try:
-            temporary.write_text(text, "utf-8")
-            temporary.replace(path)
+            write_atomic(path, text)
         except OSError as error:
             raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
 

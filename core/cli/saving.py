@@ -13,6 +13,7 @@ from core.cli.output import note, one_line
 from core.cli.session import Session
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, JournalCorrupt, QuarterdeckError
+from core.files import create_new
 from core.service import exit_codes
 
 # A device's media type can only choose among these endings.
@@ -27,7 +28,6 @@ _ENDINGS = {
 _LONGEST_PART = 40
 _DIGEST_SHOWN = 16
 _MOST_OF_A_NAME = 1_000
-_BINARY = getattr(os, "O_BINARY", 0)
 
 
 @dataclass(slots=True)
@@ -100,17 +100,11 @@ def _write_new(folder: Path, name: str, ending: str, data: bytes) -> Path:
     for number in range(1, _MOST_OF_A_NAME):
         path = folder / (f"{name}-{number}{ending}" if number > 1 else f"{name}{ending}")
         try:
-            # O_EXCL: an existing link is not followed either.
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
+            # Not through a temporary file and a link: the folder may be on a disk without links.
+            create_new(path, data)
         except FileExistsError:
             continue
         except OSError as error:
-            raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
-        try:
-            with open(handle, "wb") as file:
-                file.write(data)
-        except OSError as error:
-            path.unlink(missing_ok=True)
             raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
         return path
     raise BadInput(f"There are {_MOST_OF_A_NAME - 1} files {name}{ending} in {folder} already.")

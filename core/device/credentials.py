@@ -17,6 +17,7 @@ from core.aip.tls import Identity, load_or_make_identity
 from core.device.listener import ListenAddress
 from core.device.system_info import registration
 from core.errors import BadInput
+from core.files import write_atomic
 
 _PAIRING = "pairing"
 _TOKEN = "listening-token"
@@ -170,16 +171,9 @@ class CredentialStore:
             raise BadInput(f"{path} cannot be read: {error}") from error
 
     def _write(self, name: str, text: str) -> None:
-        path, fresh = self._folder / name, self._folder / f"{name}.new"
+        path = self._folder / name
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fresh.unlink(missing_ok=True)
-            # Made with 0600, so that no other user can read it at any time.
-            end = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(end, "w", encoding="ascii") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(fresh, path)
+            write_atomic(path, text)
         except OSError as error:
             raise BadInput(f"{path} cannot be written: {error}") from error

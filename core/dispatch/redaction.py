@@ -14,6 +14,7 @@ from core.approvals.grants import holds_secret
 from core.commitments import LONGEST_NAME, MOST_SECRETS, SECRET_MARK, Opening, salt_of, stand_in
 from core.dispatch.arguments import Arguments, seal
 from core.errors import BadInput, ErrorCode
+from core.files import write_atomic
 from core.schema_forms import secrets
 from core.schema_forms.secret_names import KNOWN_NAMES, SecretNames
 from core.schema_forms.validator import FieldError
@@ -35,9 +36,7 @@ class Redactor:
         """
         try:
             if not path.exists():
-                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(os.urandom(32))
+                write_atomic(path, os.urandom(32))
             return cls(path.read_bytes(), names)
         except OSError as error:
             raise BadInput(f"{path} cannot be read or made: {error.strerror}.") from error

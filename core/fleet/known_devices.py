@@ -32,9 +32,9 @@ from core.aip.pairing import TOKEN
 from core.audit.entries import Entry
 from core.canonical_json import sha256_hex
 from core.errors import BadInput, ErrorCode
-from core.files import read_own_text
+from core.files import create_new, read_own_text, sync_folder, write_atomic
 from core.fleet.models import DeviceSettings, FrozenModel
-from core.home import OPERATOR_NAME, write_private
+from core.home import OPERATOR_NAME
 from core.ids import now_utc
 from core.text import escape_hidden, some_names
 
@@ -291,12 +291,15 @@ class KnownDevices:
         def replace() -> None:
             try:
                 fresh.replace(path)
+                sync_folder(path.parent)
             except OSError as error:
                 raise BadInput(f"{path} cannot be written: {error.strerror}. Pair {name} again.") from error
 
         try:
             self._dial_tokens.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_private(fresh, token + "\n")
+            # A crash may have left this file.
+            fresh.unlink(missing_ok=True)
+            create_new(fresh, token + "\n")
         except OSError as error:
             raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
         try:
@@ -355,7 +358,7 @@ class KnownDevices:
         """
         path = self._token_file(name)
         try:
-            # A crash during writing may have left the token under a temporary name.
+            # A crash during writing may have left the token under another name (`.new`: earlier versions).
             for file in (path, path.with_suffix(".fresh"), path.with_suffix(".new")):
                 file.unlink(missing_ok=True)
         except OSError as error:
@@ -377,7 +380,7 @@ class KnownDevices:
     def _write(self) -> None:
         """Write the copy; sets `problem` if that fails."""
         try:
-            write_private(self._path, self._text())
+            write_atomic(self._path, self._text())
         except OSError as error:
             self._problem = f"{self._path} cannot be written: {error.strerror}."
             log.warning("the copy of the known devices could not be written", problem=self._problem)

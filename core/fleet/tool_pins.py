@@ -16,9 +16,8 @@ from typing import Any
 import structlog
 
 from core.errors import BadInput
-from core.files import read_own_text
+from core.files import read_own_text, write_atomic
 from core.fleet.models import Risk
-from core.home import write_private
 from core.text import escape_hidden, some_names
 
 log = structlog.get_logger(__name__)
@@ -213,7 +212,7 @@ def known_tools(path: Path) -> dict[str, set[str]]:
 def _stored(path: Path, pins: Rows) -> str:
     """Write the copy; returns why it could not be written, else an empty string."""
     try:
-        write_private(path, _text(pins))
+        write_atomic(path, _text(pins))
     except OSError as error:
         return f"{path} cannot be written: {error.strerror}."
     return ""

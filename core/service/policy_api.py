@@ -9,9 +9,9 @@ from core.approvals.grants import Grant
 from core.audit.entries import Kind, NewEntry
 from core.changes import SignedChange
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
+from core.files import write_atomic
 from core.fleet.models import Device
 from core.fleet.tool_pins import known_tools
-from core.home import write_private
 from core.policy.loosening import is_as_strict
 from core.policy.models import Profile
 from core.policy.policy_check import PolicyCheck, PolicyText, Trial, check_text
@@ -153,7 +153,7 @@ class PolicyApi(DevicesApi):
     def _write_policy(self, text: str) -> None:
         path = self._service.policy.path
         try:
-            write_private(path, text)
+            write_atomic(path, text)
         except OSError as error:
             raise BadInput(f"policy.toml cannot be written: {error.strerror}.") from error
 

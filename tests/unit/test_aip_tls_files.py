@@ -55,7 +55,7 @@ def test_an_identity_that_found_no_room_on_the_disk_is_made_once_there_is_some(
     assert sorted(file.name for file in (tmp_path / "tls").iterdir()) == sorted([tls.CERTIFICATE, tls.KEY])
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, 4])
+@pytest.mark.parametrize("step", [1, 2, 3, 4, 5])
 def test_a_crash_at_any_step_of_the_making_leaves_an_identity_or_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:

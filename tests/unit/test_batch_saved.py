@@ -10,6 +10,7 @@ import pytest
 from core.batch.models import Batch, Step
 from core.batch.saved import COUNTED_BYTES, SavedBatches
 from core.errors import BadInput, ErrorCode
+from tests.fakes.full_disk import full_disk_for
 
 
 def batch(name: str, steps: int = 1) -> Batch:
@@ -107,3 +108,14 @@ def test_a_deleted_batch_is_gone_and_deleting_it_again_says_so(tmp_path: Path):
     with pytest.raises(BadInput) as missing:
         saved.delete("a")
     assert missing.value.code is ErrorCode.NOT_FOUND
+
+
+def test_a_saved_batch_is_private_and_one_that_finds_no_room_leaves_the_old_one(tmp_path: Path):
+    saved = SavedBatches(tmp_path)
+    saved.save("a", batch("a"))
+    before = (tmp_path / "a.yaml").read_bytes()
+    with full_disk_for(tmp_path / "a.yaml"), pytest.raises(BadInput, match="cannot be written"):
+        saved.save("a", batch("b"))
+    assert (tmp_path / "a.yaml").read_bytes() == before
+    if os.name == "posix":
+        assert (tmp_path / "a.yaml").stat().st_mode & 0o777 == 0o600

@@ -16,6 +16,7 @@ from core.errors import BadInput
 from core.fleet import listen_address
 from core.service.service import Service
 from tests.fakes.awaited import entries_when
+from tests.fakes.full_disk import full_disk_for
 from tests.fakes.remote_device import free_port, make_listening_home
 from tests.fakes.signing import accepted, signing
 
@@ -133,8 +134,8 @@ async def test_what_is_far_too_long_for_an_address_is_not_kept_in_the_journal(se
 async def test_an_address_that_cannot_be_kept_is_listened_at_and_its_operator_knows_for_how_long(
     service: Service,
 ) -> None:
-    (service.home.path / "settings.new").mkdir()
-    with pytest.raises(BadInput, match=r"listens at 127\.0\.0\.1:0 until it ends.*cannot be written"):
+    message = r"listens at 127\.0\.0\.1:0 until it ends.*cannot be written"
+    with full_disk_for(service.home.path / "settings.toml"), pytest.raises(BadInput, match=message):
         await signing(service.console("operator:anna"), service.home).listen("127.0.0.1:0")
     assert service.links.listening().problem == ""
     assert service.links.listening().address == "127.0.0.1:0"

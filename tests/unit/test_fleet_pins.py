@@ -12,6 +12,7 @@ import core.fleet.tool_pins
 from core.errors import BadInput
 from core.fleet.models import Risk
 from core.fleet.tool_pins import FORMAT, Claims, Pin, Pins, Rows, pin_of, read_rows
+from tests.fakes.full_disk import full_disk_for
 
 D0, D1 = "0" * 64, "1" * 64
 
@@ -26,13 +27,13 @@ def copied(tmp_path: Path) -> Rows:
 
 async def test_a_thousand_devices_that_arrive_together_are_a_few_writes(tmp_path, monkeypatch):
     writes: list[Path] = []
-    real = core.fleet.tool_pins.write_private
+    real = core.fleet.tool_pins.write_atomic
 
     def counted(path: Path, text: str) -> None:
         writes.append(path)
         real(path, text)
 
-    monkeypatch.setattr(core.fleet.tool_pins, "write_private", counted)
+    monkeypatch.setattr(core.fleet.tool_pins, "write_atomic", counted)
     pins = Pins(tmp_path / "contracts.json")
     await asyncio.gather(*(pins.pin(f"sim-{n}", {"x": a_pin(f"{n:064x}")}) for n in range(1000)))
     assert len(writes) <= 3
@@ -50,10 +51,9 @@ async def test_the_copy_has_the_last_word_of_many_that_wait_for_each_other(tmp_p
 
 async def test_a_copy_that_cannot_be_written_takes_nothing_away(tmp_path):
     pins = Pins(tmp_path / "contracts.json")
-    (tmp_path / "contracts.new").mkdir()
-    await asyncio.gather(*(pins.pin(f"sim-{n}", {"x": a_pin(D0)}) for n in range(5)))
+    with full_disk_for(tmp_path / "contracts.json"):
+        await asyncio.gather(*(pins.pin(f"sim-{n}", {"x": a_pin(D0)}) for n in range(5)))
     assert pins.get("sim-0", "x") == a_pin(D0)
-    (tmp_path / "contracts.new").rmdir()
     await pins.pin("sim-9", {"x": a_pin(D0)})
     assert set(copied(tmp_path)) == {*(f"sim-{n}" for n in range(5)), "sim-9"}
 

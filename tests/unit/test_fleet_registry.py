@@ -20,6 +20,7 @@ from core.fleet.known_devices import (
     with_settings,
 )
 from core.fleet.models import DeviceSettings
+from tests.fakes.full_disk import full_disk_for
 from tests.fakes.known_devices import dialled, pair, pair_listening
 
 
@@ -193,15 +194,14 @@ def test_what_is_not_set_stays_as_it_is():
 def test_a_copy_that_cannot_be_written_is_behind_and_says_why(registry, tmp_path):
     first, second = pair(registry, KnownDevice(name="lab-1")), pair(registry, KnownDevice(name="lab-2"))
     assert registry.problem == ""
-    (tmp_path / "devices.new").mkdir()
-    third = pair(registry, KnownDevice(name="lab-3"))
-    assert "cannot be written" in registry.problem
-    registry.revoke("lab-1")
-    registry.forget("lab-2")
+    with full_disk_for(tmp_path / "devices.json"):
+        third = pair(registry, KnownDevice(name="lab-3"))
+        assert "cannot be written" in registry.problem
+        registry.revoke("lab-1")
+        registry.forget("lab-2")
     assert not registry.owner_of(first).paired
     assert registry.owner_of(second) is None
     assert registry.owner_of(third).paired
-    (tmp_path / "devices.new").rmdir()
     registry.put(registry.get("lab-3"))
     assert registry.problem == ""
     assert not reopened(registry, tmp_path).get("lab-1").paired
@@ -220,7 +220,7 @@ def test_the_copy_has_a_forgotten_device_as_revoked_until_the_journal_has_it(reg
 
 def test_a_listening_device_that_cannot_be_paired_anew_is_dialled_as_before(registry, tmp_path):
     pair_listening(registry, KnownDevice(name="lab-2"), "wss://lab:5001/ws", "first-token", "ab" * 32)
-    (tmp_path / "keys" / "dial" / "lab-2.new").mkdir()
+    (tmp_path / "keys" / "dial" / "lab-2.fresh").mkdir()
     with pytest.raises(BadInput, match="cannot be written"):
         pair_listening(registry, registry.get("lab-2"), "wss://lab:5002/ws", "second-token", "cd" * 32)
     assert registry.dial_token("lab-2") == "first-token"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 import stat
 import subprocess
 import sys
 import threading
-import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,8 +17,9 @@ import core.home
 from core.approvals.operators import Operators
 from core.errors import BadInput, ErrorCode, ServiceError
 from core.fleet.tool_pins import Claims, Pin, Pins
-from core.home import Home, HomeLock, write_private
+from core.home import Home, HomeLock
 from tests.fakes.signing import anna
+from tests.fakes.windows_locks import files_on_windows
 
 HOLDER = (
     "import sys; from core.home import Home, HomeLock; "
@@ -160,35 +159,6 @@ class TestPrivateFiles:
         for folder in (home.path, home.keys, home.batches, home.device_state):
             assert mode_of(folder) == 0o700
 
-    def test_a_file_that_a_crash_left_half_written_is_in_nobody_s_way(self, tmp_path):
-        path = tmp_path / "contracts.json"
-        left = tmp_path / "contracts.new"
-        left.write_text("half")
-        left.chmod(0o666)
-        write_private(path, "whole")
-        assert path.read_text() == "whole"
-        assert mode_of(path) == 0o600
-        assert not left.exists()
-
-    def test_a_link_laid_in_the_way_is_not_followed(self, tmp_path):
-        victim = tmp_path / "victim"
-        victim.write_text("mine")
-        (tmp_path / "contracts.new").symlink_to(victim)
-        write_private(tmp_path / "contracts.json", "new")
-        assert victim.read_text() == "mine"
-
-    def test_a_write_that_fails_leaves_the_old_file_whole(self, tmp_path, monkeypatch):
-        path = tmp_path / "contracts.json"
-        write_private(path, "old")
-
-        def fails(handle: int) -> None:
-            raise OSError(28, "No space left on device")
-
-        monkeypatch.setattr(core.home.os, "fsync", fails)
-        with pytest.raises(OSError, match="No space"):
-            write_private(path, "new")
-        assert path.read_text() == "old"
-
 
 class TestNames:
     def test_a_socket_lies_in_its_home(self, tmp_path):
@@ -243,74 +213,16 @@ class TestSettings:
             home.settings()
 
 
-class FakeMsvcrt(types.ModuleType):
-    """What Windows' locks promise: one byte of a file, for one handle, refused at once when taken."""
-
-    LK_NBLCK, LK_UNLCK = 2, 0
-
-    def __init__(self) -> None:
-        super().__init__("msvcrt")
-        self.held: dict[tuple[int, int], int] = {}
-
-    def locking(self, handle: int, how: int, count: int) -> None:
-        assert count == 1
-        place = (os.fstat(handle).st_ino, os.lseek(handle, 0, os.SEEK_CUR))
-        if how == self.LK_UNLCK:
-            assert self.held.pop(place) == handle
-        elif self.held.setdefault(place, handle) != handle:
-            raise PermissionError(13, "Permission denied")
-
-
 class TestWindows:
-    @pytest.fixture
-    def windows(self, monkeypatch):
-        """The module as Windows would load it."""
-        locks = FakeMsvcrt()
-        monkeypatch.setitem(sys.modules, "msvcrt", locks)
-        spec = importlib.util.spec_from_file_location("home_on_windows", core.home.__file__)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, "home_on_windows", module)
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "platform", "win32")
-            spec.loader.exec_module(module)
-        return module
-
-    def test_the_same_class_locks_there(self, windows, home):
-        there = windows.Home(home.path)
-        first = windows.HomeLock(there).acquire()
-        assert windows.HomeLock(there).probe() == str(os.getpid())
+    def test_the_home_s_lock_works_there_too(self, home, monkeypatch):
+        windows = files_on_windows(monkeypatch)
+        monkeypatch.setattr(core.home, "FileLock", windows.FileLock)
+        first = HomeLock(home).acquire()
+        assert HomeLock(home).probe() == str(os.getpid())
         with pytest.raises(ServiceError, match=str(os.getpid())):
-            windows.HomeLock(there).acquire()
-        sys.modules["msvcrt"].held.clear()
+            HomeLock(home).acquire()
+        sys.modules["msvcrt"].held.clear()  # type: ignore[attr-defined]
         first.release()
-        assert windows.HomeLock(there).probe() is None
-        with windows.HomeLock(there):
+        assert HomeLock(home).probe() is None
+        with HomeLock(home):
             pass
-
-    def test_the_number_can_be_read_while_the_lock_is_held(self, windows):
-        assert windows._LOCKED_BYTE > 32
-
-
-@pytest.mark.skipif(os.name != "posix", reason="only there a folder can be synced")
-def test_a_file_that_was_replaced_lasts_over_a_power_cut(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The folder is synced, and after the new name is in it: else the old file could be back."""
-    done: list[str] = []
-    sync, replace = os.fsync, os.replace
-
-    def fsync(handle: int) -> None:
-        done.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
-        sync(handle)
-
-    def replaced(self: Path, target: Path) -> Path:
-        done.append("replaced")
-        replace(self, target)
-        return target
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    monkeypatch.setattr(Path, "replace", replaced)
-    write_private(tmp_path / "devices.json", "{}")
-    assert done == ["file", "replaced", "folder"]

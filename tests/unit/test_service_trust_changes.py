@@ -13,6 +13,7 @@ from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.models import DeviceSettings, Health
 from core.service.console import Console
 from core.service.service import Service
+from tests.fakes.full_disk import full_disk_for
 from tests.fakes.lab_device import AWAY, FEATURES, pair
 from tests.fakes.remote_device import stands
 from tests.fakes.scripted_device import scripted
@@ -120,18 +121,16 @@ class TestWithoutRoomOnTheDisk:
         url, token = await pair(console)
         async with scripted(url, token, "lab-1", features=FEATURES) as device:
             await stands(console, "lab-1", Health.ONLINE)
-            full = service.home.path / "devices.new"
-            full.mkdir()
             # The journal has it, so that the copy may be behind.
-            await console.revoke("lab-1")
-            async with asyncio.timeout(PATIENCE):
-                await device.connection.wait_closed()
-        await stands(console, "lab-1", *AWAY, reason="revoked")
+            with full_disk_for(service.home.devices):
+                await console.revoke("lab-1")
+                async with asyncio.timeout(PATIENCE):
+                    await device.connection.wait_closed()
+                await stands(console, "lab-1", *AWAY, reason="revoked")
         owner = service.registry.owner_of(token)
         assert owner is not None
         assert not owner.paired
         assert (await console.entries("kind:device_revoked device:lab-1")).entries
-        full.rmdir()
         await console.revoke("lab-1")
         assert '"revoked_at"' in service.home.devices.read_text()
 
@@ -139,15 +138,13 @@ class TestWithoutRoomOnTheDisk:
         url, token = await pair(console)
         async with scripted(url, token, "lab-1", features=FEATURES) as device:
             await stands(console, "lab-1", Health.ONLINE)
-            full = service.home.path / "devices.new"
-            full.mkdir()
-            await console.forget("lab-1")
-            async with asyncio.timeout(PATIENCE):
-                await device.connection.wait_closed()
+            with full_disk_for(service.home.devices):
+                await console.forget("lab-1")
+                async with asyncio.timeout(PATIENCE):
+                    await device.connection.wait_closed()
         assert service.registry.owner_of(token) is None
         assert "lab-1" not in [one.name for one in service.fleet.devices()]
         assert (await console.entries("kind:device_forgotten device:lab-1")).entries
-        full.rmdir()
         with pytest.raises(BadInput) as caught:
             await console.forget("lab-1")
         assert caught.value.code is ErrorCode.UNKNOWN_DEVICE

@@ -20,6 +20,7 @@ from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalUnavailable,
 from core.fleet.models import DeviceSettings
 from core.home import Home
 from core.service.service import Service
+from tests.fakes.full_disk import full_disk_for
 from tests.fakes.trust_desk import TrustDesk, edit_journal, edit_json, trust_desk, write_journal
 
 PLANTED = "a-token-that-another-program-made"
@@ -289,10 +290,8 @@ class TestLessTrust:
     async def test_what_the_copy_could_not_take_counts_after_a_restart(self, home: Home, end: str) -> None:
         async with trust_desk(home) as desk:
             token = await desk.pair("lab-1")
-            in_the_way = home.path / "devices.new"
-            in_the_way.mkdir()
-            await getattr(desk.console, end)("lab-1")
-            in_the_way.rmdir()
+            with full_disk_for(home.devices):
+                await getattr(desk.console, end)("lab-1")
             assert "revoked_at" not in copy_of(home)
         async with trust_desk(home) as desk:
             assert not await desk.lets_in(token)
@@ -304,13 +303,11 @@ class TestLessTrust:
         async with trust_desk(home) as desk:
             token = await desk.pair("lab-1")
             disk = _FullDisk(desk.service, monkeypatch, Kind.DEVICE_REVOKED, Kind.DEVICE_FORGOTTEN)
-            (home.path / "devices.new").mkdir()
-            with pytest.raises(BadInput, match=r"cannot be written.*a restart"):
+            with full_disk_for(home.devices), pytest.raises(BadInput, match=r"cannot be written.*a restart"):
                 await getattr(desk.console, end)("lab-1")
             assert not await desk.lets_in(token)
             disk.full = False
             assert await desk.service.journal.flush_late()
-        (home.path / "devices.new").rmdir()
         async with trust_desk(home) as desk:
             assert not await desk.lets_in(token)
 
@@ -332,12 +329,11 @@ class TestLessTrust:
 
     async def test_more_trust_holds_where_only_the_copy_could_not_be_written(self, home: Home) -> None:
         async with trust_desk(home) as desk:
-            (home.path / "devices.new").mkdir()
-            token = await desk.pair("lab-1", tags=["lab"])
-            assert await desk.lets_in(token)
+            with full_disk_for(home.devices):
+                token = await desk.pair("lab-1", tags=["lab"])
+                assert await desk.lets_in(token)
         async with trust_desk(home) as desk:
             assert await desk.lets_in(token)
-        (home.path / "devices.new").rmdir()
 
 
 @pytest.mark.parametrize("end", ["revoke", "forget", "pair", "pair_listening"])

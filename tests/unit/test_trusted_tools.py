@@ -17,6 +17,7 @@ from core.errors import ErrorCode, JournalCorrupt, Refused
 from core.fleet.contracts import definition_of
 from core.home import Home
 from core.service.service import Service
+from tests.fakes.full_disk import full_disk_for
 from tests.fakes.remote_device import PATIENCE
 from tests.fakes.scripted_device import tool
 from tests.fakes.trust_desk import TrustDesk, trust_desk, write_journal
@@ -209,13 +210,11 @@ async def test_what_a_device_claimed_outlives_the_service_and_the_copy(home: Hom
 
 async def test_the_copy_has_no_say_in_whether_a_pin_counts(home: Home) -> None:
     """It could not be written at all, in two services."""
-    in_the_way = home.path / "contracts.new"
-    in_the_way.mkdir()
-    token = await first_seen(home)
-    assert not home.contracts.exists()
-    async with trust_desk(home) as desk:
-        assert await is_blocked(desk, token, OTHERWISE)
-    in_the_way.rmdir()
+    with full_disk_for(home.contracts):
+        token = await first_seen(home)
+        assert not home.contracts.exists()
+        async with trust_desk(home) as desk:
+            assert await is_blocked(desk, token, OTHERWISE)
     async with trust_desk(home) as desk:
         assert await is_blocked(desk, token, OTHERWISE)
     assert row_of(POKE) in home.contracts.read_text()

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.screens.batch.content import DEFAULT_TARGETS, NEW_NAME, Content, DraftStep, tidy
-from core.home import write_private
+from core.files import write_atomic
 
 FILE = "window-draft.json"
 
@@ -75,7 +75,7 @@ class DraftStore:
         """
         with self._lock:
             if number > self._written:
-                write_private(self.path, text)
+                write_atomic(self.path, text)
                 self._written = number
 
     def read(self) -> DraftOnDisk | None:

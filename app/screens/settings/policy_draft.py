@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from core.home import write_private
+from core.files import write_atomic
 
 FILE = "window-policy-draft.json"
 
@@ -51,7 +51,7 @@ class PolicyDraftStore:
                 self.path.unlink(missing_ok=True)
             else:
                 # Escaped, so that half a character does not keep the rest from being saved.
-                write_private(self.path, json.dumps(draft.model_dump()))
+                write_atomic(self.path, json.dumps(draft.model_dump()))
             self._written = number
 
     def read(self) -> PolicyDraft | None:

@@ -32,6 +32,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
 from core.errors import ErrorCode, ServiceError
+from core.files import write_atomic
 from core.home import FOLDERS_BY_NUMBER, LONGEST_ADDRESS, Home
 
 HAS_UNIX_SOCKETS = hasattr(socket, "AF_UNIX") and sys.platform != "win32"
@@ -113,11 +114,7 @@ class Endpoint:
         sock.bind(("127.0.0.1", 0))
         token = secrets.token_urlsafe(32)
         body = json.dumps({"port": sock.getsockname()[1], "token": token})
-        fresh = path.with_name(f"{path.name}.{os.getpid()}")
-        fresh.unlink(missing_ok=True)
-        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(body)
-        fresh.replace(path)
+        write_atomic(path, body)
         return cls(sock, path, path.lstat().st_ino, token)
 
     def remove(self) -> None:
