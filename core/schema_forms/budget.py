@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from core.schema_forms.ecma import is_quick
-from core.schema_forms.patterns import SafePattern, safe_pattern
+from core.schema_forms.patterns import SafePattern, is_quick, safe_pattern
 
 MAX_STEPS = 50_000
 """Steps (about 10 µs each, twice that on a busy machine) that one validation may take."""

@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import Any, TypeGuard
 
 from core.schema_forms import budget
-from core.schema_forms.ecma import MOST_QUICK, is_quick
 from core.schema_forms.json_values import UNSET, Path, path_text, same_json, shown, type_word
 from core.schema_forms.kinds import (
     NUMBER_KINDS,
@@ -36,7 +35,13 @@ from core.schema_forms.normalize import (
     normalise,
     resolver_for,
 )
-from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, safe_pattern
+from core.schema_forms.patterns import (
+    MOST_QUICK,
+    PatternTooCostly,
+    PatternUnsupported,
+    is_quick,
+    safe_pattern,
+)
 from core.schema_forms.written import written
 from core.text import escape_hidden, shorten_middle
 

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from core.schema_forms import budget
-from core.schema_forms.ecma import PatternUnsupported, is_quick
 from core.schema_forms.messages import SECRET_IF, is_secret
 from core.schema_forms.normalize import NotUnderstood, References, resolver_for
-from core.schema_forms.patterns import PatternTooCostly, safe_pattern
+from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, is_quick, safe_pattern
 from core.schema_forms.secret_names import KNOWN_NAMES, SecretNames
 from core.schema_forms.written import written
 

@@ -25,9 +25,15 @@ from core.canonical_json import digest_of, is_plain, plain_bytes
 from core.errors import BadInput
 from core.schema_forms import budget, messages
 from core.schema_forms.bounded import checker_of, fault_in
-from core.schema_forms.ecma import MOST_QUICK, is_quick
 from core.schema_forms.json_values import Path, path_text
-from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, SafePattern, safe_pattern
+from core.schema_forms.patterns import (
+    MOST_QUICK,
+    PatternTooCostly,
+    PatternUnsupported,
+    SafePattern,
+    is_quick,
+    safe_pattern,
+)
 from core.text import escape_hidden
 
 MAX_PROGRAMS = 50_000
