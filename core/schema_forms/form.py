@@ -18,16 +18,14 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, TypeGuard
 
-from core.schema_forms import budget
+from core.schema_forms.document import MAX_CHARACTERS, UnsupportedSchema, references_of, serialized
 from core.schema_forms.json_values import UNSET, Path, path_text, same_json, shown, type_word
 from core.schema_forms.messages import bound, branch_phrase, is_secret, type_phrase
 from core.schema_forms.normalize import (
     NormalizedSchema,
-    NotUnderstood,
     WorkBudget,
     default_of,
     normalise,
-    resolver_for,
 )
 from core.schema_forms.patterns import (
     MOST_QUICK,
@@ -36,7 +34,6 @@ from core.schema_forms.patterns import (
     is_quick,
     safe_pattern,
 )
-from core.schema_forms.written import written
 from core.text import escape_hidden, shorten_middle
 
 MOST_CHOICES = 2_000
@@ -310,8 +307,8 @@ class Field:
 
 def field_for(schema: Any) -> Field:
     """The field for a whole schema; a `json` field where it is not understood."""
-    if not written(schema).text:
-        words = f"its schema has more than {budget.MAX_CHARACTERS:,} characters, or is nested too deeply"
+    if not serialized(schema).text:
+        words = f"its schema has more than {MAX_CHARACTERS:,} characters, or is nested too deeply"
         return Field((), FieldKind.JSON, True, NormalizedSchema({}, None), 0, words)
     return _build(schema, None, (), True, 0, WorkBudget())
 
@@ -335,7 +332,7 @@ def _build(schema: Any, resolver: Any, path: Path, required: bool, depth: int, w
         if resolver is None:
             resolver = _resolver(schema)
         return _build_normal(normalise(schema, resolver, work), path, required, depth)
-    except NotUnderstood as error:
+    except UnsupportedSchema as error:
         return Field(path, FieldKind.JSON, required, empty, depth, _line(str(error)))
     except RecursionError:
         return Field(path, FieldKind.JSON, required, empty, depth, "its schema is nested too deeply")
@@ -343,9 +340,9 @@ def _build(schema: Any, resolver: Any, path: Path, required: bool, depth: int, w
 
 def _resolver(schema: Any) -> Any:
     try:
-        return resolver_for(schema if isinstance(schema, dict | bool) else {})
+        return references_of(schema if isinstance(schema, dict | bool) else {})
     except (AttributeError, TypeError, ValueError):  # for example an `$id` that is not text
-        return resolver_for({})
+        return references_of({})
 
 
 def _build_normal(normal: NormalizedSchema, path: Path, required: bool, depth: int) -> Field:
@@ -452,7 +449,7 @@ def _score(field: Field, value: Any, work: WorkBudget) -> int:
 def _fits(field: Field, value: Any, work: WorkBudget) -> bool:
     try:
         work.take(1 + len(field.values))
-    except NotUnderstood:
+    except UnsupportedSchema:
         return False
     return field.fits(value)
 
