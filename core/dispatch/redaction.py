@@ -15,8 +15,8 @@ from core.commitments import LONGEST_NAME, MOST_SECRETS, SECRET_MARK, Opening, s
 from core.dispatch.arguments import RedactedArguments, seal
 from core.errors import BadInput, ErrorCode
 from core.schema_forms import secrets
-from core.schema_forms.secret_names import KNOWN_NAMES, SecretNames
 from core.schema_forms.validator import FieldError
+from core.secret_rule import KNOWN_NAMES, SecretNames
 
 
 class Redactor:

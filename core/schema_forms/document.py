@@ -16,6 +16,8 @@ import referencing.jsonschema
 from jsonschema_specifications import REGISTRY as META_SCHEMAS  # type: ignore[import-untyped]  # ships no types
 from referencing.exceptions import NoSuchResource, Unresolvable
 
+from core.secret_rule import MARKS
+
 MAX_CHARACTERS = 256 * 1024
 MAX_REFERENCE = 1_000
 """Characters of one `$ref`, `$id` or anchor, which is parsed again each time it is followed."""
@@ -157,7 +159,7 @@ class SerializedSchema:
     @property
     def may_have_secrets(self) -> bool:
         """Whether the schema may mark a value as secret."""
-        return not self.text or '"writeOnly"' in self.text or '"password"' in self.text
+        return not self.text or any(f'"{mark}"' in self.text for mark in MARKS)
 
     @property
     def may_have_old_tuples(self) -> bool:

@@ -20,7 +20,7 @@ from typing import Any, TypeGuard
 
 from core.schema_forms.document import MAX_CHARACTERS, UnsupportedSchema, references_of, serialized
 from core.schema_forms.json_values import UNSET, Path, path_text, same_json, shown, type_word
-from core.schema_forms.messages import bound, branch_phrase, is_secret, type_phrase
+from core.schema_forms.messages import bound, branch_phrase, type_phrase
 from core.schema_forms.normalize import (
     NormalizedSchema,
     WorkBudget,
@@ -34,6 +34,7 @@ from core.schema_forms.patterns import (
     is_quick,
     safe_pattern,
 )
+from core.secret_rule import is_secret
 from core.text import escape_hidden, shorten_middle
 
 MOST_CHOICES = 2_000

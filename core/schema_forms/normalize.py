@@ -11,7 +11,7 @@ from typing import Any
 
 from core.schema_forms.document import UnsupportedSchema
 from core.schema_forms.json_values import UNSET
-from core.schema_forms.messages import is_secret
+from core.secret_rule import is_secret
 
 MAX_HOPS = 64
 """Nested references and alternatives that one place may lead through."""

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from core.schema_forms.document import References, UnsupportedSchema, references_of, serialized, subschemas
-from core.schema_forms.messages import SECRET_IF, is_secret
 from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, is_quick, safe_pattern
-from core.schema_forms.secret_names import KNOWN_NAMES, SecretNames
+from core.secret_rule import KNOWN_NAMES, SECRET_IF, SecretNames, is_secret
 
 Path = tuple[str | int, ...]
 

@@ -34,6 +34,7 @@ from core.schema_forms.bounded import (
 from core.schema_forms.document import could_fit, patterns_of, subschemas
 from core.schema_forms.json_values import Path, path_text
 from core.schema_forms.patterns import MOST_QUICK, PatternTooCostly, is_quick
+from core.secret_rule import is_secret
 from core.text import escape_hidden
 
 MAX_ERRORS = 50
@@ -369,6 +370,6 @@ def with_defaults(schema: Any, arguments: Any) -> Any:
         if not isinstance(name, str) or name in arguments:
             continue
         subschema = properties.get(name)
-        if isinstance(subschema, dict) and "default" in subschema and not messages.is_secret(subschema):
+        if isinstance(subschema, dict) and "default" in subschema and not is_secret(subschema):
             filled[name] = copy.deepcopy(subschema["default"])
     return {**arguments, **filled} if filled else arguments
