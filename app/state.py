@@ -18,7 +18,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from core.approvals.models import Approval, ApprovalState, Operator
 from core.batch.models import Cell, RunSummary
 from core.fleet.models import Device, Health
-from core.schema_forms.secret_names import KNOWN_NAMES, SecretNames
+from core.secret_rule import KNOWN_NAMES, SecretNames
 from core.service.console import (
     ApprovalChanged,
     CellChanged,

@@ -27,8 +27,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app.components import paint
 from app.components.redo_key import RedoKey
 from app.look.theme import theme_of
-from core.schema_forms.json_errors import JsonProblem, NotJson, json_text, parse_json
-from core.schema_forms.json_values import UNSET, same_json
+from core.schema_forms.json_values import UNSET, JsonProblem, NotJson, json_text, parse_json, same_json
 
 _TOKEN = re.compile(
     r'(?P<key>"(?:[^"\\]|\\.)*"(?=\s*:))|(?P<text>"(?:[^"\\]|\\.)*"?)'

@@ -7,8 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
-from core.schema_forms.json_errors import is_plain, json_text
-from core.schema_forms.json_values import Path, path_text
+from core.schema_forms.json_values import Path, is_plain, json_text, path_text
 
 Index = QModelIndex | QPersistentModelIndex
 NODE_ROLE = int(Qt.ItemDataRole.UserRole) + 1

@@ -31,8 +31,7 @@ from app.components import paint
 from app.components.json_model import NODE_ROLE, JsonModel, JsonNode
 from app.look.glyphs import paint_glyph
 from app.look.theme import Theme, theme_of
-from core.schema_forms.json_errors import json_text
-from core.schema_forms.json_values import Path
+from core.schema_forms.json_values import Path, json_text
 
 Index = QModelIndex | QPersistentModelIndex
 INDENT = 14

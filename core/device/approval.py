@@ -283,8 +283,8 @@ class ApprovalCheck:
         if not leave.secrets:
             return
         # Imported only where a command brings secrets: most devices never need it.
-        from core.schema_forms.secret_names import SecretNames
         from core.schema_forms.secrets import secret_paths
+        from core.secret_rule import SecretNames
 
         names = SecretNames(self._config.secret_names)
         secret = set(secret_paths(arguments, [tool.input_schema], names))

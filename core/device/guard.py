@@ -26,6 +26,7 @@ from core.device.fs.safe_path import SafePath, shown
 from core.device.private_places import private_places, shown_place
 from core.device.tool import NAMESPACE, Tool
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
+from core.secret_rule import may_be_secret
 
 _SHOWN = 120
 _MOST_LINKS = 40
@@ -33,8 +34,6 @@ _MOST_LINKS = 40
 _LONGEST_PATH = 32_767 if sys.platform == "win32" else 4_096
 _PROCESSES = Path("/proc")
 _OWN_PROCESS = _PROCESSES / "self"
-# A key in a property's schema: the property is secret if the sibling property named there says so.
-_SECRET_IF = "x-quarterdeck-secret-if"
 
 
 class Guard:
@@ -320,7 +319,7 @@ def _explain(fault: ValidationError, tool: Tool) -> str:
     schema = fault.schema if isinstance(fault.schema, dict) else {}
     wanted: Any = fault.validator_value
     given: Any = fault.instance
-    if schema.get("writeOnly") is True or schema.get("format") == "password" or _SECRET_IF in schema:
+    if may_be_secret(schema):
         return f"{name} is not as {tool.name} wants it ({fault.validator}: {wanted})"
     if fault.validator == "required":
         return f"{tool.name} needs the argument {', '.join(key for key in wanted if key not in given)}"

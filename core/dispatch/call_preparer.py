@@ -13,8 +13,7 @@ from core.dispatch.redaction import Redactor, fault_words
 from core.errors import BadInput
 from core.fleet.models import Tool
 from core.policy.analysis.call_analysis import analyze_call
-from core.schema_forms.defaults import with_defaults
-from core.schema_forms.validator import FieldError, ThreadedValidator, errors_at_once
+from core.schema_forms.validator import FieldError, ThreadedValidator, errors_at_once, with_defaults
 from core.text import sentences
 
 # Calls. Cached arguments are small (`flat_key`): 4 KiB per call.

@@ -16,8 +16,8 @@ from core.dispatch.arguments import Arguments, seal
 from core.errors import BadInput, ErrorCode
 from core.files import write_atomic
 from core.schema_forms import secrets
-from core.schema_forms.secret_names import KNOWN_NAMES, SecretNames
 from core.schema_forms.validator import FieldError
+from core.secret_rule import KNOWN_NAMES, SecretNames
 
 
 class Redactor:

@@ -19,7 +19,7 @@ from core.aip.binary_frames import BASE64_KEY, BYTES_KEY
 from core.dispatch.live_secrets import Redaction
 from core.dispatch.models import Evidence
 from core.errors import DeviceError, ErrorCode
-from core.schema_forms.budget import is_small
+from core.schema_forms.json_values import is_small
 
 LARGE_TEXT = 64 * 1024
 HEAD_OF_LARGE_TEXT = 2_000

@@ -20,7 +20,7 @@ from core.policy.examples import example_tool
 from core.policy.models import Answer
 from core.policy.policy_file import PolicyFile
 from core.policy.rules import MatchContext, Rule, is_glob
-from core.schema_forms.samples import Sampler
+from core.schema_forms.patterns import Sampler
 
 MOST_RULES_TRIED = 100
 _MOST_ALLOWED = 6

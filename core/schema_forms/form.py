@@ -1,5 +1,7 @@
 """A tool's JSON Schema as a tree of `Field`s, from which the window and the terminal build a form.
 
+The kind of a field, its unit and its bounds are derived from the schema's keywords and the argument's name.
+
 The tree is built on demand: a schema may refer to itself without end, a form only goes as deep as the
 operator opens it. A part that is not understood becomes a `json` field with the reason. Building a field
 never raises and takes a few milliseconds at most. Text of a schema is shown with hidden characters escaped.
@@ -12,39 +14,40 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from typing import Any, TypeGuard
 
-from core.schema_forms import budget
-from core.schema_forms.ecma import MOST_QUICK, is_quick
+from core.schema_forms.document import MAX_CHARACTERS, UnsupportedSchema, references_of, serialized
 from core.schema_forms.json_values import UNSET, Path, path_text, same_json, shown, type_word
-from core.schema_forms.kinds import (
-    NUMBER_KINDS,
-    TEXT_KINDS,
-    FieldKind,
-    is_number,
-    kind_of,
-    limits_of,
-    unit_of,
-)
-from core.schema_forms.messages import branch_phrase, is_secret, type_phrase
+from core.schema_forms.messages import bound, branch_phrase, type_phrase
 from core.schema_forms.normalize import (
     NormalizedSchema,
-    NotUnderstood,
     WorkBudget,
     default_of,
     normalise,
-    resolver_for,
 )
-from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, safe_pattern
-from core.schema_forms.written import written
+from core.schema_forms.patterns import (
+    MOST_QUICK,
+    PatternTooCostly,
+    PatternUnsupported,
+    is_quick,
+    safe_pattern,
+)
+from core.secret_rule import is_secret
 from core.text import escape_hidden, shorten_middle
 
+MOST_CHOICES = 2_000
+"""Values in a list of choices; with more of them the operator types the value."""
 MAX_DEPTH = 32
 """Levels; a field below them is edited as JSON."""
 MOST_WORDS = 4_000
 """Characters of a description that are shown."""
 _LONGEST_NAME = 80
+# Characters of a name, from its end, that tell the kind and the unit.
+_LONGEST_NAME_READ = 200
+_LONGEST_BOUND = 40
+_MOST_ITEMS = 2**31
 # Steps (10 µs each) allowed for matching a name against one pattern.
 _STEPS_OF_A_PATTERN = 50
 
@@ -53,6 +56,31 @@ _MONO_NAME = re.compile(
     r"|^(?:when|expect|selector|branch|ref)$",
     re.IGNORECASE,
 )
+
+
+class FieldKind(StrEnum):
+    """The kind of editor for a value."""
+
+    STRING = "string"
+    MULTILINE = "multiline"
+    PATH = "path"
+    SECRET = "secret"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    ENUM = "enum"
+    CONST = "const"
+    NULL = "null"
+    OBJECT = "object"
+    ARRAY = "array"
+    ANY_OF = "any_of"
+    JSON = "json"
+
+
+TEXT_KINDS = frozenset({FieldKind.STRING, FieldKind.MULTILINE, FieldKind.PATH, FieldKind.SECRET})
+NUMBER_KINDS = frozenset({FieldKind.INTEGER, FieldKind.NUMBER})
+# Kinds that are named like the JSON type of their values.
+_NAMED_BY_TYPE = (FieldKind.BOOLEAN, FieldKind.OBJECT, FieldKind.ARRAY, FieldKind.NULL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +144,13 @@ class Field:
     @property
     def examples(self) -> tuple[Any, ...]:
         """The first five examples of the schema."""
-        found = self.keys.get("examples")
-        return tuple(found[:5]) if isinstance(found, list) else ()
+        examples = self.keys.get("examples")
+        return tuple(examples[:5]) if isinstance(examples, list) else ()
 
     @property
     def is_secret(self) -> bool:
         """Whether the value must be redacted, also where only one of its alternatives is a secret."""
-        return is_secret(self.keys) or any(is_secret(one.keys) for one in self.normal.branches)
+        return is_secret(self.keys) or any(is_secret(branch.keys) for branch in self.normal.branches)
 
     @property
     def is_deprecated(self) -> bool:
@@ -144,13 +172,13 @@ class Field:
     def choices(self) -> tuple[Choice, ...]:
         """The allowed values of an enum or const, with null where it is allowed."""
         names, notes = self.keys.get("enumNames"), self.keys.get("enumDescriptions")
-        found = [
+        choices = [
             Choice(value, _nth(names, at) or _label(value), _nth(notes, at))
             for at, value in enumerate(self.values)
         ]
-        if self.normal.nullable and not any(choice.value is None for choice in found):
-            found.append(Choice(None, "null"))
-        return tuple(found)
+        if self.normal.nullable and not any(choice.value is None for choice in choices):
+            choices.append(Choice(None, "null"))
+        return tuple(choices)
 
     @cached_property
     def properties(self) -> tuple[Field, ...]:
@@ -162,7 +190,11 @@ class Field:
     def required_names(self) -> frozenset[str]:
         """The names of the required properties."""
         required = self.keys.get("required")
-        return frozenset(one for one in required if isinstance(one, str)) if _is_list(required) else _NONE
+        return (
+            frozenset(name for name in required if isinstance(name, str))
+            if _is_list(required)
+            else frozenset()
+        )
 
     def property_of(self, name: str, work: WorkBudget) -> Field:
         """Build one of the named fields within the remaining work.
@@ -173,23 +205,23 @@ class Field:
         return self._below(name, _dict(self.keys.get("properties"))[name], name in self.required_names, work)
 
     def _below(self, part: str | int, schema: Any, required: bool, work: WorkBudget | None = None) -> Field:
-        made = work or WorkBudget()
-        return _build(schema, self.normal.resolver, (*self.path, part), required, self.depth + 1, made)
+        work = work or WorkBudget()
+        return _build(schema, self.normal.resolver, (*self.path, part), required, self.depth + 1, work)
 
     def key_field(self, key: str) -> Field:
         """The field for a key outside `properties`, from patternProperties or additionalProperties."""
         if key in _dict(self.keys.get("properties")):
             return self.property_of(key, WorkBudget())
         try:
-            for schema in _speaking_of(key, _dict(self.keys.get("patternProperties"))):
+            for schema in _pattern_schemas(key, _dict(self.keys.get("patternProperties"))):
                 return self._below(key, schema, False)
         except PatternTooCostly:
             words = "the patterns that its name is held against are too large"
             return Field(
                 (*self.path, key), FieldKind.JSON, False, NormalizedSchema({}, None), self.depth + 1, words
             )
-        beyond = self.keys.get("additionalProperties", True)
-        return self._below(key, beyond if isinstance(beyond, dict) else True, False)
+        additional = self.keys.get("additionalProperties", True)
+        return self._below(key, additional if isinstance(additional, dict) else True, False)
 
     @property
     def offers_keys(self) -> bool:
@@ -198,10 +230,10 @@ class Field:
         JSON Schema allows additional keys unless it forbids them. Offering them in every form would be noise,
         so they are offered where the schema describes such keys, or describes no properties at all.
         """
-        beyond = self.keys.get("additionalProperties")
-        if isinstance(beyond, dict) or beyond is True or _dict(self.keys.get("patternProperties")):
+        additional = self.keys.get("additionalProperties")
+        if isinstance(additional, dict) or additional is True or _dict(self.keys.get("patternProperties")):
             return True
-        return beyond is None and not _dict(self.keys.get("properties"))
+        return additional is None and not _dict(self.keys.get("properties"))
 
     def item_field(self, index: int, work: WorkBudget | None = None) -> Field:
         """The field for one item of an array or tuple."""
@@ -222,34 +254,36 @@ class Field:
         most = self.keys.get("maxItems")
         prefix, items = self._tuple_and_rest()
         ends = [len(prefix)] if items is False else []
-        if is_number(most) and most == (whole := int(min(most, _MANY))):  # 3.0 is a whole number, true is not
+        if _is_number(most) and most == (
+            whole := int(min(most, _MOST_ITEMS))
+        ):  # 3.0 is a whole number, true is not
             ends.append(max(0, whole))
         return min(ends, default=None)
 
     @cached_property
     def alternatives(self) -> tuple[Field, ...]:
         """The alternatives of an anyOf or oneOf as fields, each with its own `title`."""
-        found: list[Field] = []
+        alternatives: list[Field] = []
         work = WorkBudget()
         for at, branch in enumerate(self.normal.branches):
             built = _build_normal(branch, self.path, self.required, self.depth + 1)
             title = _branch_title(branch, built, work) or f"alternative {at + 1}"
-            if any(other.title == title for other in found):
+            if any(other.title == title for other in alternatives):
                 title = f"{title} ({at + 1})"
-            found.append(
+            alternatives.append(
                 Field(built.path, built.kind, built.required, branch, built.depth, built.reason, title)
             )
-        return tuple(found)
+        return tuple(alternatives)
 
     @property
     def unit(self) -> str:
         """The unit of a number, as far as name and description tell: `s`, `ms`, `px`, …"""
-        return unit_of(self.name, self.description) if self.kind in NUMBER_KINDS else ""
+        return _unit_of(self.name, self.description) if self.kind in NUMBER_KINDS else ""
 
     @property
     def limits(self) -> str:
         """The bounds of a value in words: `1 to 600`, `at most 64 characters`."""
-        return limits_of(self.keys, self.kind)
+        return _limits_of(self.keys, self.kind)
 
     @cached_property
     def hint(self) -> str:
@@ -268,21 +302,14 @@ class Field:
         if self.kind in NUMBER_KINDS:
             return word in ("integer", "number")
         if self.kind in (FieldKind.ENUM, FieldKind.CONST):
-            return any(same_json(one, value) for one in self.values)
-        return word == self.kind.value if self.kind in _PLAIN else True
-
-
-_PLAIN = (FieldKind.BOOLEAN, FieldKind.OBJECT, FieldKind.ARRAY, FieldKind.NULL)
-
-
-_NONE: frozenset[str] = frozenset()
-_MANY = 2**31
+            return any(same_json(allowed, value) for allowed in self.values)
+        return word == self.kind.value if self.kind in _NAMED_BY_TYPE else True
 
 
 def field_for(schema: Any) -> Field:
     """The field for a whole schema; a `json` field where it is not understood."""
-    if not written(schema).text:
-        words = f"its schema has more than {budget.MAX_CHARACTERS:,} characters, or is nested too deeply"
+    if not serialized(schema).text:
+        words = f"its schema has more than {MAX_CHARACTERS:,} characters, or is nested too deeply"
         return Field((), FieldKind.JSON, True, NormalizedSchema({}, None), 0, words)
     return _build(schema, None, (), True, 0, WorkBudget())
 
@@ -306,7 +333,7 @@ def _build(schema: Any, resolver: Any, path: Path, required: bool, depth: int, w
         if resolver is None:
             resolver = _resolver(schema)
         return _build_normal(normalise(schema, resolver, work), path, required, depth)
-    except NotUnderstood as error:
+    except UnsupportedSchema as error:
         return Field(path, FieldKind.JSON, required, empty, depth, _line(str(error)))
     except RecursionError:
         return Field(path, FieldKind.JSON, required, empty, depth, "its schema is nested too deeply")
@@ -314,14 +341,14 @@ def _build(schema: Any, resolver: Any, path: Path, required: bool, depth: int, w
 
 def _resolver(schema: Any) -> Any:
     try:
-        return resolver_for(schema if isinstance(schema, dict | bool) else {})
+        return references_of(schema if isinstance(schema, dict | bool) else {})
     except (AttributeError, TypeError, ValueError):  # for example an `$id` that is not text
-        return resolver_for({})
+        return references_of({})
 
 
 def _build_normal(normal: NormalizedSchema, path: Path, required: bool, depth: int) -> Field:
     name = path[-1] if path and isinstance(path[-1], str) else ""
-    kind, reason = kind_of(normal, name)
+    kind, reason = _kind_of(normal, name)
     title = _line(_text(normal.keys.get("title")))
     return Field(path, kind, required, normal, depth, _line(reason), title)
 
@@ -346,7 +373,7 @@ def _tag(built: Field, work: WorkBudget) -> str:
     return ""
 
 
-def _speaking_of(key: str, patterns: dict[str, Any]) -> Iterator[Any]:
+def _pattern_schemas(key: str, patterns: dict[str, Any]) -> Iterator[Any]:
     """Yield the schemas whose pattern a key matches.
 
     Raises:
@@ -358,10 +385,10 @@ def _speaking_of(key: str, patterns: dict[str, Any]) -> Iterator[Any]:
         if left < 0 or not is_quick(pattern):
             raise PatternTooCostly
         try:
-            known = safe_pattern(pattern)
-            if known.most_steps(len(key)) > _STEPS_OF_A_PATTERN:
+            compiled = safe_pattern(pattern)
+            if compiled.most_steps(len(key)) > _STEPS_OF_A_PATTERN:
                 raise PatternTooCostly
-            if known.search(key):
+            if compiled.search(key):
                 yield schema
         except PatternUnsupported:
             continue
@@ -423,23 +450,135 @@ def _score(field: Field, value: Any, work: WorkBudget) -> int:
 def _fits(field: Field, value: Any, work: WorkBudget) -> bool:
     try:
         work.take(1 + len(field.values))
-    except NotUnderstood:
+    except UnsupportedSchema:
         return False
     return field.fits(value)
 
 
 def _object_score(field: Field, value: dict[str, Any], work: WorkBudget) -> int:
     """Score an object: tags decide, then more known names and fewer missing ones count."""
-    properties = field.keys.get("properties")
-    known = properties if isinstance(properties, dict) else {}
-    score = 100 - 4 * sum(name not in value for name in field.required_names if name in known)
-    for name, here in value.items():
-        if name not in known or here is UNSET:
+    properties = _dict(field.keys.get("properties"))
+    score = 100 - 4 * sum(name not in value for name in field.required_names if name in properties)
+    for name, member in value.items():
+        if name not in properties or member is UNSET:
             continue
         child = field.property_of(name, work)
-        fits = _fits(child, here, work)
+        fits = _fits(child, member, work)
         if child.kind in (FieldKind.CONST, FieldKind.ENUM) and not fits:
             score -= 40
         else:
             score += 2 if fits else -2
     return max(2, score)
+
+
+def _kind_of(normal: NormalizedSchema, name: str) -> tuple[FieldKind, str]:
+    """The kind of field for a schema; for `json` also the reason."""
+    keys = normal.keys
+    if isinstance(values := keys.get("enum"), list):
+        return _listed_kind(values, keys, name)
+    if "const" in keys:
+        return FieldKind.CONST, ""
+    if normal.branches:
+        return FieldKind.ANY_OF, ""
+    stated = keys.get("type")
+    word = stated if isinstance(stated, str) else _implied_type(keys)
+    if word == "string":
+        return _text_kind(keys, name), ""
+    if word in ("integer", "number", "boolean", "null", "object", "array"):
+        return FieldKind(word), ""
+    return FieldKind.JSON, f"its type {shown(stated)} is not known" if stated is not None else ""
+
+
+def _listed_kind(values: list[Any], keys: dict[str, Any], name: str) -> tuple[FieldKind, str]:
+    if not values:
+        return FieldKind.JSON, "its list of values is empty"
+    if len(values) <= MOST_CHOICES:
+        return FieldKind.ENUM, ""
+    if all(isinstance(value, str) for value in values):
+        return _text_kind(keys, name), ""
+    return FieldKind.JSON, f"its list has {len(values):,} values"
+
+
+def _implied_type(keys: dict[str, Any]) -> str:
+    signs = {
+        "object": ("properties", "patternProperties", "additionalProperties", "required", "propertyNames"),
+        "array": ("items", "prefixItems", "minItems", "maxItems", "uniqueItems"),
+        "string": ("pattern", "minLength", "maxLength", "format"),
+        "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    }
+    return next((word for word, marks in signs.items() if any(mark in keys for mark in marks)), "")
+
+
+_PATH_NAME = re.compile(
+    r"(?:^|[_\-.])(?:path|paths|file|filename|dir|directory|folder|cwd|root)$"
+    r"|(?:[a-z](?:Path|File|Dir|Directory|Folder))$"
+)
+_LONG_NAME = re.compile(
+    r"(?:^|_)(?:content|contents|text|body|script|code|source|prompt|markdown|html|sql|patch|diff|instructions)$",
+    re.IGNORECASE,
+)
+_PATH_FORMATS = ("path", "file-path", "directory-path", "filepath", "file", "directory")
+
+
+def _text_kind(keys: dict[str, Any], name: str) -> FieldKind:
+    if is_secret(keys):
+        return FieldKind.SECRET
+    stated = keys.get("format")
+    shape = stated.lower() if isinstance(stated, str) else ""
+    name = name[-_LONGEST_NAME_READ:]
+    if shape in _PATH_FORMATS or (not shape and _PATH_NAME.search(name)):
+        return FieldKind.PATH
+    longest = keys.get("maxLength")
+    is_long = _is_number(longest) and longest > 400
+    if shape in ("multiline", "textarea", "markdown") or "contentMediaType" in keys or is_long:
+        return FieldKind.MULTILINE
+    return FieldKind.MULTILINE if not shape and _LONG_NAME.search(name) else FieldKind.STRING
+
+
+_UNITS = (
+    (r"(?:^|_)(?:ms|millis|milliseconds)$|[a-z]Ms$", r"\bmilliseconds?\b|\bin ms\b", "ms"),
+    (r"(?:^|_)(?:s|sec|secs|seconds)$", r"\bseconds?\b", "s"),
+    (r"(?:^|_)(?:min|mins|minutes)$", r"\bminutes?\b", "min"),
+    (r"(?:^|_)(?:hours?)$", r"\bin hours\b", "h"),
+    (r"(?:^|_)(?:days?)$", r"\bin days\b", "d"),
+    (r"(?:^|_)(?:bytes)$", r"\bin bytes\b", "B"),
+    (r"(?:^|_)(?:percent|pct)$", r"\bpercent\b|%", "%"),
+    (r"(?:^|_)(?:px|pixels)$", r"\bpixels?\b", "px"),
+)
+
+
+def _unit_of(name: str, description: str) -> str:
+    """The unit of a number by its name, else by its description; empty where neither tells."""
+    for by_name, _, unit in _UNITS:
+        if re.search(by_name, name[-_LONGEST_NAME_READ:]):
+            return unit
+    return next(
+        (unit for _, by_text, unit in _UNITS if re.search(by_text, description[:300], re.IGNORECASE)), ""
+    )
+
+
+def _limits_of(keys: dict[str, Any], kind: FieldKind) -> str:
+    """The bounds of a value in words; empty without bounds."""
+    if kind in NUMBER_KINDS:
+        low, high = keys.get("minimum"), keys.get("maximum")
+        above, below = keys.get("exclusiveMinimum"), keys.get("exclusiveMaximum")
+        if _is_number(low) and _is_number(high):
+            return f"{_bound_text(low)} to {_bound_text(high)}"
+        parts = [(low, "at least"), (high, "at most"), (above, "more than"), (below, "less than")]
+        return ", ".join(f"{word} {_bound_text(value)}" for value, word in parts if _is_number(value))
+    nouns = {FieldKind.ARRAY: ("Items", "items"), FieldKind.OBJECT: ("Properties", "fields")}
+    suffix, noun = nouns.get(kind, ("Length", "characters") if kind in TEXT_KINDS else ("", ""))
+    low, high = (keys.get(f"{end}{suffix}") if noun else None for end in ("min", "max"))
+    if _is_number(low) and low == high:
+        return f"exactly {_bound_text(low)} {noun}"
+    parts = [(low if low not in (0, 1) else None, "at least"), (high, "at most")]
+    return ", ".join(f"{word} {_bound_text(value)} {noun}" for value, word in parts if _is_number(value))
+
+
+def _bound_text(limit: Any) -> str:
+    return shorten_middle(str(bound(limit)), _LONGEST_BOUND)
+
+
+def _is_number(value: Any) -> TypeGuard[int | float]:
+    """Whether a bound is a number; a boolean is not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

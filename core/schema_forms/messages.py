@@ -9,6 +9,7 @@ from typing import Any
 from jsonschema.exceptions import ValidationError
 
 from core.schema_forms.json_values import Path, path_text, shown, type_word
+from core.secret_rule import may_be_secret
 from core.text import escape_hidden, shorten_middle
 
 _TYPE_WORDS = {
@@ -50,22 +51,10 @@ def listed(values: Sequence[Any]) -> str:
     return ", ".join(names) + (f" and {more} more" if more > 0 else "")
 
 
-# In a property's schema: the name of the sibling property that makes this property secret unless it is
-# missing, null or false.
-SECRET_IF = "x-quarterdeck-secret-if"
-
-
-def is_secret(schema: Any) -> bool:
-    """Whether values under this schema are secret and must never be repeated in a message."""
-    return isinstance(schema, dict) and (
-        schema.get("writeOnly") is True or schema.get("format") == "password"
-    )
-
-
 def _repeatable(error: ValidationError) -> bool:
     link: Any = error
     while link is not None:
-        if is_secret(link.schema) or (isinstance(link.schema, dict) and SECRET_IF in link.schema):
+        if may_be_secret(link.schema):
             return False
         link = link.parent
     return not isinstance(error.instance, dict | list)

@@ -9,14 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import referencing.jsonschema
-from jsonschema_specifications import REGISTRY as META_SCHEMAS  # type: ignore[import-untyped]  # ships no types
-from referencing.exceptions import NoSuchResource, Unresolvable
-
-from core.schema_forms.bounded import dialect_of
+from core.schema_forms.document import UnsupportedSchema
 from core.schema_forms.json_values import UNSET
-from core.schema_forms.messages import is_secret
-from core.schema_forms.written import written
+from core.secret_rule import is_secret
 
 MAX_HOPS = 64
 """Nested references and alternatives that one place may lead through."""
@@ -26,25 +21,8 @@ MOST_BRANCHES = 100
 """Alternatives that one place may have; an operator does not choose among more."""
 _PART, _LOOKUP = 10, 20
 _MOST_TYPES = 20
-# Characters of a schema that is searched for names at once, which takes a few milliseconds.
-_MOST_LOOKED_THROUGH = 32_000
-
-# Exceptions of the library for references that lead nowhere or into parts that are not schemas.
-_LOOKUP_FAILS = (NoSuchResource, Unresolvable, ValueError, RecursionError, AttributeError, TypeError)
-
-_SPECIFICATIONS = {
-    "draft-04": referencing.jsonschema.DRAFT4,
-    "draft-06": referencing.jsonschema.DRAFT6,
-    "draft-07": referencing.jsonschema.DRAFT7,
-    "2019-09": referencing.jsonschema.DRAFT201909,
-    "2020-12": referencing.jsonschema.DRAFT202012,
-}
 _WORDS = ("title", "description", "default", "examples")
 _SHAPE = {"type", "properties", "items", "prefixItems", "enum", "const", "$ref", "anyOf", "oneOf", "allOf"}
-
-
-class NotUnderstood(Exception):
-    """This part of a schema has no form; the message says why, for people."""
 
 
 class WorkBudget:
@@ -57,11 +35,11 @@ class WorkBudget:
         """Use up work before doing it.
 
         Raises:
-            NotUnderstood: less than that is left.
+            UnsupportedSchema: less than that is left.
         """
         self.left -= much
         if self.left < 0:
-            raise NotUnderstood("it is put together from too many parts")
+            raise UnsupportedSchema("it is put together from too many parts")
 
 
 @dataclass(slots=True)
@@ -74,80 +52,22 @@ class NormalizedSchema:
     branches: list[NormalizedSchema] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class References:
-    """Resolver for the references of one schema, from one place in it."""
-
-    resolver: Any
-    # Whether all names and addresses are collected; for an unknown name the library searches the whole
-    # schema at each lookup.
-    are_known: bool
-    specification: Any
-
-    def within(self, schema: Any) -> References:
-        """The resolver inside a part that has an address of its own.
-
-        Raises:
-            NotUnderstood: the address cannot be read.
-        """
-        resource = self.specification.create_resource(schema)
-        try:
-            resolver = self.resolver.in_subresource(resource)
-        except _LOOKUP_FAILS as error:
-            raise NotUnderstood("a part of it has an address that is none") from error
-        return References(resolver, self.are_known, self.specification)
-
-    def lookup(self, ref: str) -> tuple[Any, References]:
-        """Return the target of a reference, and the resolver from there.
-
-        Raises:
-            NotUnderstood: the target is remote or missing, or following it is too much work.
-        """
-        if not self.are_known:
-            raise NotUnderstood("its references are too many to be followed")
-        try:
-            found = self.resolver.lookup(ref)
-        except _LOOKUP_FAILS as error:
-            where = "elsewhere and is never fetched" if "://" in ref else "to a part that does not exist"
-            raise NotUnderstood(f"it refers {where}: {ref[:80]}") from error
-        return found.contents, References(found.resolver, True, self.specification)
-
-
-def resolver_for(schema: Any) -> References:
-    """The resolver for the local references of a whole schema; it refuses remote references.
-
-    Raises:
-        Exception: the library fails on the schema.
-    """
-    known = written(schema)
-    draft = dialect_of(schema, known.may_have_old_tuples)
-    specification = _SPECIFICATIONS[draft]
-    resource = specification.create_resource(schema)
-    uri = resource.id() or ""
-    registry = META_SCHEMAS.with_resource(uri, resource)
-    by_name = known.may_refer_by_name
-    is_small = len(known.text) <= _MOST_LOOKED_THROUGH
-    if by_name and is_small:
-        registry = registry.crawl()
-    return References(registry.resolver(uri), is_small or not by_name, specification)
-
-
 def normalise(schema: Any, resolver: Any, work: WorkBudget, hops: int = 0) -> NormalizedSchema:
     """Bring one place of a schema to normal form.
 
     Raises:
-        NotUnderstood: the schema is false or not a schema, a reference is remote or unknown, or the parts are
-            contradictory or too many.
+        UnsupportedSchema: the schema is false or not a schema, a reference is remote or unknown, or the parts
+            are contradictory or too many.
     """
     if hops > MAX_HOPS:
-        raise NotUnderstood("its references lead in a circle")
+        raise UnsupportedSchema("its references lead in a circle")
     work.take(_PART)
     if schema is True:
         return NormalizedSchema({}, resolver)
     if schema is False:
-        raise NotUnderstood("the schema allows no value here")
+        raise UnsupportedSchema("the schema allows no value here")
     if not isinstance(schema, dict):
-        raise NotUnderstood("this part of the schema is not a schema")
+        raise UnsupportedSchema("this part of the schema is not a schema")
     normal = _follow(schema, resolver, work, hops)
     for part in _list(normal.keys.pop("allOf", None)):
         if isinstance(part, dict):
@@ -163,7 +83,7 @@ def _follow(schema: dict[str, Any], resolver: Any, work: WorkBudget, hops: int) 
     if ref is None:
         return NormalizedSchema(own, resolver)
     if not isinstance(ref, str):
-        raise NotUnderstood("its reference is not text")
+        raise UnsupportedSchema("its reference is not text")
     work.take(_LOOKUP + ref.count("/") + len(ref) // 20)
     contents, inner = resolver.lookup(ref)
     target = normalise(contents, inner, work, hops + 1)
@@ -177,7 +97,7 @@ def _merged(base: NormalizedSchema, over: NormalizedSchema, work: WorkBudget) ->
     for name, value in over.keys.items():
         keys[name] = _merged_key(name, keys[name], value, work) if name in keys else value
     if base.branches and over.branches:
-        raise NotUnderstood("it combines several sets of alternatives")
+        raise UnsupportedSchema("it combines several sets of alternatives")
     # Sub-schemas of both sides keep their meaning only where references mean the same in both; within one
     # document they do.
     return NormalizedSchema(
@@ -208,7 +128,7 @@ def _merged_key(name: str, left: Any, right: Any, work: WorkBudget) -> Any:
     if name == "additionalProperties" and (left is False or right is False):
         return False
     if name in ("anyOf", "oneOf") and not _alike(left, right, work):
-        raise NotUnderstood("it combines several sets of alternatives")
+        raise UnsupportedSchema("it combines several sets of alternatives")
     return right
 
 
@@ -241,7 +161,7 @@ def _narrower_type(left: Any, right: Any) -> Any:
     if "integer" in first + second and not common and {"number", "integer"} <= {*first, *second}:
         common = ["integer"]
     if not common:
-        raise NotUnderstood("its parts ask for different types")
+        raise UnsupportedSchema("its parts ask for different types")
     return common[0] if len(common) == 1 else common
 
 
@@ -279,7 +199,7 @@ def _with_branches(normal: NormalizedSchema, work: WorkBudget, hops: int) -> Nor
     if (listed := _as_enum(raw)) is not None:
         return NormalizedSchema(rest | listed, normal.resolver, normal.nullable)
     if len(raw) > MOST_BRANCHES:
-        raise NotUnderstood(f"it has more than {MOST_BRANCHES} alternatives")
+        raise UnsupportedSchema(f"it has more than {MOST_BRANCHES} alternatives")
     found = [normalise(branch, normal.resolver, work, hops + 1) for branch in raw]
     return _of_branches(NormalizedSchema(rest, normal.resolver, normal.nullable), found, work)
 
@@ -300,7 +220,7 @@ def _of_branches(
     merged = [_with_words(_merged(base, one, work), one) for one in kept]
     flat = [leaf for one in merged for leaf in (one.branches or [one])]
     if len(flat) > MOST_BRANCHES:
-        raise NotUnderstood(f"it has more than {MOST_BRANCHES} alternatives")
+        raise UnsupportedSchema(f"it has more than {MOST_BRANCHES} alternatives")
     return NormalizedSchema(rest, whole.resolver, nullable, flat)
 
 

@@ -10,13 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from core.schema_forms import budget
-from core.schema_forms.ecma import PatternUnsupported, is_quick
-from core.schema_forms.messages import SECRET_IF, is_secret
-from core.schema_forms.normalize import NotUnderstood, References, resolver_for
-from core.schema_forms.patterns import PatternTooCostly, safe_pattern
-from core.schema_forms.secret_names import KNOWN_NAMES, SecretNames
-from core.schema_forms.written import written
+from core.schema_forms.document import References, UnsupportedSchema, references_of, serialized, subschemas
+from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, is_quick, safe_pattern
+from core.secret_rule import KNOWN_NAMES, SECRET_IF, SecretNames, is_secret
 
 Path = tuple[str | int, ...]
 
@@ -56,7 +52,7 @@ def secret_arguments(schema: Any, names: SecretNames = KNOWN_NAMES) -> frozenset
 
     Only `secret_paths` finds those that are secret only beside certain other values.
     """
-    if not written(schema).text:
+    if not serialized(schema).text:
         # Too large to be read: such a tool has no form and cannot be called.
         return frozenset(_named(schema))
     reader = _Reader()
@@ -132,7 +128,7 @@ class _Document:
     def references(self) -> References:
         if self._references is None:
             try:
-                self._references = resolver_for(self.schema)
+                self._references = references_of(self.schema)
             except Exception as error:
                 # The library fails on some schemas that a device may send: no reference resolves then.
                 raise _Unreadable from error
@@ -205,7 +201,7 @@ class _Reader:
             seen.add(id(place.schema))
             found.append(place)
             if len(found) > MOST_BRANCHES or not self._take(1 + len(place.schema)):
-                if any(written(one.document.schema).may_have_secrets for one in places):
+                if any(serialized(one.document.schema).may_have_secrets for one in places):
                     raise _Unreadable
                 # The schema has no mark of a secret anywhere: the part that was read is enough.
                 return found
@@ -237,13 +233,13 @@ class _Reader:
         references = place.references or place.document.references
         try:
             contents, inner = references.lookup(target)
-        except NotUnderstood as error:
+        except UnsupportedSchema as error:
             raise _Unreadable from error
         yield from _inside(place._replace(references=inner), [contents])
         if word == "$dynamicRef":
             # Which anchor of this name is meant depends on the path to it, so any of them may be.
             anchor = target.partition("#")[2]
-            for one in budget.subschemas(place.document.schema):
+            for one in subschemas(place.document.schema):
                 if not self._take(1):
                     raise _Unreadable
                 if anchor and one.get("$dynamicAnchor") == anchor:
@@ -311,7 +307,7 @@ def _inside(place: _Place, schemas: Any) -> Iterator[_Place]:
             # References inside the part are relative to its own address.
             try:
                 references = (references or place.document.references).within(schema)
-            except NotUnderstood as error:
+            except UnsupportedSchema as error:
                 raise _Unreadable from error
         yield _Place(schema, place.document, references)
 

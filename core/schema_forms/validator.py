@@ -1,17 +1,16 @@
 """Validation of arguments against a tool's JSON Schema, with error messages for people.
 
-Schemas come from devices and MCP servers, so they are untrusted input: a remote `$ref` is never fetched,
-`core.schema_forms.patterns` matches each `pattern`, followed references are counted, and a broken schema
-gives a single error that says so.
+Schemas come from devices and MCP servers, so they are untrusted input: `core.schema_forms.bounded` limits the
+work and fetches nothing, and a broken schema gives a single error that says so.
 
-Time is bounded too. Reading the worst schema that is admitted takes seconds, and checking arguments against
-it half a second. So `ThreadedValidator` does quick work on the event loop and slow work in a thread, one at a
-time.
+Reading the worst schema that is admitted takes seconds, and checking arguments against it half a second. So
+`ThreadedValidator` does quick work on the event loop and slow work in a thread, one at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -23,30 +22,32 @@ from referencing.exceptions import Unresolvable
 
 from core.canonical_json import digest_of, is_plain, plain_bytes
 from core.errors import BadInput
-from core.schema_forms import budget, messages
-from core.schema_forms.bounded import checker_of, fault_in
-from core.schema_forms.ecma import MOST_QUICK, is_quick
+from core.schema_forms import messages
+from core.schema_forms.bounded import (
+    LIBRARY_FAILS,
+    MAX_STEPS,
+    BrokenSchema,
+    CompiledSchema,
+    TooMuchWork,
+    spend,
+)
+from core.schema_forms.document import could_fit, patterns_of, subschemas
 from core.schema_forms.json_values import Path, path_text
-from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, SafePattern, safe_pattern
+from core.schema_forms.patterns import MOST_QUICK, PatternTooCostly, is_quick
+from core.secret_rule import is_secret
 from core.text import escape_hidden
 
-MAX_PROGRAMS = 50_000
-"""Instructions that all patterns of a schema may have together (about 10 µs each to compile)."""
 MAX_ERRORS = 50
 MAX_CACHED = 512
 _MAX_CACHED_CHARACTERS = 32 * 1024 * 1024
-# Parts of all schemas known by a digest, at some 100 bytes each.
-_MAX_PARTS = 1_000_000
-# Per schema, the latest values found valid: 8 MiB at most over all schemas.
-_FINE_KEPT = 16
-_FINE_CHARACTERS = 1024
+# Parts of all schemas cached by a digest, at some 100 bytes each.
+_MAX_CACHED_PARTS = 1_000_000
+# Results remembered per schema: 8 MiB at most over all schemas.
+_MOST_RESULTS = 16
+_MOST_RESULT_BYTES = 1024
 # The cost of wording one error, which includes finding the nearest valid value.
 _STEPS_OF_AN_ERROR = 50
-
-
-# Exceptions of the library for a schema so malformed that even the meta-schema misses it: a reference into a
-# title, an `$id` that is a number.
-_LIBRARY_STUMBLES = (AttributeError, TypeError, KeyError, ValueError)
+_MOST_FILLED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ TOO_MUCH = [
         (), "The tool's schema or the arguments are nested too deeply, or too much work, to be checked."
     )
 ]
+NOT_AN_OBJECT = [FieldError((), "The arguments must be an object of names and values.")]
+_LATER = [FieldError((), "The tool's schema has not been read yet; ask again in a moment.")]
 
 
 class Validator:
@@ -75,158 +78,98 @@ class Validator:
     def __init__(self, schema: Any) -> None:
         self.schema = schema
         self.broken = ""
-        self._fine: OrderedDict[bytes, None] = OrderedDict()
+        self._compiled: CompiledSchema | None = None
+        # The latest valid values, as JSON, and the errors of values that took long to check, by their digest.
+        self._valid: OrderedDict[bytes, None] = OrderedDict()
         self._slow: OrderedDict[str, list[FieldError]] = OrderedDict()
-        if not isinstance(schema, dict | bool):
-            self.broken = "it is not an object"
-            return
-        self._checker: Any = None
-        self._known = budget.Known()
-        self.broken = self._compile()
-
-    def _compile(self) -> str:
-        """Set up the checker; returns the schema's own fault, or an empty text."""
-        if why := budget.too_large(self.schema):
-            return why
         try:
-            sizes = budget.begin(self.schema, budget.MAX_STEPS_TO_READ)
-            if error := fault_in(self.schema):
-                at = path_text(tuple(error.absolute_path))
-                return f"{error.message[:160]}{f' (at {at})' if at else ''}"
-            self._checker = checker_of(self.schema)
-        except RecursionError:
-            return "it is nested too deeply"
-        except (budget.TooMuchWork, PatternTooCostly):
-            return "it is too much work to be read"
-        except (*_LIBRARY_STUMBLES, Unresolvable) as error:
-            return f"{type(error).__name__}: {str(error)[:120]}"
-        return self._know(sizes)
-
-    def _know(self, sizes: dict[int, int]) -> str:
-        """Compile the patterns; returns their fault, or an empty text."""
-        programs = 0
-        known: dict[str, SafePattern] = {}
-        for one in budget.subschemas(self.schema):
-            patterns = one.get("patternProperties")
-            sources = [one.get("pattern"), *(patterns if isinstance(patterns, dict) else ())]
-            for source in sources:
-                if not isinstance(source, str) or source in known:
-                    continue
-                try:
-                    programs += (made := safe_pattern(source)).size
-                except PatternUnsupported as error:
-                    return f"its pattern {source[:80]!r} cannot be checked: {error}"
-                if programs > MAX_PROGRAMS:
-                    return "its patterns are too large together"
-                known[source] = made
-        self._known = budget.Known(sizes, known)
-        return ""
-
-    def errors(self, value: Any, most_steps: int = budget.MAX_STEPS) -> list[FieldError]:
-        """The errors of `value`, at most `MAX_ERRORS`, in the order of its arguments.
-
-        A value that cannot be decided within `most_steps` gets the error `TOO_MUCH`.
-        """
-        found = self.errors_within(value, most_steps)
-        return TOO_MUCH if found is None else found
-
-    def errors_within(self, value: Any, most_steps: int) -> list[FieldError] | None:
-        """As `errors`, but None where `most_steps` do not suffice and no earlier result is known."""
-        text = None if self.broken else _text_of(value)
-        if text is not None and text in self._fine:
-            return []
-        key = hash_of(value) if self._slow else ""
-        if key in self._slow:
-            return self._slow[key]
-        found = self.look_at(value, most_steps)
-        if not found and found is not None and text is not None:
-            # A run sends the same arguments to a thousand devices, so a valid value is remembered.
-            self._fine[text] = None
-            if len(self._fine) > _FINE_KEPT:
-                self._fine.popitem(last=False)
-        return found
-
-    def remember(self, value: Any, found: list[FieldError]) -> None:
-        """Store the errors of a value that took long to check."""
-        if key := hash_of(value):
-            self._slow[key] = found
-            if len(self._slow) > _FINE_KEPT:
-                self._slow.popitem(last=False)
+            self._compiled = CompiledSchema(schema)
+        except BrokenSchema as error:
+            self.broken = str(error)
 
     @property
     def weight(self) -> int:
         """The number of parts of the schema."""
-        return self._known.sizes.get(id(self.schema), 1)
-
-    def look_at(self, value: Any, most_steps: int) -> list[FieldError] | None:
-        """As `errors_within`, but without the stores of earlier results, so that a thread may call it."""
-        if self.broken:
-            return [FieldError((), f"The tool's own schema is broken: {self.broken}.")]
-        found: list[FieldError] = []
-        try:
-            budget.begin(value, most_steps, self._known)
-            for error in self._checker.iter_errors(value):
-                for one in self._said(error):
-                    # The message quotes names and values from a device's schema, and what the operator typed.
-                    seen = FieldError(one.path, escape_hidden(one.message, keep_lines=False))
-                    if seen not in found:
-                        found.append(seen)
-                if len(found) >= MAX_ERRORS:
-                    break
-        except Unresolvable as error:
-            return [FieldError((), _unresolved(str(error.ref)))]
-        except PatternTooCostly:
-            return [FieldError((), "A field name is too long for the tool's pattern to be checked.")]
-        except _LIBRARY_STUMBLES:
-            return [FieldError((), "The tool's own schema is broken: a part that is used is no schema.")]
-        except RecursionError:
-            return TOO_MUCH
-        except budget.TooMuchWork:
-            return None
-        return found
+        return self._compiled.weight if self._compiled is not None else 1
 
     def is_valid(self, value: Any) -> bool:
         """Whether `value` has no errors."""
         return not self.errors(value)
 
-    def _said(self, error: ValidationError) -> Iterator[FieldError]:
-        budget.spend(_STEPS_OF_AN_ERROR)
-        path: Path = tuple(error.absolute_path)
-        if error.validator == "missing":
-            yield FieldError(path, messages.missing(path))
-        elif error.validator == "surplus":
-            known = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
-            yield FieldError(path, messages.surplus(path, list(known)))
-        elif error.validator == "bounded":
-            yield FieldError(path, f"{path_text(path) or 'The value'} {error.message}.")
-        elif error.validator in ("anyOf", "oneOf") and (inner := _meant_branch(error)):
-            for one in inner:
-                yield from self._said(one)
-        else:
-            yield FieldError(*messages.describe(error))
+    def errors(self, value: Any, most_steps: int = MAX_STEPS) -> list[FieldError]:
+        """The errors of `value`, at most `MAX_ERRORS`, in the order of its arguments.
+
+        A value that cannot be decided within `most_steps` gets the error `TOO_MUCH`.
+        """
+        errors = self.errors_within(value, most_steps)
+        return TOO_MUCH if errors is None else errors
+
+    def errors_within(self, value: Any, most_steps: int) -> list[FieldError] | None:
+        """As `errors`, but None where `most_steps` do not suffice and no earlier result is known."""
+        text = None if self.broken else _short_json(value)
+        if text is not None and text in self._valid:
+            return []
+        digest = _digest(value) if self._slow else ""
+        if digest in self._slow:
+            return self._slow[digest]
+        errors = self.check(value, most_steps)
+        if errors == [] and text is not None:
+            # A run sends the same arguments to a thousand devices.
+            self._valid[text] = None
+            if len(self._valid) > _MOST_RESULTS:
+                self._valid.popitem(last=False)
+        return errors
+
+    def remember(self, value: Any, errors: list[FieldError]) -> None:
+        """Store the errors of a value that took long to check."""
+        if digest := _digest(value):
+            self._slow[digest] = errors
+            if len(self._slow) > _MOST_RESULTS:
+                self._slow.popitem(last=False)
+
+    def check(self, value: Any, most_steps: int) -> list[FieldError] | None:
+        """As `errors_within`, but without the stores of earlier results, so that a thread may call it."""
+        if self._compiled is None:
+            return [FieldError((), f"The tool's own schema is broken: {self.broken}.")]
+        errors: list[FieldError] = []
+        try:
+            for error in self._compiled.iter_errors(value, most_steps):
+                for worded in _field_errors(error):
+                    # The message quotes names and values from a device's schema, and what the operator typed.
+                    escaped = FieldError(worded.path, escape_hidden(worded.message, keep_lines=False))
+                    if escaped not in errors:
+                        errors.append(escaped)
+                if len(errors) >= MAX_ERRORS:
+                    break
+        except Unresolvable as error:
+            return [FieldError((), _unresolved(str(error.ref)))]
+        except PatternTooCostly:
+            return [FieldError((), "A field name is too long for the tool's pattern to be checked.")]
+        except LIBRARY_FAILS:
+            return [FieldError((), "The tool's own schema is broken: a part that is used is no schema.")]
+        except RecursionError:
+            return TOO_MUCH
+        except TooMuchWork:
+            return None
+        return errors
 
 
-def _text_of(value: Any) -> bytes | None:
-    """A short text unique to this value; None for a long value and for data that is not plain JSON."""
-    try:
-        text = plain_bytes(value) if is_plain(value) else None
-    except BadInput:
-        return None
-    return text if text is not None and len(text) <= _FINE_CHARACTERS else None
-
-
-def hash_of(value: Any) -> str:
-    """The digest of a value; empty for data that is not JSON."""
-    try:
-        return digest_of(value)
-    except BadInput:
-        return ""
-
-
-def _unresolved(ref: str) -> str:
-    if "://" in ref:
-        return f"The tool's own schema is broken: it refers to {ref[:120]}, and schemas are never fetched."
-    return f"The tool's own schema is broken: it refers to {ref[:120]}, which is not in it."
+def _field_errors(error: ValidationError) -> Iterator[FieldError]:
+    """Yield the library's error in words, or those of the alternative that was evidently meant."""
+    spend(_STEPS_OF_AN_ERROR)
+    path: Path = tuple(error.absolute_path)
+    if error.validator == "missing":
+        yield FieldError(path, messages.missing(path))
+    elif error.validator == "surplus":
+        properties = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
+        yield FieldError(path, messages.surplus(path, list(properties)))
+    elif error.validator == "bounded":
+        yield FieldError(path, f"{path_text(path) or 'The value'} {error.message}.")
+    elif error.validator in ("anyOf", "oneOf") and (inner := _meant_branch(error)):
+        for branch_error in inner:
+            yield from _field_errors(branch_error)
+    else:
+        yield FieldError(*messages.describe(error))
 
 
 def _meant_branch(error: ValidationError) -> list[ValidationError]:
@@ -237,7 +180,7 @@ def _meant_branch(error: ValidationError) -> list[ValidationError]:
     total = len(error.validator_value) if isinstance(error.validator_value, list) else 0
     if total != len(branches):
         return []
-    meant = [found for found in branches.values() if not any(_is_wrong_kind(one) for one in found)]
+    meant = [errors for errors in branches.values() if not any(map(_is_wrong_kind, errors))]
     return sorted(meant[0], key=relevance) if len(meant) == 1 else []
 
 
@@ -249,30 +192,79 @@ def _is_wrong_kind(error: ValidationError) -> bool:
     return error.validator in ("const", "enum") and depth <= 1
 
 
-NOT_AN_OBJECT = [FieldError((), "The arguments must be an object of names and values.")]
-_cache: OrderedDict[str, Validator] = OrderedDict()
-_by_digest: OrderedDict[str, Validator] = OrderedDict()
+def _unresolved(ref: str) -> str:
+    if "://" in ref:
+        return f"The tool's own schema is broken: it refers to {ref[:120]}, and schemas are never fetched."
+    return f"The tool's own schema is broken: it refers to {ref[:120]}, which is not in it."
+
+
+def _short_json(value: Any) -> bytes | None:
+    """A short text unique to this value; None for a long value and for data that is not plain JSON."""
+    try:
+        text = plain_bytes(value) if is_plain(value) else None
+    except BadInput:
+        return None
+    return text if text is not None and len(text) <= _MOST_RESULT_BYTES else None
+
+
+def _digest(value: Any) -> str:
+    """The digest of a value; empty for data that is not JSON."""
+    try:
+        return digest_of(value)
+    except BadInput:
+        return ""
+
+
+class _Cache:
+    """Validators by key; the least recently used go when there are too many, or too large ones together."""
+
+    def __init__(self, most_weight: int) -> None:
+        self._most_weight = most_weight
+        self._weight = 0
+        self._entries: OrderedDict[str, tuple[Validator, int]] = OrderedDict()
+
+    def get(self, key: str) -> Validator | None:
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        self._entries.move_to_end(key)
+        return entry[0]
+
+    def put(self, key: str, validator: Validator, weight: int) -> None:
+        _, replaced = self._entries.pop(key, (None, 0))
+        self._entries[key] = validator, weight
+        self._weight += weight - replaced
+        while len(self._entries) > MAX_CACHED or (
+            len(self._entries) > 1 and self._weight > self._most_weight
+        ):
+            _, (_, dropped) = self._entries.popitem(last=False)
+            self._weight -= dropped
+
+    def clear(self) -> None:
+        self._entries.clear()
+        self._weight = 0
+
+
+_cache = _Cache(_MAX_CACHED_CHARACTERS)
+_by_digest = _Cache(_MAX_CACHED_PARTS)
 
 
 def validator_for(schema: Any) -> Validator:
     """The validator of a schema, compiled once per content, so a later change to `schema` is noticed."""
-    if not budget.could_fit(schema):
+    if not could_fit(schema):
         return Validator(schema)
     try:
         # The JSON text itself is the key: sorting and comparing it costs a few µs, RFC 8785 ten times that.
         key = json.dumps(schema, sort_keys=True)
     except (TypeError, ValueError, RecursionError):
-        broken = Validator(True)
+        broken = Validator(None)
         broken.broken = "it is not JSON, or nested too deeply"
         return broken
-    known = _cache.get(key)
-    if known is not None:
-        _cache.move_to_end(key)
-        return known
-    compiled = _cache[key] = Validator(json.loads(key))
-    while len(_cache) > MAX_CACHED or (len(_cache) > 1 and sum(map(len, _cache)) > _MAX_CACHED_CHARACTERS):
-        _cache.popitem(last=False)
-    return compiled
+    validator = _cache.get(key)
+    if validator is None:
+        validator = Validator(json.loads(key))
+        _cache.put(key, validator, len(key))
+    return validator
 
 
 def errors_for(schema: Any, value: Any) -> list[FieldError]:
@@ -280,26 +272,9 @@ def errors_for(schema: Any, value: Any) -> list[FieldError]:
     return validator_for(schema).errors(value)
 
 
-def known(digest: str) -> Validator | None:
-    """The validator stored for a digest; None where there is none."""
-    return _by_digest.get(digest)
-
-
-def keep(digest: str, validator: Validator) -> Validator:
-    """Store the validator of a digest and return it."""
-    if digest:
-        _by_digest[digest] = validator
-        while len(_by_digest) > MAX_CACHED or (
-            len(_by_digest) > 1 and sum(one.weight for one in _by_digest.values()) > _MAX_PARTS
-        ):
-            _by_digest.popitem(last=False)
-    return validator
-
-
 STEPS_AT_ONCE = 1_000
 """Steps of one validation that run on the event loop itself: 10 ms."""
 _MOST_PARTS, _MOST_CHARACTERS = 40, 8_000
-_LATER = [FieldError((), "The tool's schema has not been read yet; ask again in a moment.")]
 
 
 class ThreadedValidator:
@@ -307,7 +282,7 @@ class ThreadedValidator:
 
     def __init__(self) -> None:
         # One thread for all callers: other work that needs a thread must find one free.
-        self._one = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def errors(self, schema: Any, parameters: Any, digest: str) -> list[FieldError]:
         """The errors of a call's arguments; empty where they are valid.
@@ -318,21 +293,24 @@ class ThreadedValidator:
         """
         if not isinstance(parameters, dict):
             return NOT_AN_OBJECT
-        found = _at_once(schema, parameters, digest)
-        if found is not None:
-            return found
-        async with self._one:
+        errors = _errors_if_quick(schema, parameters, digest)
+        if errors is not None:
+            return errors
+        async with self._lock:
             # The previous holder of the lock may have checked the same schema or arguments.
-            found = _at_once(schema, parameters, digest)
-            if found is not None:
-                return found
-            validator = known(digest) or keep(digest, await asyncio.to_thread(Validator, schema))
-            found = validator.errors_within(parameters, STEPS_AT_ONCE)
-            if found is None:
-                found = await asyncio.to_thread(validator.look_at, parameters, budget.MAX_STEPS)
-                found = TOO_MUCH if found is None else found
-                validator.remember(parameters, found)
-            return found
+            errors = _errors_if_quick(schema, parameters, digest)
+            if errors is not None:
+                return errors
+            validator = _by_digest.get(digest)
+            if validator is None:
+                validator = await asyncio.to_thread(Validator, schema)
+                _keep(digest, validator)
+            errors = validator.errors_within(parameters, STEPS_AT_ONCE)
+            if errors is None:
+                errors = await asyncio.to_thread(validator.check, parameters, MAX_STEPS)
+                errors = TOO_MUCH if errors is None else errors
+                validator.remember(parameters, errors)
+            return errors
 
 
 def errors_at_once(schema: Any, parameters: Any, digest: str) -> list[FieldError]:
@@ -340,30 +318,58 @@ def errors_at_once(schema: Any, parameters: Any, digest: str) -> list[FieldError
     an error."""
     if not isinstance(parameters, dict):
         return NOT_AN_OBJECT
-    found = _at_once(schema, parameters, digest)
-    return _LATER if found is None else found
+    errors = _errors_if_quick(schema, parameters, digest)
+    return _LATER if errors is None else errors
 
 
-def _at_once(schema: Any, parameters: dict[str, Any], digest: str) -> list[FieldError] | None:
-    validator = known(digest)
+def _errors_if_quick(schema: Any, parameters: dict[str, Any], digest: str) -> list[FieldError] | None:
+    """The errors of arguments; None where finding them would take long."""
+    validator = _by_digest.get(digest)
     if validator is None:
         if not is_light(schema):
             return None
-        validator = keep(digest, validator_for(schema))
+        validator = validator_for(schema)
+        _keep(digest, validator)
     return validator.errors_within(parameters, STEPS_AT_ONCE)
+
+
+def _keep(digest: str, validator: Validator) -> None:
+    if digest:
+        _by_digest.put(digest, validator, validator.weight)
 
 
 def is_light(schema: Any) -> bool:
     """Whether a schema is read in a few milliseconds: few parts, and no pattern with counted repetition."""
-    if not budget.could_fit(schema, _MOST_CHARACTERS):
+    if not could_fit(schema, _MOST_CHARACTERS):
         return False
     left = MOST_QUICK
-    for count, one in enumerate(budget.subschemas(schema)):
+    for count, part in enumerate(subschemas(schema)):
         if count >= _MOST_PARTS:
             return False
-        patterns = one.get("patternProperties")
-        for source in (one.get("pattern"), *(patterns if isinstance(patterns, dict) else ())):
-            left -= len(source) if isinstance(source, str) else 0
-            if isinstance(source, str) and (left < 0 or not is_quick(source)):
+        for source in patterns_of(part):
+            left -= len(source)
+            if left < 0 or not is_quick(source):
                 return False
     return True
+
+
+def with_defaults(schema: Any, arguments: Any) -> Any:
+    """The arguments with the default of each missing required argument; the same object if none is missing.
+
+    JSON Schema's `default` is only an annotation. Schemas generated from zod list such properties as required
+    nevertheless, and their servers accept a call without them; our own validation, and a device's, does not.
+    A secret is never filled in. A default is validated, judged, shown and signed like a typed value.
+    """
+    if not isinstance(schema, dict) or not isinstance(arguments, dict):
+        return arguments
+    required, properties = schema.get("required"), schema.get("properties")
+    if not isinstance(required, list) or not isinstance(properties, dict):
+        return arguments
+    filled: dict[str, Any] = {}
+    for name in required[:_MOST_FILLED]:
+        if not isinstance(name, str) or name in arguments:
+            continue
+        subschema = properties.get(name)
+        if isinstance(subschema, dict) and "default" in subschema and not is_secret(subschema):
+            filled[name] = copy.deepcopy(subschema["default"])
+    return {**arguments, **filled} if filled else arguments

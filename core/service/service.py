@@ -35,7 +35,7 @@ from core.home import Home, HomeLock
 from core.ids import now_utc
 from core.policy.policy_store import Policy, text_digest
 from core.quick import made
-from core.schema_forms.secret_names import SecretNames
+from core.secret_rule import SecretNames
 from core.service.console import (
     ApprovalChanged,
     CellChanged,

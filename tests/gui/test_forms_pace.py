@@ -15,7 +15,7 @@ from app.components.forms import SchemaForm
 from app.components.forms.checking import checking_process
 from app.event_loop import run_on_qt
 from app.look.theme import Theme
-from core.schema_forms import validator, written
+from core.schema_forms import document, validator
 from core.schema_forms.patterns import safe_pattern
 from tests.fakes.pace import within
 from tests.fakes.window import seen
@@ -89,7 +89,7 @@ WORST: dict[str, dict[str, Any]] = {
 def nothing_is_remembered() -> None:
     """As when the schema is seen for the first time."""
     validator._cache.clear()
-    written._kept.clear()
+    document._serialized.clear()
     safe_pattern.cache_clear()
     checking_process().stop()
 

@@ -13,8 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from app.components.json_editor import JsonEditor
 from app.look.theme import Theme
-from core.schema_forms.json_errors import NotJson, json_text, parse_json
-from core.schema_forms.json_values import UNSET
+from core.schema_forms.json_values import UNSET, NotJson, json_text, parse_json
 from tests.fakes.window import apply_to_parts
 
 

@@ -11,7 +11,7 @@ from core.audit.entries import Kind
 from core.errors import ErrorCode
 from core.home import Home
 from core.policy.models import Answer
-from core.schema_forms.defaults import with_defaults
+from core.schema_forms.validator import with_defaults
 from tests.fakes.policy_calls import rule
 from tests.fakes.rig import DEVICE, TEXT, USUAL_TOOLS, open_rig, tool_info
 

@@ -13,7 +13,7 @@ from core.policy.loose_patterns import ADDED, BEFORE, MOST_RULES_TRIED, PolicyWa
 from core.policy.models import Answer
 from core.policy.policy_check import check_text
 from core.policy.policy_file import parse_policy
-from core.schema_forms.samples import Sampler
+from core.schema_forms.patterns import Sampler
 from tests.fakes.policy_calls import a_question, a_tool
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from core.schema_forms.budget import subschemas
+from core.schema_forms.document import subschemas
 from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, SafePattern, safe_pattern
 from core.schema_forms.validator import STEPS_AT_ONCE, Validator, is_light, validator_for
 from tests.fakes.pace import within

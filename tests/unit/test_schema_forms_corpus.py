@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from core.schema_forms.form import Field, form_for
-from core.schema_forms.kinds import FieldKind
+from core.schema_forms.form import Field, FieldKind, form_for
 from core.schema_forms.validator import errors_for
 
 FOLDER = Path(__file__).parents[1] / "fakes" / "schemas"

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.schema_forms.form import Field, best_alternative, field_for, form_for
-from core.schema_forms.kinds import MOST_CHOICES, FieldKind
+from core.schema_forms.form import MOST_CHOICES, Field, FieldKind, best_alternative, field_for, form_for
 from core.schema_forms.normalize import MOST_BRANCHES
 from core.schema_forms.secrets import secret_arguments
 from core.schema_forms.validator import errors_for

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.schema_forms import secrets
-from core.schema_forms.secret_names import SecretNames
 from core.schema_forms.secrets import secret_arguments, secret_paths
+from core.secret_rule import SecretNames
 
 SECRET: dict[str, Any] = {"type": "string", "writeOnly": True}
 NAMES = ["alpha", "beta", "gamma", "delta"]
@@ -201,6 +201,12 @@ class TestBounds:
         harmless = {"properties": {"a": {"type": "string", "writeOnly": False}}}
         marked = self.alternatives(many, {}) | {"$defs": harmless}
         assert secret_paths({"a": 1, "b": 2}, [marked]) == [("a",)]
+
+    def test_a_secret_beside_a_neighbour_is_hidden_among_more_alternatives_than_are_read(self) -> None:
+        beside = {"x-quarterdeck-secret-if": "hide"}
+        many = [{"const": number} for number in range(secrets.MOST_BRANCHES + 1)]
+        schema = {"properties": {"a": {"anyOf": [beside, *many]}, "hide": {"type": "boolean"}}}
+        assert secret_paths({"a": "s", "hide": True}, [schema]) == [("a",)]
 
     def test_a_choice_of_many_values_that_says_nothing_of_secrets_stays_readable(self) -> None:
         assert secret_paths({"a": 1}, [self.alternatives(5_000, {"const": "x"})]) == []

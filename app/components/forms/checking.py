@@ -24,12 +24,17 @@ from shiboken6 import isValid
 
 import core
 from app.components.timers import once
-from core.schema_forms import budget
-from core.schema_forms.defaults import with_defaults
-from core.schema_forms.json_values import UNSET, same_json
-from core.schema_forms.validator import STEPS_AT_ONCE, TOO_MUCH, FieldError, is_light, validator_for
+from core.schema_forms.document import serialized
+from core.schema_forms.json_values import UNSET, is_small, same_json
+from core.schema_forms.validator import (
+    STEPS_AT_ONCE,
+    TOO_MUCH,
+    FieldError,
+    is_light,
+    validator_for,
+    with_defaults,
+)
 from core.schema_forms.worker import errors_in, question
-from core.schema_forms.written import written
 
 NOT_CHECKED = "The arguments cannot be checked now, because the process that does it ended; try again."
 STILL_CHECKED = "The arguments are still being checked."
@@ -57,7 +62,7 @@ class Subject:
     @property
     def text(self) -> str:
         """The schema written down; empty where it cannot be."""
-        return written(self.schema).text
+        return serialized(self.schema).text
 
     @cached_property
     def key(self) -> str:
@@ -68,7 +73,7 @@ class Subject:
         """What is wrong with a value, where that is quick to be said."""
         if self.broken:
             return self.broken
-        if not self._is_quick or not budget.is_small(value):
+        if not self._is_quick or not is_small(value):
             return None
         found = validator_for(self.schema).errors_within(value, STEPS_AT_ONCE)
         # What took too long once does so again with the next letter.

@@ -6,8 +6,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.components.forms.editor import Editor, FormOptions
 from app.components.forms.scalars import ChoiceEditor, LineEditor, RawEditor, TextEditor
-from core.schema_forms.form import Field
-from core.schema_forms.kinds import FieldKind
+from core.schema_forms.form import Field, FieldKind
 
 _EDITORS: dict[FieldKind, type[Editor]] = {
     FieldKind.STRING: TextEditor,

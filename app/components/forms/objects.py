@@ -13,10 +13,8 @@ from app.components.forms.editor import Editor, FormOptions, NotSent
 from app.components.forms.inputs import LineInput
 from app.components.forms.row import FieldRow
 from app.components.label import Label, Link, rule
-from core.schema_forms.form import Field
-from core.schema_forms.json_errors import is_plain
-from core.schema_forms.json_values import UNSET, Path, path_text
-from core.schema_forms.kinds import FieldKind
+from core.schema_forms.form import Field, FieldKind
+from core.schema_forms.json_values import UNSET, Path, is_plain, path_text
 from core.schema_forms.validator import FieldError
 
 MOST_KEYS = 60

@@ -17,9 +17,8 @@ from app.components.forms.wrapped import WrappedWords
 from app.components.label import Label, Link, plain_tip
 from app.look.glyphs import paint_glyph
 from app.look.theme import theme_of
-from core.schema_forms.form import Field
+from core.schema_forms.form import NUMBER_KINDS, Field, FieldKind
 from core.schema_forms.json_values import UNSET, Path, same_json, type_word
-from core.schema_forms.kinds import NUMBER_KINDS, FieldKind
 from core.schema_forms.validator import FieldError
 
 _LONGEST_HELP = 220

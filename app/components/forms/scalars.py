@@ -11,18 +11,18 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from app.components.forms.editor import Editor, FormOptions, NotSent
 from app.components.forms.inputs import ChoiceBox, GrowingText, LineInput
 from app.components.json_editor import JsonEditor
-from core.schema_forms.form import Choice, Field
-from core.schema_forms.json_errors import is_plain, json_text
+from core.schema_forms.form import NUMBER_KINDS, Choice, Field, FieldKind
 from core.schema_forms.json_values import (
     UNSET,
     Path,
     is_expression,
+    is_plain,
+    json_text,
     parse_number,
     path_text,
     same_json,
     shown,
 )
-from core.schema_forms.kinds import NUMBER_KINDS, FieldKind
 from core.schema_forms.validator import FieldError
 
 

@@ -16,8 +16,8 @@ from app.screens.batch.tools import Offer, OfferedTool
 from app.screens.batch.words import count_outcomes, summary_of
 from core.batch.models import Plan, PlannedCell
 from core.fleet.models import Risk
-from core.schema_forms.secret_names import KNOWN_NAMES
 from core.schema_forms.secrets import secret_paths
+from core.secret_rule import KNOWN_NAMES
 
 _AT_ONCE_S = 0.015
 """How long steps are judged at one go; the others follow."""

@@ -18,8 +18,7 @@ from app.screens.batch.content import DraftStep
 from core.batch.yaml_reader import DEEPEST, read_document
 from core.batch.yaml_writer import write_document
 from core.errors import BadInput
-from core.schema_forms.json_errors import JsonProblem, NotJson
-from core.schema_forms.json_values import UNSET
+from core.schema_forms.json_values import UNSET, JsonProblem, NotJson
 
 KEYS = ("id", "tool", "with", "timeout", "enabled")
 _YAML_LINE = re.compile(r"^(?P<lead>\s*(?:- )*)(?P<key>[^\s#:][^:]*):(?=\s|$)(?P<value>.*)$")

@@ -10,8 +10,7 @@ from app.screens.batch.content import DraftStep
 from app.shell.words import plural
 from core.batch.models import Plan, PlannedCell
 from core.fleet.models import Effect, Tool
-from core.schema_forms.json_errors import HIDDEN
-from core.schema_forms.json_values import shown
+from core.schema_forms.json_values import HIDDEN, shown
 
 LONGEST_SUMMARY = 300
 SECRET = "•••"

@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from core.aip.messages import ToolInfo, ToolType
 from core.device.mcp.numbers import odd_number
 from core.errors import DeviceError, ErrorCode
-from core.schema_forms.budget import subschemas
+from core.schema_forms.document import subschemas
 from core.schema_forms.validator import Validator
 
 MOST_TOOLS = 2000

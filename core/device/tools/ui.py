@@ -22,6 +22,7 @@ from core.device.tool import (
     whole_number,
     yes_or_no,
 )
+from core.secret_rule import SECRET_IF
 
 Run = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 # The effect of a click or key depends on the program that receives it.
@@ -256,7 +257,7 @@ def _type_text(use: UiTools) -> Tool:
         object_schema(
             {
                 # The console redacts this argument when the named argument (`secret`) is true.
-                "text": text("What to type.", **{"x-quarterdeck-secret-if": "secret"}),
+                "text": text("What to type.", **{SECRET_IF: "secret"}),
                 "control_id": _CONTROL_ID,
                 "secret": yes_or_no("Whether the text must not be seen.", default=False),
             },

@@ -1,8 +1,9 @@
-"""Names of arguments whose values are secret whatever a schema says: `db_password`, `accessToken`.
+"""What makes the value of an argument a secret: a mark in its schema, or its name.
 
-A name is split into words, and its ending counts: `api_key` is a secret, `key_name` is not. Names of
-quantities (`max_tokens`), of handles (`session_id`, `key_id`) and of places (`token_url`, `password_file`)
-are not secrets either.
+Schemas mark with `writeOnly`, `format: password`, or the keyword `SECRET_IF`. Names such as `db_password` and
+`accessToken` are secret whatever a schema says. A name is split into words, and its ending counts: `api_key`
+is a secret, `key_name` is not. Names of quantities (`max_tokens`), of handles (`session_id`, `key_id`) and of
+places (`token_url`, `password_file`) are not secrets either.
 """
 
 from __future__ import annotations
@@ -12,7 +13,13 @@ import unicodedata
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from typing import Any
 
+SECRET_IF = "x-quarterdeck-secret-if"
+"""In a property's schema: the name of the sibling property that makes this property secret unless it is
+missing, null or false."""
+MARKS = ("writeOnly", "password", SECRET_IF)
+"""Words of which a schema has at least one if it marks any value as secret."""
 LONGEST_NAME = 256
 """Characters of a name that are read, from its end."""
 
@@ -58,6 +65,18 @@ _QUANTITIES = frozenset(
 )
 # Words whose plural is usually not a list of secrets.
 _NO_PLURAL = frozenset({"pass", "pin", "pw"})
+
+
+def is_secret(schema: Any) -> bool:
+    """Whether values under this schema are secret and must never be repeated in a message."""
+    return isinstance(schema, dict) and (
+        schema.get("writeOnly") is True or schema.get("format") == "password"
+    )
+
+
+def may_be_secret(schema: Any) -> bool:
+    """Whether values under this schema are secret, always or beside certain other values."""
+    return is_secret(schema) or (isinstance(schema, dict) and SECRET_IF in schema)
 
 
 class SecretNames:

@@ -8,7 +8,7 @@ import pytest
 
 from core.errors import BadInput
 from core.home import Home
-from core.schema_forms.secret_names import KNOWN_NAMES, SecretNames
+from core.secret_rule import KNOWN_NAMES, SecretNames
 
 SECRET = """
 password db_password dbPassword PGPASSWORD MYSQL_PWD pwd passwd passwd2 userpwd pass passphrase passcode
