@@ -13,7 +13,7 @@ from typing import Any
 from core.approvals.models import Approval
 from core.approvals.preview_models import Region
 from core.audit.entries import Kind, NewEntry
-from core.controls import meant, search_for
+from core.controls import SHOWING, is_complete, meant, search_for
 from core.dispatch.command_request import CommandRequest, Prepared, Recorder
 from core.dispatch.entries import entry_of
 from core.dispatch.models import CommandResult, Evidence
@@ -235,10 +235,13 @@ class EvidenceTaker:
         if result.error is not None:
             raise QuarterdeckError(result.error.message, result.error.code)
         fit = meant(result.result, order.parameters)
+        cut = "" if is_complete(result.result) else ", of those that could be read"
         if len(fit) != 1:
             count = f"{len(fit)} controls fit" if fit else "no control fits"
-            cut = isinstance(result.result, dict) and result.result.get("truncated") is not False
-            raise BadInput(f"{count} it now{', of those that could be read' if cut else ''}.")
+            raise BadInput(f"{count} it now{cut}.")
+        if cut and order.parameters.get("control_id") is None and SHOWING not in fit[0].states:
+            # The device would press a showing control instead, which may be among those not read here.
+            raise BadInput(f"no control that is showing fits it now{cut}.")
         region = picture.in_picture(fit[0].box) if isinstance(fit[0].box, dict) else None
         if region is None:
             raise BadInput("it has no place on the screen now.")

@@ -124,13 +124,19 @@ def seen_in(order: CommandRequest, result: CommandResult) -> Screenshot | None:
     if picture is None:
         return None
     told = result.result if isinstance(result.result, dict) else {}
-    box, scale = told.get("screen_box"), told.get("scale")
-    left, top = (box.get("x", 0), box.get("y", 0)) if isinstance(box, dict) else (0, 0)
-    sound = all(isinstance(one, int) and abs(one) <= _FURTHEST for one in (left, top))
-    return Screenshot(
-        blob=picture.blob,
-        parameters=order.parameters,
-        evidence=picture,
+    return placed(Screenshot(picture.blob, order.parameters, picture), told)
+
+
+def placed(picture: Screenshot, result: dict[str, Any]) -> Screenshot:
+    """A picture, with its place on the screen as the result of `screenshot` tells it."""
+    box, scale = result.get("screen_box"), result.get("scale")
+    area = box if isinstance(box, dict) else {}
+    left, top, across = area.get("x", 0), area.get("y", 0), area.get("width")
+    sound = all(isinstance(edge, int) and abs(edge) <= _FURTHEST for edge in (left, top))
+    if isinstance(width := result.get("width"), int) and isinstance(across, int) and across > 0:
+        scale = width / across
+    return replace(
+        picture,
         left=left if sound else 0,
         top=top if sound else 0,
         scale=float(scale) if isinstance(scale, (int, float)) and 0.01 < scale < 100 else 1.0,

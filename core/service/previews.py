@@ -19,6 +19,7 @@ from core.audit.models import Page
 from core.audit.query import Query
 from core.controls import PROGRAM_NAMES, Node, meant, search_for
 from core.dispatch.models import CommandResult
+from core.dispatch.stale_target import Screenshot, placed
 from core.errors import BadInput, ErrorCode
 from core.ids import now_utc
 from core.text_encodings import UTF_8, encoded
@@ -264,26 +265,20 @@ def _picture_of(told: dict[str, Any]) -> str | None:
 
 
 def _in_picture(box: Any, told: dict[str, Any]) -> Region | None:
-    """A box in screen coordinates as a region of the picture; None if the picture does not show it."""
-    area: Any = told.get("screen_box")
-    width: Any = told.get("width")
-    height: Any = told.get("height")
-    if not _is_box(box) or not _is_box(area) or not isinstance(width, int) or not isinstance(height, int):
-        return None
-    across, down = width / area["width"], height / area["height"]
-    left, top = (box["x"] - area["x"]) * across, (box["y"] - area["y"]) * down
-    right, bottom = left + box["width"] * across, top + box["height"] * down
-    left, top = max(0.0, left), max(0.0, top)
-    right, bottom = min(float(width), right), min(float(height), bottom)
-    if right - left < 1 or bottom - top < 1:
-        return None
-    return Region(x=int(left), y=int(top), width=round(right - left), height=round(bottom - top))
+    """The part of a box on the screen that a picture shows, in its pixels; None if it shows none of it.
 
-
-def _is_box(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and all(isinstance(value.get(key), int) for key in ("x", "y", "width", "height"))
-        and value["width"] > 0
-        and value["height"] > 0
-    )
+    The same place is compared before the call is sent.
+    """
+    width, height = told.get("width"), told.get("height")
+    if not isinstance(box, dict) or not isinstance(told.get("screen_box"), dict):
+        return None
+    if not isinstance(width, int) or not isinstance(height, int):
+        return None
+    region = placed(Screenshot(""), told).in_picture(box)
+    if region is None:
+        return None
+    left, top = max(0, region.x), max(0, region.y)
+    right, bottom = min(width, region.x + region.width), min(height, region.y + region.height)
+    if right <= left or bottom <= top:
+        return None
+    return Region(x=left, y=top, width=right - left, height=bottom - top)
