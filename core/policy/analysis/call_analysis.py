@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from core.canonical_json import flat_key
 from core.fleet.models import Effect, Risk, Source, Tool
+from core.json_walk import values_in
 from core.policy.analysis.arguments import (
     Said,
     ends_things,
@@ -130,8 +131,9 @@ def findings_of(
             found.extend(_value_findings(tool, name, value, home, real))
             if (meant := meant_as(tool.input_schema, name)) is not None:
                 found.extend(_value_findings(tool, name, value, home, real, meant))
-        for text in _texts(value):
-            found.extend(_hidden_findings(name, text, inside=text is not value))
+        for text in values_in(value, names=True):
+            if isinstance(text, str):
+                found.extend(_hidden_findings(name, text, inside=text is not value))
     # Also of a stranger's tool that is called like one of ours.
     others = {name: value for name, value in parameters.items() if name != line_name}
     found.extend(_line_findings(tool, others))
@@ -277,17 +279,3 @@ def _hidden_findings(name: str, text: str, inside: bool) -> Iterator[Finding]:
     if len(found) > _MOST_HIDDEN:
         rest = len(found) - _MOST_HIDDEN
         yield Finding(text=f"Contains {rest:,} more hidden characters", risk=Risk.HIGH, argument=name)
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Every text in a JSON value, names of members too, without recursion."""
-    stack = [value]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, dict):
-            stack.extend(one.keys())
-            stack.extend(one.values())
-        elif isinstance(one, list | tuple):
-            stack.extend(one)
