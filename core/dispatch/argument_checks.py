@@ -19,6 +19,7 @@ from core.controls import program_of
 from core.errors import BadInput, ErrorCode
 from core.fleet.models import BUILT_IN_NAMESPACE, Tool
 from core.json_walk import Place, place_text, walk
+from core.policy.analysis.built_in_tools import PATH_ARGUMENTS
 from core.policy.constraints import Undecidable
 from core.policy.real_paths import Leads, paths_in
 
@@ -27,7 +28,6 @@ MOST_TOTAL = 2 << 20
 MOST_DEPTH = 64
 MOST_VALUES = 100_000
 
-PATH_NAMES = frozenset({"file_path", "path", "working_directory"})
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
@@ -70,7 +70,7 @@ class Roots:
 
 def may_have_paths(tool: Tool, parameters: dict[str, Any]) -> bool:
     """Whether arguments may hold a path. Symlinks can change, so such paths are followed for each call."""
-    named = not PATH_NAMES.isdisjoint(tool.input_schema.get("properties", ()))
+    named = not PATH_ARGUMENTS.isdisjoint(tool.input_schema.get("properties", ()))
     return named or next(paths_in(parameters), None) is not None
 
 
@@ -118,7 +118,7 @@ def _texts(tool: Tool, parameters: dict[str, Any]) -> Iterator[tuple[str, Place,
         name = _named(place).rsplit(".", 1)[-1].split("[")[0]
         schema = properties.get(name, {})
         form = schema.get("format") if isinstance(schema, dict) else None
-        yield value, place, name in PATH_NAMES or form == "path", form
+        yield value, place, name in PATH_ARGUMENTS or form == "path", form
 
 
 def _named(place: Place) -> str:

@@ -18,13 +18,11 @@ from core.dispatch.command_request import CommandRequest, Prepared, Recorder
 from core.dispatch.entries import entry_of
 from core.dispatch.models import CommandResult, Evidence
 from core.dispatch.stale_target import (
-    BY_POINT,
-    SCREENSHOT,
-    UI_TREE,
     Freshness,
     Screenshot,
     ScreenshotCache,
     aims,
+    aims_at_point,
     around_point,
     compare,
     seen_in,
@@ -32,6 +30,7 @@ from core.dispatch.stale_target import (
 )
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.models import BUILT_IN_NAMESPACE
+from core.policy.analysis.built_in_tools import SCREENSHOT, UI_TREE
 from core.policy.models import Decision, Moment
 
 PICTURE_TIMEOUT = 20.0
@@ -61,7 +60,7 @@ class EvidenceTaker:
         order = prepared.order
         if not aims(prepared.tool.tool_name, order.parameters):
             return None
-        if prepared.tool.tool_name == BY_POINT:
+        if aims_at_point(prepared.tool.tool_name):
             return self.pictures.named(order.device, order.parameters.get("observation"))
         known, blob = self.pictures.latest(order.device), prepared.target.device.picture
         if known is not None and (blob is None or known.blob == blob):
@@ -89,7 +88,7 @@ class EvidenceTaker:
             except QuarterdeckError as error:
                 raise _unfit(error, _wanting(decision, Moment.BEFORE)) from error
             prepared.before.append(self._keep(prepared, taken, "before"))
-        named = prepared.tool.tool_name == BY_POINT and "observation" in order.parameters
+        named = aims_at_point(prepared.tool.tool_name) and "observation" in order.parameters
         if approval is not None and card is None and named:
             # Otherwise an agent could take so many pictures that the card's picture is evicted, and skip the
             # comparison.
@@ -97,7 +96,7 @@ class EvidenceTaker:
             raise StaleTargetError(words, ErrorCode.STALE_OBSERVATION, [])
         if approval is None or not aims(prepared.tool.tool_name, order.parameters):
             return
-        if prepared.tool.tool_name != BY_POINT:
+        if not aims_at_point(prepared.tool.tool_name):
             card = self._seen_since(order.device, card)
         if card is not None:
             await self._check_fresh(prepared, card, taken)
@@ -178,7 +177,7 @@ class EvidenceTaker:
         try:
             now = taken if taken is not None and card.parameters == {} else None
             now = now or await self._picture(prepared.order, card.parameters)
-            region = _around(parameters) if tool == BY_POINT else await self._box(prepared, now)
+            region = _around(parameters) if aims_at_point(tool) else await self._box(prepared, now)
             if region is None:
                 return
             found = await self._compared(card, now, region)

@@ -19,12 +19,9 @@ from core.dispatch.models import CommandResult, Evidence
 from core.dispatch.result_sanitizer import MOST_PIXELS, PICTURE_TYPES
 from core.errors import BadInput
 from core.fleet.models import FrozenModel
+from core.policy.analysis.built_in_tools import SCREEN_TARGETS, SCREENSHOT, ScreenTarget
 from core.text import shorten_middle
 
-SCREENSHOT = "screenshot"
-UI_TREE = "get_ui_tree"
-BY_POINT = "click_point"
-BY_ELEMENT = frozenset({"click_element", "type_text", "scroll"})
 # Width and height of the compared region around a point, in pixels of the picture.
 AROUND_POINT = 64
 
@@ -145,7 +142,15 @@ def placed(picture: Screenshot, result: dict[str, Any]) -> Screenshot:
 
 def aims(tool: str, parameters: dict[str, Any]) -> bool:
     """Whether a call has a target on the screen."""
-    return tool in {BY_POINT, "click_element"} or (tool in BY_ELEMENT and "control_id" in parameters)
+    target = SCREEN_TARGETS.get(tool)
+    if target is ScreenTarget.CONTROL_IF_NAMED:
+        return "control_id" in parameters
+    return target in (ScreenTarget.POINT, ScreenTarget.CONTROL)
+
+
+def aims_at_point(tool: str) -> bool:
+    """Whether a call's target is a pixel of a picture that it names."""
+    return SCREEN_TARGETS.get(tool) is ScreenTarget.POINT
 
 
 def around_point(parameters: dict[str, Any]) -> Region | None:
@@ -199,7 +204,7 @@ def compare(card: bytes, now: bytes, region: Region, scale: float = 1.0) -> Fres
 
 def target_words(tool: str, parameters: dict[str, Any]) -> str:
     """A call's target, in words for a sentence."""
-    if tool == BY_POINT:
+    if aims_at_point(tool):
         return f"({parameters.get('x')}, {parameters.get('y')})"
     return shorten_middle(str(parameters.get("name") or parameters.get("control_id") or "the control"), 60)
 

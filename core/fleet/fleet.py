@@ -24,6 +24,7 @@ from core.fleet.models import Device, Health, HealthChange, Tool, Unavailable
 from core.fleet.tool_catalog import Change, Recorder, ToolCatalog
 from core.fleet.tool_pins import Pins
 from core.ids import now_utc
+from core.policy.analysis.built_in_tools import SCREENSHOT
 from core.policy.policy_file import Overrides
 from core.policy.policy_store import Policy
 from core.text import some_names
@@ -334,7 +335,7 @@ class Fleet:
         if result.verdict not in _NOT_HEARD:
             record.last_heard = now
         for evidence in result.evidence:
-            if evidence.what != "picture" or result.tool_name != "screenshot" or not whole_screen:
+            if evidence.what != "picture" or result.tool_name != SCREENSHOT or not whole_screen:
                 continue
             if glimpse:
                 record.glimpse, record.glimpse_at = evidence.blob, record.last_heard

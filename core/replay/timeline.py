@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from core.audit.entries import Entry, Kind
+from core.policy.analysis.built_in_tools import SCREENSHOT
 from core.replay.models import Frame, Mark, Moment, Span, SpanKind, Timeline
 from core.replay.titles import inside, text_in, title_of
 
@@ -298,7 +299,7 @@ def _pictures_of(entry: Entry) -> list[str]:
         own = [one for one in named if text_in(one, "what") not in _BESIDE]
         return [text_in(one, "blob") for one in own if _is_picture(one)]
     # A truncated body still has its blobs; a screenshot's first blob is the picture.
-    return entry.blobs[:1] if entry.tool == "screenshot" else []
+    return entry.blobs[:1] if entry.tool == SCREENSHOT else []
 
 
 def _is_picture(evidence: Mapping[str, Any]) -> bool:

@@ -22,13 +22,21 @@ from core.dispatch.models import CommandResult
 from core.dispatch.stale_target import Screenshot, placed
 from core.errors import BadInput, ErrorCode
 from core.ids import now_utc
+from core.policy.analysis.built_in_tools import (
+    READ_FILE,
+    RESTORE_FILE,
+    SCREEN_TARGETS,
+    SCREENSHOT,
+    UI_TREE,
+    WRITE_FILE,
+    ScreenTarget,
+)
 from core.text_encodings import UTF_8, encoded
 
 MOST_BYTES = 1024 * 1024
 PICTURES_LOOKED_AT = 40
 WRITES_LOOKED_AT = 200
 NO_READ = "This device has no tool to read the file with, so that nothing can be compared."
-ELEMENT_TOOLS = frozenset({"click_element", "type_text", "press_key", "scroll"})
 
 Look = Callable[[str, dict[str, Any]], Awaitable[CommandResult]]
 
@@ -62,16 +70,18 @@ class Previewer:
 
     async def preview(self) -> Preview:
         """Build the preview; its `kind` is `file`, `screen` or `nothing`."""
-        match self._request.tool_name:
-            case "write_file":
-                return await self._write()
-            case "restore_file":
-                return await self._restore()
-            case "click_point":
+        name = self._request.tool_name
+        if name == WRITE_FILE:
+            return await self._write()
+        if name == RESTORE_FILE:
+            return await self._restore()
+        match SCREEN_TARGETS.get(name):
+            case None:
+                return Preview(kind="nothing", problem="This tool has nothing to be shown beforehand.")
+            case ScreenTarget.POINT:
                 return await self._point()
-            case name if name in ELEMENT_TOOLS:
+            case _:
                 return await self._element()
-        return Preview(kind="nothing", problem="This tool has nothing to be shown beforehand.")
 
     async def _write(self) -> Preview:
         given = self._request.parameters
@@ -111,11 +121,11 @@ class Previewer:
 
     async def _file(self, path: str, encoding: str = UTF_8) -> tuple[str | None, str | None, str, bool]:
         """A file's text, the time of reading, the reason if there is no text, and whether the file exists."""
-        if "read_file" not in self._offered:
+        if READ_FILE not in self._offered:
             return None, None, NO_READ, True
         # UTF-8 is the default; leaving it out also serves device clients without the `encoding` argument.
         more = {} if encoding == UTF_8 else {"encoding": encoding}
-        result = await self._look("read_file", {"file_path": path, "max_bytes": MOST_BYTES, **more})
+        result = await self._look(READ_FILE, {"file_path": path, "max_bytes": MOST_BYTES, **more})
         error = result.error
         if error is not None:
             if error.code is ErrorCode.NOT_FOUND or "does not exist" in error.message:
@@ -136,7 +146,7 @@ class Previewer:
         return content if isinstance(content, str) else None
 
     async def _written_by(self, mark: str) -> str | None:
-        query = f"device:{quoted(self._request.device)} tool:write_file kind:{Kind.RESULT_RECORDED}"
+        query = f"device:{quoted(self._request.device)} tool:{WRITE_FILE} kind:{Kind.RESULT_RECORDED}"
         page = await self._journal.query(query, limit=WRITES_LOOKED_AT)
         for entry in page.entries:
             told = _result_of(entry)
@@ -198,7 +208,7 @@ class Previewer:
             scope = search_for(wanted)
         except BadInput as error:
             return None, f"Which control is meant cannot be said: {error.message}"
-        result = await self._look("get_ui_tree", scope)
+        result = await self._look(UI_TREE, scope)
         if result.error is not None:
             return None, f"Where the control is cannot be read: {result.error.message}"
         fit = meant(result.result, wanted)
@@ -212,7 +222,7 @@ class Previewer:
         self, wanted: Callable[[dict[str, Any]], bool]
     ) -> tuple[dict[str, Any], str, str | None] | None:
         """The newest matching picture: the tool's result, the picture's blob, and when it was taken."""
-        query = f"device:{quoted(self._request.device)} tool:screenshot kind:{Kind.RESULT_RECORDED}"
+        query = f"device:{quoted(self._request.device)} tool:{SCREENSHOT} kind:{Kind.RESULT_RECORDED}"
         page = await self._journal.query(query, limit=PICTURES_LOOKED_AT)
         for entry in page.entries:
             told = _result_of(entry)
