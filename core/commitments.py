@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from core.canonical_json import canonical_bytes
 from core.errors import BadInput
+from core.json_walk import values_in
 
 SECRET_MARK = "$secret"
 """The only key of a stand-in. No other object that is sent, shown or signed has a key of this name."""
@@ -80,16 +81,8 @@ def is_stand_in(value: Any) -> bool:
 
 
 def marked_objects(value: Any) -> Iterator[dict[str, Any]]:
-    """Every object inside a JSON value that has the key `$secret`, well-formed or not; without recursion."""
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, dict):
-            if SECRET_MARK in item:
-                yield item
-            stack.extend(item.values())
-        elif isinstance(item, list | tuple):
-            stack.extend(item)
+    """Every object inside a JSON value that has the key `$secret`, well-formed or not."""
+    return (part for part in values_in(value) if isinstance(part, dict) and SECRET_MARK in part)
 
 
 def as_shown(arguments: dict[str, Any], openings: Sequence[Opening]) -> dict[str, Any]:

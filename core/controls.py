@@ -81,13 +81,18 @@ def meant(tree: Any, parameters: Mapping[str, Any]) -> list[Node]:
     A single match is the target. Without a match, or with several, the device would refuse the call.
     """
     control_id, role, name = (parameters.get(key) for key in ("control_id", "role", "name"))
-    if isinstance(control_id, str):
-        return [node for node in _nodes(tree) if node.id == control_id]
-    if not isinstance(name, str | None) or not isinstance(role, str | None):
+    if not all(isinstance(value, str | None) for value in (control_id, role, name)):
         return []
+    if control_id is not None:
+        return [node for node in _nodes(tree) if node.id == control_id]
     if name is None and role is None:
         return []
     return fitting(_nodes(tree), role, name)
+
+
+def is_complete(tree: Any) -> bool:
+    """Whether a result of `get_ui_tree` says that every control within its limits was read."""
+    return isinstance(tree, dict) and tree.get("truncated") is False
 
 
 def programs_named(parameters: Mapping[str, Any]) -> list[Any]:
@@ -124,7 +129,7 @@ def search_for(parameters: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         BadInput: the call names two different programs; see `program_of`.
     """
-    reach = FURTHEST if "control_id" in parameters else SEARCHED
+    reach = SEARCHED if parameters.get("control_id") is None else FURTHEST
     scope = {"depth": reach.depth, "max_nodes": reach.nodes}
     program = program_of(parameters)
     return scope | ({"process_name": program} if program is not None else {})

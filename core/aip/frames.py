@@ -27,6 +27,7 @@ from core.aip.link_events import Heartbeat
 from core.aip.messages import ClientMessage, Command, FrameStatus, ServerMessage
 from core.errors import DeviceError, ErrorCode, ErrorInfo, QuarterdeckError
 from core.ids import new_uuid, now_stamp
+from core.json_walk import refuse_constant
 
 _CODES = frozenset(ErrorCode)
 
@@ -163,11 +164,8 @@ def refuse_nan(data: bytes) -> None:
     if b"NaN" not in data and b"Infinity" not in data:
         return
 
-    def refuse(word: str) -> None:
-        raise DeviceError(f"Not an AIP frame: {word} is not JSON", ErrorCode.PROTOCOL_ERROR)
-
     try:
-        json.loads(data, parse_constant=refuse)
+        json.loads(data, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
         raise DeviceError(f"Not an AIP frame: {error}", ErrorCode.PROTOCOL_ERROR) from error
 

@@ -18,6 +18,7 @@ from core.audit.entries import Entry, Kind
 from core.commitments import SECRET_MARK, is_stand_in, marked_objects
 from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.models import FrozenModel, Risk
+from core.json_walk import values_in
 from core.policy.constraints import Constraint
 from core.policy.rules import MatchContext, fits, is_glob
 from core.statements import Request
@@ -107,9 +108,7 @@ def scope_words(terms: GrantTerms, until: str = "") -> list[str]:
 
 def holds_secret(value: Any) -> bool:
     """Whether a value contains a secret's stand-in at any depth."""
-    if isinstance(value, dict):
-        return value.keys() == {SECRET_MARK} or any(map(holds_secret, value.values()))
-    return isinstance(value, list) and any(map(holds_secret, value))
+    return any(isinstance(part, dict) and part.keys() == {SECRET_MARK} for part in values_in(value))
 
 
 def exact_arguments(parameters: dict[str, Any]) -> dict[str, Constraint | Literal["any"]]:

@@ -15,9 +15,19 @@ from typing import Any
 from core.approvals.preview_models import Helper
 from core.canonical_json import digest_of
 from core.controls import programs_named
+from core.policy.analysis.built_in_tools import (
+    BUILT_IN_TOOLS,
+    LIST_DIRECTORY,
+    LIST_PROCESSES,
+    LIST_WINDOWS,
+    READ_FILE,
+    READ_SHELL,
+    SCREENSHOT,
+    SHELL_ARGUMENTS,
+    WRITE_FILE,
+)
 from core.policy.analysis.shell.parser import Line, TooMuch, Word, read_line
 from core.policy.analysis.shell.tables import DELETES, INTERPRETERS, KILLS, SHELLS, WRITES_ALL, WRITES_LAST
-from core.policy.analysis.shell.tool_arguments import SHELL_ARGUMENTS
 from core.policy.analysis.shell.wrappers import innermost
 from core.statements import Request
 from core.text import escape_hidden, shorten_middle
@@ -25,9 +35,10 @@ from core.text_encodings import UTF_8
 
 MOST_HELPERS = 8
 MOST_BYTES = 256 * 1024
-READ_SHELL = "shell_execute_read"
 
-_ON_SCREEN = frozenset({"click_element", "click_point", "type_text", "press_key", "scroll"})
+_ON_SCREEN = frozenset(
+    name for name, tool in BUILT_IN_TOOLS.items() if tool.target is not None or tool.opens_or_closes
+)
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)[^}`$]*\})")
 _GLOB = re.compile(r"[*?\[]")
 # A plain variable expands to text only; every other expansion can contain a command.
@@ -60,7 +71,7 @@ def _wishes(request: Request, offered: Set[str]) -> Iterator[Wish]:
     line = parameters.get(SHELL_ARGUMENTS.get(name, ""))
     if isinstance(line, str):
         yield from _of_line(line, parameters.get("working_directory"), offered)
-    if name == "write_file" and isinstance(path := parameters.get("file_path"), str):
+    if name == WRITE_FILE and isinstance(path := parameters.get("file_path"), str):
         yield _read(path, parameters.get("encoding"))
         yield _list(posixpath.dirname(path) or "/", "*")
     elif name not in SHELL_ARGUMENTS:
@@ -68,9 +79,9 @@ def _wishes(request: Request, offered: Set[str]) -> Iterator[Wish]:
     for program in (*programs_named(parameters), parameters.get("app_name")):
         if isinstance(program, str) and program:
             yield _processes(program)
-    if name in _ON_SCREEN or name in ("launch_application", "close_application"):
-        yield "Take a picture", "screenshot", {}
-        yield "List windows", "list_windows", {}
+    if name in _ON_SCREEN:
+        yield "Take a picture", SCREENSHOT, {}
+        yield "List windows", LIST_WINDOWS, {}
 
 
 def _of_paths(parameters: dict[str, Any]) -> Iterator[Wish]:
@@ -122,13 +133,13 @@ def _look_at(word: Word, folder: str | None, offered: Set[str]) -> Iterator[Wish
         return
     path = _absolute(word.text, folder) if word.known else None
     shown = _short(word.source)
-    if path is not None and "list_directory" in offered:
+    if path is not None and LIST_DIRECTORY in offered:
         head, tail = posixpath.split(path.rstrip("/") or "/")
         if _GLOB.search(tail) and not _GLOB.search(head):
-            yield f"List what {shown} matches", "list_directory", {"path": head or "/", "glob": tail}
+            yield f"List what {shown} matches", LIST_DIRECTORY, {"path": head or "/", "glob": tail}
             return
         if not _GLOB.search(path):
-            yield f"List {shown}", "list_directory", {"path": path, "glob": "*"}
+            yield f"List {shown}", LIST_DIRECTORY, {"path": path, "glob": "*"}
             return
     command = f"ls -lad -- {word.source}"
     if _only_lists(command):
@@ -183,15 +194,15 @@ def _read(path: str, encoding: Any = None) -> Wish:
     """The call that reads a file, in the text encoding that the request would write."""
     named = isinstance(encoding, str) and encoding not in (UTF_8, "base64")
     more = {"encoding": encoding} if named else {}
-    return f"Read {_short(path)}", "read_file", {"file_path": path, "max_bytes": MOST_BYTES, **more}
+    return f"Read {_short(path)}", READ_FILE, {"file_path": path, "max_bytes": MOST_BYTES, **more}
 
 
 def _list(path: str, glob: str) -> Wish:
-    return f"List {_short(path)}", "list_directory", {"path": path, "glob": glob}
+    return f"List {_short(path)}", LIST_DIRECTORY, {"path": path, "glob": glob}
 
 
 def _processes(name: str) -> Wish:
-    return f"List processes named {_short(name)}", "list_processes", {"name": name}
+    return f"List processes named {_short(name)}", LIST_PROCESSES, {"name": name}
 
 
 def _short(text: str) -> str:

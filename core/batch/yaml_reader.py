@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import bisect
 import json
-import math
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
+
+from core.json_walk import is_finite, refuse_constant
 
 DEEPEST = 40
 
@@ -102,7 +103,7 @@ def resolve(text: str) -> Any:
         return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
     if _FLOAT.fullmatch(text):
         number = float(text)
-        if not math.isfinite(number):
+        if not is_finite(number):
             raise ValueError(f'{text} is too large; write "{text}" for the text')
         return number
     return text
@@ -172,14 +173,10 @@ def _is_json(text: str) -> bool:
     if not text.lstrip(" \t\r\n").startswith(("{", "[")):
         return False
     try:
-        json.loads(text, parse_constant=_refuse)
+        json.loads(text, parse_constant=refuse_constant)
     except (ValueError, RecursionError):
         return False  # the YAML reader then reports the mistake and its place
     return True
-
-
-def _refuse(name: str) -> None:
-    raise ValueError(name)
 
 
 def _read_json(text: str, builder: _Builder) -> None:
@@ -207,7 +204,7 @@ def _read_json(text: str, builder: _Builder) -> None:
 
 def _json_number(bare: str, place: Place, builder: _Builder) -> Any:
     value = json.loads(bare)
-    if isinstance(value, float) and not math.isfinite(value):
+    if not is_finite(value):
         builder.fault(place, f"{bare} is too large for a number")
         return 0
     return value

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from typing import Any
 
 from core.errors import BadInput
+from core.json_walk import is_finite
 
 _PLAIN = re.compile(r"[A-Za-z_/][\w./@%+=-]*(?: [\w(/][\w./@%+=(),;-]*)*", re.ASCII)
 # Plain words that YAML 1.1 or 1.2 reads as a boolean or null.
@@ -84,7 +84,7 @@ def _scalar(value: Any) -> str:
             return _text(value)
         case None | bool() | int():
             return json.dumps(value)
-        case float() if math.isfinite(value):
+        case float() if is_finite(value):
             return repr(value)
         case dict():
             return "{}"

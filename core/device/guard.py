@@ -6,7 +6,6 @@ Size, schema, NUL and NaN, and paths are checked in that order. A tool runs only
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import stat
 import sys
@@ -26,6 +25,7 @@ from core.device.fs.safe_path import SafePath, shown
 from core.device.private_places import private_places, shown_place
 from core.device.tool import NAMESPACE, Tool
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
+from core.json_walk import is_finite, place_text, walk
 from core.secret_rule import may_be_secret
 
 _SHOWN = 120
@@ -69,7 +69,7 @@ class Guard:
             faults = validator_within_bounds(tool.input_schema).errors(arguments)
             if faults:
                 raise BadInput(f"{tool.name}: {_short(faults[0].message)}")
-            _refuse_odd(arguments, "")
+            _refuse_odd(arguments)
             return arguments
         validator = self._validators.get(tool.key)
         if validator is None or validator.schema is not tool.input_schema:
@@ -79,7 +79,7 @@ class Guard:
         fault = next(validator.iter_errors(arguments), None)
         if fault is not None:
             raise BadInput(_explain(fault, tool))
-        _refuse_odd(arguments, "")
+        _refuse_odd(arguments)
         return arguments
 
     def hold_paths(self, tool: Tool, arguments: dict[str, Any], approved: bool) -> dict[str, SafePath]:
@@ -294,23 +294,19 @@ def _short(value: Any) -> str:
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}… ({len(shown)} characters)"
 
 
-def _refuse_odd(value: Any, place: str) -> None:
+def _refuse_odd(arguments: dict[str, Any]) -> None:
     """Refuse values that schemas allow: NUL, NaN (passes every limit), infinity and secrets' placeholders."""
-    if isinstance(value, str):
-        if "\0" in value:
-            raise BadInput(f"{place or 'an argument'} holds a NUL character")
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            raise BadInput(f"{place or 'an argument'} must be a finite number, not {value}")
-    elif isinstance(value, dict):
-        if SECRET_MARK in value:
-            raise BadInput(f'{place or "the call"} holds "{SECRET_MARK}", which only stands for a secret')
-        for key, item in value.items():
-            _refuse_odd(key, f"the name of {place or 'an argument'}")
-            _refuse_odd(item, f"{place}.{key}" if place else key)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            _refuse_odd(item, f"{place}[{index}]")
+    for value, place, _ in walk(arguments):
+        if place is not None and isinstance(name := place[1], str) and "\0" in name:
+            raise BadInput(f"the name of {place_text(place[0]) or 'an argument'} holds a NUL character")
+        if isinstance(value, str):
+            if "\0" in value:
+                raise BadInput(f"{place_text(place) or 'an argument'} holds a NUL character")
+        elif not is_finite(value):
+            raise BadInput(f"{place_text(place) or 'an argument'} must be a finite number, not {value}")
+        elif isinstance(value, dict) and SECRET_MARK in value:
+            where = place_text(place) or "the call"
+            raise BadInput(f'{where} holds "{SECRET_MARK}", which only stands for a secret')
 
 
 def _explain(fault: ValidationError, tool: Tool) -> str:

@@ -18,6 +18,8 @@ from core.commitments import SECRET_MARK
 from core.controls import program_of
 from core.errors import BadInput, ErrorCode
 from core.fleet.models import BUILT_IN_NAMESPACE, Tool
+from core.json_walk import Place, place_text, walk
+from core.policy.analysis.built_in_tools import PATH_ARGUMENTS
 from core.policy.constraints import Undecidable
 from core.policy.real_paths import Leads, paths_in
 
@@ -26,7 +28,6 @@ MOST_TOTAL = 2 << 20
 MOST_DEPTH = 64
 MOST_VALUES = 100_000
 
-PATH_NAMES = frozenset({"file_path", "path", "working_directory"})
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
@@ -46,14 +47,15 @@ def check_form(parameters: dict[str, Any]) -> None:
     if not isinstance(parameters, dict):
         raise BadInput("The arguments must be an object.")
     total = 0
-    for values, (place, value) in enumerate(_walk(parameters), 1):
+    for values, (value, place) in enumerate(_walk(parameters), 1):
         if values > MOST_VALUES:
             raise BadInput(f"The arguments hold more than {MOST_VALUES:,} values.", ErrorCode.TOO_LARGE)
         if isinstance(value, str):
             size = len(value) if value.isascii() else len(value.encode("utf-8", "surrogatepass"))
             total += size
             if size > MOST_TEXT:
-                raise BadInput(f"{place} is {size:,} bytes; the most is {MOST_TEXT:,}.", ErrorCode.TOO_LARGE)
+                where = _named(place)
+                raise BadInput(f"{where} is {size:,} bytes; the most is {MOST_TEXT:,}.", ErrorCode.TOO_LARGE)
         if total > MOST_TOTAL:
             raise BadInput(f"The arguments are over {MOST_TOTAL:,} bytes together.", ErrorCode.TOO_LARGE)
 
@@ -68,7 +70,7 @@ class Roots:
 
 def may_have_paths(tool: Tool, parameters: dict[str, Any]) -> bool:
     """Whether arguments may hold a path. Symlinks can change, so such paths are followed for each call."""
-    named = not PATH_NAMES.isdisjoint(tool.input_schema.get("properties", ()))
+    named = not PATH_ARGUMENTS.isdisjoint(tool.input_schema.get("properties", ()))
     return named or next(paths_in(parameters), None) is not None
 
 
@@ -81,15 +83,15 @@ def harden(tool: Tool, parameters: dict[str, Any]) -> None:
     if tool.namespace == BUILT_IN_NAMESPACE:
         # A call that names two programs could be judged by the first and executed on the second.
         program_of(parameters)
-    for place, value, is_path, form in _texts(tool, parameters):
+    for value, place, is_path, form in _texts(tool, parameters):
         if "\x00" in value:
-            raise BadInput(f"{place} holds a NUL byte.")
+            raise BadInput(f"{_named(place)} holds a NUL byte.")
         if _SURROGATE.search(value):
-            raise BadInput(f"{place} is not valid Unicode text.")
+            raise BadInput(f"{_named(place)} is not valid Unicode text.")
         if is_path:
-            _check_path(place, value)
+            _check_path(_named(place), value)
         elif form in ("uri", "url"):
-            _check_url(place, value)
+            _check_url(_named(place), value)
 
 
 def check_roots(tool: Tool, parameters: dict[str, Any], roots: Roots) -> None:
@@ -100,22 +102,28 @@ def check_roots(tool: Tool, parameters: dict[str, Any], roots: Roots) -> None:
     """
     if tool.namespace != BUILT_IN_NAMESPACE:
         return
-    for place, value, is_path, _ in _texts(tool, parameters):
+    for value, place, is_path, _ in _texts(tool, parameters):
         if is_path:
-            _check_inside(place, value, roots)
+            _check_inside(_named(place), value, roots)
 
 
-def _texts(tool: Tool, parameters: dict[str, Any]) -> Iterator[tuple[str, str, bool, Any]]:
-    """Yield every string in the arguments: its place, the string, whether it is a path, its schema format."""
+def _texts(tool: Tool, parameters: dict[str, Any]) -> Iterator[tuple[str, Place, bool, Any]]:
+    """Yield every string in the arguments: the string, its place, whether it is a path, its schema format."""
     named = tool.input_schema.get("properties")
     properties = named if isinstance(named, dict) else {}
-    for place, value in _walk(parameters):
+    for value, place in _walk(parameters):
         if not isinstance(value, str):
             continue
-        name = place.rsplit(".", 1)[-1].split("[")[0]
+        # Of a name with a dot in it, the part behind the dot counts.
+        name = _named(place).rsplit(".", 1)[-1].split("[")[0]
         schema = properties.get(name, {})
         form = schema.get("format") if isinstance(schema, dict) else None
-        yield place, value, name in PATH_NAMES or form == "path", form
+        yield value, place, name in PATH_ARGUMENTS or form == "path", form
+
+
+def _named(place: Place) -> str:
+    """A place in words; without one, the text is a name."""
+    return place_text(place) or "a name"
 
 
 def _check_path(place: str, value: str) -> None:
@@ -148,23 +156,21 @@ def _check_url(place: str, value: str) -> None:
         raise BadInput(f"{place} must be an http, https or data address, not {given}.")
 
 
-def _walk(value: Any, place: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    if depth > MOST_DEPTH:
-        raise BadInput(f"The arguments are nested deeper than {MOST_DEPTH} levels.", ErrorCode.TOO_LARGE)
-    if isinstance(value, dict):
-        for key, one in value.items():
-            if not isinstance(key, str):
-                raise BadInput(f"{place or 'The arguments'} has a name that is not text.")
-            if key == SECRET_MARK:
-                where = place or "The call"
+def _walk(parameters: dict[str, Any]) -> Iterator[tuple[Any, Place]]:
+    """Yield every name, and with its place every value that is no object and no list."""
+    for value, place, depth in walk(parameters):
+        if place is not None and isinstance(name := place[1], str):
+            if name == SECRET_MARK:
+                where = place_text(place[0]) or "The call"
                 raise BadInput(
                     f'{where} has an argument named "{SECRET_MARK}": this only stands for a secret where '
                     "arguments are shown, and cannot be sent."
                 )
-            yield "a name", key
-            yield from _walk(one, f"{place}.{key}" if place else key, depth + 1)
-    elif isinstance(value, (list, tuple)):
-        for index, one in enumerate(value):
-            yield from _walk(one, f"{place}[{index}]", depth + 1)
-    else:
-        yield place, value
+            yield name, None
+        if depth > MOST_DEPTH:
+            raise BadInput(f"The arguments are nested deeper than {MOST_DEPTH} levels.", ErrorCode.TOO_LARGE)
+        if isinstance(value, dict):
+            if not all(isinstance(name, str) for name in value):
+                raise BadInput(f"{place_text(place) or 'The arguments'} has a name that is not text.")
+        elif not isinstance(value, list | tuple):
+            yield value, place

@@ -15,7 +15,7 @@ from core.dispatch.channel import DEFAULT_TIMEOUT
 from core.dispatch.command_request import CommandRequest
 from core.fleet.models import BUILT_IN_NAMESPACE, Device, Tool
 from core.policy.analysis.arguments import snake
-from core.policy.analysis.shell.tool_arguments import SHELL_ARGUMENTS
+from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
 
 GRACE = 10.0
 MOST_TIMEOUT = 86_400.0

@@ -13,19 +13,17 @@ from typing import Any
 from core.approvals.models import Approval
 from core.approvals.preview_models import Region
 from core.audit.entries import Kind
-from core.controls import meant, search_for
+from core.controls import SHOWING, is_complete, meant, search_for
 from core.dispatch.command import PreparedCommand
 from core.dispatch.command_request import CommandRequest, Purpose, Recorder
 from core.dispatch.entries import entry_of
 from core.dispatch.models import CommandResult, Evidence
 from core.dispatch.stale_target import (
-    BY_POINT,
-    SCREENSHOT,
-    UI_TREE,
     Freshness,
     Screenshot,
     ScreenshotCache,
     aims,
+    aims_at_point,
     around_point,
     compare,
     seen_in,
@@ -33,6 +31,7 @@ from core.dispatch.stale_target import (
 )
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.models import BUILT_IN_NAMESPACE
+from core.policy.analysis.built_in_tools import SCREENSHOT, UI_TREE
 from core.policy.models import Decision, Moment
 
 PICTURE_TIMEOUT = 20.0
@@ -62,7 +61,7 @@ class EvidenceTaker:
         request = command.request
         if not aims(command.tool.tool_name, request.parameters):
             return None
-        if command.tool.tool_name == BY_POINT:
+        if aims_at_point(command.tool.tool_name):
             return self.pictures.named(request.device, request.parameters.get("observation"))
         known, blob = self.pictures.latest(request.device), command.target.device.picture
         if known is not None and (blob is None or known.blob == blob):
@@ -93,7 +92,7 @@ class EvidenceTaker:
             except QuarterdeckError as error:
                 raise _unfit(error, _wanting(decision, Moment.BEFORE)) from error
             demanded.append(self._keep(command, taken, "before"))
-        named = command.tool.tool_name == BY_POINT and "observation" in request.parameters
+        named = aims_at_point(command.tool.tool_name) and "observation" in request.parameters
         if approval is not None and card is None and named:
             # Otherwise an agent could take so many pictures that the card's picture is evicted, and skip the
             # comparison.
@@ -101,7 +100,7 @@ class EvidenceTaker:
             raise StaleTargetError(words, ErrorCode.STALE_OBSERVATION, [])
         if approval is None or not aims(command.tool.tool_name, request.parameters):
             return demanded
-        if command.tool.tool_name != BY_POINT:
+        if not aims_at_point(command.tool.tool_name):
             card = self._seen_since(request.device, card)
         if card is not None:
             await self._check_fresh(command, card, taken)
@@ -183,7 +182,7 @@ class EvidenceTaker:
         try:
             now = taken if taken is not None and card.parameters == {} else None
             now = now or await self._picture(command.request, card.parameters)
-            region = _around(parameters) if tool == BY_POINT else await self._box(command, now)
+            region = _around(parameters) if aims_at_point(tool) else await self._box(command, now)
             if region is None:
                 return
             found = await self._compared(card, now, region)
@@ -240,10 +239,13 @@ class EvidenceTaker:
         if result.error is not None:
             raise QuarterdeckError(result.error.message, result.error.code)
         fit = meant(result.result, request.parameters)
+        cut = "" if is_complete(result.result) else ", of those that could be read"
         if len(fit) != 1:
             count = f"{len(fit)} controls fit" if fit else "no control fits"
-            cut = isinstance(result.result, dict) and result.result.get("truncated") is not False
-            raise BadInput(f"{count} it now{', of those that could be read' if cut else ''}.")
+            raise BadInput(f"{count} it now{cut}.")
+        if cut and request.parameters.get("control_id") is None and SHOWING not in fit[0].states:
+            # The device would press a showing control instead, which may be among those not read here.
+            raise BadInput(f"no control that is showing fits it now{cut}.")
         region = picture.in_picture(fit[0].box) if isinstance(fit[0].box, dict) else None
         if region is None:
             raise BadInput("it has no place on the screen now.")

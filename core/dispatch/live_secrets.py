@@ -18,6 +18,7 @@ from urllib.parse import quote, quote_plus
 
 from core.aip.binary_frames import BASE64_KEY
 from core.dispatch.arguments import Arguments
+from core.json_walk import values_in
 from core.token_formats import MASK, Span, open_token, replaced, token_spans
 
 SHORTEST = 4
@@ -221,14 +222,8 @@ def secrets_in(arguments: Arguments) -> Iterator[str]:
 
 def texts_in(value: Any) -> Iterator[str]:
     """Every string and number in a JSON value that is long enough to recognise; names are not included."""
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, dict):
-            stack.extend(item.values())
-        elif isinstance(item, list | tuple):
-            stack.extend(item)
-        elif isinstance(item, str | int | float) and not isinstance(item, bool):
+    for item in values_in(value):
+        if isinstance(item, str | int | float) and not isinstance(item, bool):
             text = str(item)
             if len(text.strip()) >= SHORTEST:
                 yield text

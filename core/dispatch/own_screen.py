@@ -15,15 +15,11 @@ from typing import Any
 from core.controls import programs_named
 from core.dispatch.command import PreparedCommand
 from core.errors import Refused
+from core.policy.analysis.built_in_tools import CLOSE_APPLICATION, SCREEN_TARGETS
 
-# Our own UI tools, and the names of the same tools in stock clients and in MCP servers that drive a screen.
-UI_ACTIONS = frozenset(
+# Our own tools, and the names of the same tools in stock clients and in MCP servers that drive a screen.
+UI_ACTIONS = frozenset(SCREEN_TARGETS) | frozenset(
     {
-        "click_element",
-        "click_point",
-        "type_text",
-        "press_key",
-        "scroll",
         "click",
         "click_input",
         "click_on_coordinates",
@@ -52,7 +48,6 @@ UI_ACTIONS = frozenset(
     }
 )
 SETTING = "ui_actions_on_this_computer"
-_CLOSES = "close_application"
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _NUMBER = re.compile(r"_\d+$")
 _OUR_PROGRAMS = ("core.service", "core.device", "app.main", "quarterdeck")
@@ -73,7 +68,7 @@ def check_own_screen(command: PreparedCommand, allowed: bool) -> None:
             f"{device} is the computer that this console runs on: {tool} could press Approve in its window. "
             f"So it is refused. For tests, {SETTING} = true in settings.toml allows it."
         )
-    if tool == _CLOSES and _closes_us(command.request.parameters):
+    if tool == CLOSE_APPLICATION and _closes_us(command.request.parameters):
         raise Refused(f"{tool} would close this console itself, where its operators answer.")
 
 

@@ -15,6 +15,7 @@ from core.commitments import LONGEST_NAME, MOST_SECRETS, SECRET_MARK, Opening, s
 from core.dispatch.arguments import Arguments, seal
 from core.errors import BadInput, ErrorCode
 from core.files import write_atomic
+from core.json_walk import mapped
 from core.schema_forms import secrets
 from core.schema_forms.validator import FieldError
 from core.secret_rule import KNOWN_NAMES, SecretNames
@@ -54,8 +55,9 @@ class Redactor:
             raise BadInput(f"The arguments hold more than {MOST_SECRETS:,} secrets.", ErrorCode.TOO_LARGE)
         if any(isinstance(step, str) and len(step) > LONGEST_NAME for path in paths for step in path):
             raise BadInput("The name of a secret argument is too long.", ErrorCode.TOO_LARGE)
-        sent = _copied(parameters)
-        shown = _copied(parameters) if paths else sent
+        # Copies, because the caller may still change the original objects and lists.
+        sent = mapped(parameters)
+        shown = mapped(parameters) if paths else sent
         openings = []
         for path in paths:
             holder: Any = shown
@@ -65,15 +67,6 @@ class Redactor:
             holder[path[-1]] = stand_in(salt, holder[path[-1]])
             openings.append(Opening(path=path, salt=salt.hex()))
         return seal(Arguments, sent=sent, shown=shown, openings=tuple(openings))
-
-
-def _copied(value: Any) -> Any:
-    """A deep copy of JSON data: the caller may still change the original containers."""
-    if isinstance(value, dict):
-        return {name: _copied(member) for name, member in value.items()}
-    if isinstance(value, list | tuple):
-        return [_copied(element) for element in value]
-    return value
 
 
 def fault_words(error: FieldError, masked: dict[str, Any]) -> str:

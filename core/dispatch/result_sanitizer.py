@@ -10,7 +10,6 @@ import asyncio
 import base64
 import binascii
 import io
-import math
 import re
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -19,6 +18,7 @@ from core.aip.binary_frames import BASE64_KEY, BYTES_KEY
 from core.dispatch.live_secrets import Redaction
 from core.dispatch.models import Evidence
 from core.errors import DeviceError, ErrorCode
+from core.json_walk import is_finite
 from core.schema_forms.json_values import is_small
 
 LARGE_TEXT = 64 * 1024
@@ -111,7 +111,7 @@ def _walk(value: Any, place: str, found: _Found, depth: int) -> Any:
     if isinstance(value, int):
         return value if abs(value) <= _LARGEST else {"$number": str(value)}
     if isinstance(value, float):
-        if math.isfinite(value):
+        if is_finite(value):
             return value
         found.problems.append(f"{place or 'it'} is not a JSON number")
         return None

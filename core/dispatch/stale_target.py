@@ -19,12 +19,9 @@ from core.dispatch.models import CommandResult, Evidence
 from core.dispatch.result_sanitizer import MOST_PIXELS, PICTURE_TYPES
 from core.errors import BadInput
 from core.fleet.models import FrozenModel
+from core.policy.analysis.built_in_tools import SCREEN_TARGETS, SCREENSHOT, ScreenTarget
 from core.text import shorten_middle
 
-SCREENSHOT = "screenshot"
-UI_TREE = "get_ui_tree"
-BY_POINT = "click_point"
-BY_ELEMENT = frozenset({"click_element", "type_text", "scroll"})
 # Width and height of the compared region around a point, in pixels of the picture.
 AROUND_POINT = 64
 
@@ -124,13 +121,19 @@ def seen_in(request: CommandRequest, result: CommandResult) -> Screenshot | None
     if picture is None:
         return None
     told = result.result if isinstance(result.result, dict) else {}
-    box, scale = told.get("screen_box"), told.get("scale")
-    left, top = (box.get("x", 0), box.get("y", 0)) if isinstance(box, dict) else (0, 0)
-    sound = all(isinstance(one, int) and abs(one) <= _FURTHEST for one in (left, top))
-    return Screenshot(
-        blob=picture.blob,
-        parameters=request.parameters,
-        evidence=picture,
+    return placed(Screenshot(picture.blob, request.parameters, picture), told)
+
+
+def placed(picture: Screenshot, result: dict[str, Any]) -> Screenshot:
+    """A picture, with its place on the screen as the result of `screenshot` tells it."""
+    box, scale = result.get("screen_box"), result.get("scale")
+    area = box if isinstance(box, dict) else {}
+    left, top, across = area.get("x", 0), area.get("y", 0), area.get("width")
+    sound = all(isinstance(edge, int) and abs(edge) <= _FURTHEST for edge in (left, top))
+    if isinstance(width := result.get("width"), int) and isinstance(across, int) and across > 0:
+        scale = width / across
+    return replace(
+        picture,
         left=left if sound else 0,
         top=top if sound else 0,
         scale=float(scale) if isinstance(scale, (int, float)) and 0.01 < scale < 100 else 1.0,
@@ -139,7 +142,15 @@ def seen_in(request: CommandRequest, result: CommandResult) -> Screenshot | None
 
 def aims(tool: str, parameters: dict[str, Any]) -> bool:
     """Whether a call has a target on the screen."""
-    return tool in {BY_POINT, "click_element"} or (tool in BY_ELEMENT and "control_id" in parameters)
+    target = SCREEN_TARGETS.get(tool)
+    if target is ScreenTarget.CONTROL_IF_NAMED:
+        return "control_id" in parameters
+    return target in (ScreenTarget.POINT, ScreenTarget.CONTROL)
+
+
+def aims_at_point(tool: str) -> bool:
+    """Whether a call's target is a pixel of a picture that it names."""
+    return SCREEN_TARGETS.get(tool) is ScreenTarget.POINT
 
 
 def around_point(parameters: dict[str, Any]) -> Region | None:
@@ -193,7 +204,7 @@ def compare(card: bytes, now: bytes, region: Region, scale: float = 1.0) -> Fres
 
 def target_words(tool: str, parameters: dict[str, Any]) -> str:
     """A call's target, in words for a sentence."""
-    if tool == BY_POINT:
+    if aims_at_point(tool):
         return f"({parameters.get('x')}, {parameters.get('y')})"
     return shorten_middle(str(parameters.get("name") or parameters.get("control_id") or "the control"), 60)
 

@@ -12,11 +12,12 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
-from core.aip.messages import ToolInfo, ToolType
+from core.aip.messages import ToolInfo
 from core.canonical_json import canonical_bytes
 from core.contract_digest import begun_with, definition_of, ended_with, pinned_definition
 from core.fleet.models import BUILT_IN_NAMESPACE, NO_EVIDENCE, Contract, Effect, Fact, Risk, Source, Tool
 from core.fleet.tool_pins import Claims
+from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS, BuiltInTool
 from core.policy.constraints import same
 from core.policy.policy_file import Override
 from core.quick import changed
@@ -43,117 +44,6 @@ class ListedTool:
     exact: str
     begun: hashlib._Hash
     size: int
-
-
-@dataclass(frozen=True, slots=True)
-class BuiltInTool:
-    """The facts about a built-in tool, known because it is part of Quarterdeck."""
-
-    tool_type: ToolType
-    effect: Effect
-    risk: Risk
-    why: str
-    reversible: bool = False
-    idempotent: bool = False
-    open_world: bool = False
-    evidence: str = ""
-
-
-_NO_TRACE = "It leaves nothing behind to look at; a picture taken afterwards shows what came of it."
-
-
-def _reads(why: str) -> BuiltInTool:
-    return BuiltInTool(
-        "data_collection",
-        Effect.OBSERVE,
-        Risk.LOW,
-        why,
-        reversible=True,
-        idempotent=True,
-        evidence="What it read is the result itself.",
-    )
-
-
-_SHELL = BuiltInTool(
-    "action",
-    Effect.UNKNOWN,
-    Risk.HIGH,
-    "A shell line can do whatever its user can; only its text tells.",
-    open_world=True,
-    evidence="The exit code and what it printed; of what it changed there is no other record.",
-)
-
-
-def _hand(why: str) -> BuiltInTool:
-    return BuiltInTool("action", Effect.UNKNOWN, Risk.HIGH, why, open_world=True, evidence=_NO_TRACE)
-
-
-KNOWN: dict[str, BuiltInTool] = {
-    "screenshot": _reads("Takes a picture of the screen and changes nothing."),
-    "get_system_info": _reads("Reads counters of the operating system."),
-    "SYS_INFO": _reads("Reads counters of the operating system."),
-    "read_file": _reads("Reads one file below the allowed roots."),
-    "list_directory": _reads("Lists names below the allowed roots."),
-    "list_windows": _reads("Lists windows."),
-    "list_processes": _reads("Lists processes."),
-    "shell_execute_read": _reads("The kernel forbids its command to change anything or use a network."),
-    "list_tools": _reads("Lists what the device offers."),
-    "get_mcp_tools": _reads("Lists what the device offers."),
-    "write_file": BuiltInTool(
-        "action",
-        Effect.CHANGE,
-        Risk.MEDIUM,
-        "Changes one file; the device keeps the old content for undo.",
-        reversible=True,
-        evidence="The SHA-256 of the whole file afterwards is in the result.",
-    ),
-    "restore_file": BuiltInTool(
-        "action",
-        Effect.CHANGE,
-        Risk.MEDIUM,
-        "Puts one file back as it was; refused when it changed since.",
-        evidence="The result names the file and what it contains again.",
-    ),
-    "undo": BuiltInTool(
-        "action",
-        Effect.CHANGE,
-        Risk.MEDIUM,
-        "Runs the inverse that the device recorded; refused when the thing changed since.",
-        evidence="The result names what was undone, and what the inverse says it did.",
-    ),
-    "launch_application": BuiltInTool(
-        "action",
-        Effect.CHANGE,
-        Risk.HIGH,
-        "Starts a program that does whatever its user can, and goes on.",
-        open_world=True,
-        evidence="The process number is in the result; the list of processes shows it.",
-    ),
-    "close_application": BuiltInTool(
-        "action",
-        Effect.DESTROY,
-        Risk.HIGH,
-        "Ends programs; what they had not saved is lost.",
-        idempotent=True,
-        evidence="The process numbers that ended are in the result; the list of processes lacks them.",
-    ),
-    "shell_execute": _SHELL,
-    "EXEC_CLI": _SHELL,
-    "get_ui_tree": _reads("Reads what programs show; password fields are left out."),
-    "get_accessibility_tree": _reads("Reads what programs show; password fields are left out."),
-    "click_element": _hand("What a press does is up to the program whose control it is."),
-    "click_point": _hand("Whatever is under that pixel is pressed, whether a program names it or not."),
-    "type_text": _hand("What typed text does is up to the program that gets it; in a terminal it runs."),
-    "press_key": _hand("What a key does is up to the program that has the focus."),
-    "scroll": BuiltInTool(
-        "action",
-        Effect.CHANGE,
-        Risk.LOW,
-        "Moves what is shown; a wheel over a number or a choice may change it.",
-        reversible=True,
-        evidence=_NO_TRACE,
-    ),
-}
 
 
 def changed_parts(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
@@ -228,7 +118,7 @@ def judge_offered(offered: ListedTool, claims: Claims, override: Override | None
 def _held(info: ToolInfo, claims: Claims, override: Override | None) -> tuple[Contract, bytes]:
     """A contract without its digest, and the encoded facts for the digest. Cached: thousands of unknown
     tools share a few such contracts."""
-    known = KNOWN.get(info.tool_name)
+    known = BUILT_IN_TOOLS.get(info.tool_name)
     if not (
         claims.ours and known and info.namespace == BUILT_IN_NAMESPACE and info.tool_type == known.tool_type
     ):

@@ -24,6 +24,7 @@ from core.fleet.models import Device, Health, HealthChange, Tool, Unavailable
 from core.fleet.tool_catalog import Change, Recorder, ToolCatalog
 from core.fleet.tool_pins import Pins
 from core.ids import now_utc
+from core.policy.analysis.built_in_tools import SCREENSHOT
 from core.policy.policy_file import Overrides
 from core.policy.policy_store import Policy
 from core.text import some_names
@@ -329,7 +330,7 @@ class Fleet:
         if result.verdict not in _NOT_HEARD:
             record.last_heard = now
         for evidence in result.evidence:
-            is_picture = evidence.what == "picture" and result.tool_name == "screenshot"
+            is_picture = evidence.what == "picture" and result.tool_name == SCREENSHOT
             if not is_picture or not request.shows_whole_screen:
                 continue
             if request.purpose is Purpose.LIVE_VIEW:

@@ -39,9 +39,10 @@ from core.fleet.models import OTHERWISE, Contract, Risk, Tool
 from core.fleet.tool_pins import Claims, Pin, Pins
 from core.fleet.updated_tools import is_update
 from core.ids import new_id
+from core.json_walk import count_parts
 from core.policy.policy_file import Overrides
 
-# Sizes in parts of definitions (see `_weight`): read at once, which takes some milliseconds at worst; and
+# Sizes in parts of definitions (`count_parts`): read at once, which takes some milliseconds at worst; and
 # read by one call in a thread.
 AT_ONCE = 2_000
 _IN_A_THREAD = 20_000
@@ -80,7 +81,7 @@ async def read_tools(
         BadInput: a definition has no canonical form.
         DeviceError: `still` returned False: the device's link has ended meanwhile.
     """
-    if _weight([definition_of(info) for info in infos], AT_ONCE) < AT_ONCE:
+    if count_parts([definition_of(info) for info in infos], AT_ONCE, _CHARACTERS) < AT_ONCE:
         return [read_tool(info) for info in infos]
     found: list[ListedTool] = []
     async with one_at_a_time:
@@ -97,35 +98,15 @@ def _read_all(infos: list[ToolInfo]) -> list[ListedTool]:
 
 def _parts(infos: list[ToolInfo]) -> Iterator[list[ToolInfo]]:
     part: list[ToolInfo] = []
-    weight = 0
+    size = 0
     for info in infos:
         part.append(info)
-        weight += _weight(definition_of(info), _IN_A_THREAD)
-        if weight >= _IN_A_THREAD:
+        size += count_parts(definition_of(info), _IN_A_THREAD, _CHARACTERS)
+        if size >= _IN_A_THREAD:
             yield part
-            part, weight = [], 0
+            part, size = [], 0
     if part:
         yield part
-
-
-def _weight(value: Any, most: int) -> int:
-    """The number of parts of a value, long strings counted as several; stops counting at `most`."""
-    weight, stack = 0, [value]
-    while stack and weight < most:
-        one = stack.pop()
-        weight += 1
-        kind = type(one)
-        if kind is str:
-            weight += len(one) // _CHARACTERS
-        elif kind is dict:
-            weight += len(one)
-            if weight < most:
-                stack.extend(one.values())
-        elif kind is list:
-            if weight + len(one) >= most:
-                return most
-            stack.extend(one)
-    return weight
 
 
 LISTING_TIMEOUT = 15.0

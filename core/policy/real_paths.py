@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.errors import ErrorCode, Refused
+from core.json_walk import values_in
 from core.policy.constraints import LONGEST_PATH, Undecidable, normal_path
 
 WITHIN_S = 5.0
@@ -57,20 +58,10 @@ def paths_in(value: Any) -> Iterator[str]:
 
     At most `MOST_PATHS`, each of at most `LONGEST_PATH` characters.
     """
-    return itertools.islice(_paths_in(value), MOST_PATHS)
-
-
-def _paths_in(value: Any) -> Iterator[str]:
-    waiting = [value]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, str):
-            if len(part) <= LONGEST_PATH and _PATH.match(part):
-                yield part
-        elif isinstance(part, dict):
-            waiting.extend(part.values())
-        elif isinstance(part, list | tuple):
-            waiting.extend(part)
+    texts = (part for part in values_in(value) if isinstance(part, str))
+    return itertools.islice(
+        (text for text in texts if len(text) <= LONGEST_PATH and _PATH.match(text)), MOST_PATHS
+    )
 
 
 def real_path(path: str) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 from core.audit.entries import Entry, Kind
 from core.errors import BadInput, JournalError
 from core.fleet.models import FrozenModel
+from core.json_walk import values_in
 
 MOST_WORDS = 16
 LONGEST_WORD = 200
@@ -67,16 +68,11 @@ async def find_in_results(
 
 def _texts(value: Any) -> Iterator[tuple[str, str, int]]:
     """Yield each text in a result as (text, "", 0), or for a stored text as ("", blob, size in bytes)."""
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str):
-            yield value, "", 0
-        elif isinstance(value, list):
-            waiting.extend(value)
-        elif isinstance(value, dict):
-            media, blob, size = value.get("media_type"), value.get("blob"), value.get("size")
+    for part in values_in(value):
+        if isinstance(part, str):
+            yield part, "", 0
+        elif isinstance(part, dict):
+            media, blob, size = part.get("media_type"), part.get("blob"), part.get("size")
             text = isinstance(media, str) and media.startswith("text/")
             if text and isinstance(blob, str) and isinstance(size, int):
                 yield "", blob, max(0, size)
-            waiting.extend(value.values())

@@ -25,6 +25,7 @@ from core.audit.events import (
     event_of,
 )
 from core.audit.projection import CommandState, Projection
+from core.policy.analysis.built_in_tools import SCREENSHOT
 from core.replay.models import Frame, Mark, Moment, Span, SpanKind, Timeline
 from core.replay.titles import inside, text_in, title_of
 
@@ -302,7 +303,7 @@ def _pictures_of(entry: Entry, result: Json) -> list[str]:
         blobs = [blob for blob in evidence if isinstance(blob, dict) and _is_picture(blob)]
         return [text_in(blob, "blob") for blob in blobs if text_in(blob, "what") not in _BESIDE]
     # A truncated body still has its blobs; a screenshot's first blob is the picture.
-    return entry.blobs[:1] if entry.tool == "screenshot" else []
+    return entry.blobs[:1] if entry.tool == SCREENSHOT else []
 
 
 def _is_picture(evidence: Mapping[str, Any]) -> bool:

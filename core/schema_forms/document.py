@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import referencing.jsonschema
-from jsonschema_specifications import REGISTRY as META_SCHEMAS  # type: ignore[import-untyped]  # ships no types
+from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]  # ships no types
 from referencing.exceptions import NoSuchResource, Unresolvable
 
 from core.secret_rule import MARKS
 
+# The meta-schemas of all drafts.
+META_SCHEMAS = REGISTRY
 MAX_CHARACTERS = 256 * 1024
 MAX_REFERENCE = 1_000
 """Characters of one `$ref`, `$id` or anchor, which is parsed again each time it is followed."""

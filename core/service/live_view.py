@@ -21,11 +21,11 @@ from core.dispatch.command_request import CommandRequest, Purpose, Target
 from core.dispatch.models import CommandResult, Verdict
 from core.errors import BadInput, ErrorCode, QuarterdeckError
 from core.fleet.models import Device, Health, Tool
+from core.policy.analysis.built_in_tools import SCREENSHOT
 from core.policy.models import Answer, Decision
 from core.service.api_models import LivePicture, LiveState
 from core.tasks import TaskGroupOwner
 
-SCREENSHOT = "screenshot"
 NO_TOOL = "no screenshot tool"
 # Large enough for the largest tile, and half the bytes of a 640-pixel JPEG: the journal keeps every picture.
 SMALL = {"max_width": 480, "format": "webp"}

@@ -13,6 +13,7 @@ from typing import Any
 
 import structlog
 
+from core.json_walk import mapped
 from core.token_formats import without_tokens
 
 MAX_BYTES = 5 * 1024 * 1024
@@ -33,17 +34,13 @@ def mask_secrets(_logger: object, _method: str, event: MutableMapping[str, Any])
 
 def mask_words(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Redact, in every text, well-known token formats and secrets that this process's services have sent."""
-    return {key: _worded(value) for key, value in event.items()}
+    return {key: mapped(value, _worded, _worded) for key, value in event.items()}
 
 
 def _worded(value: Any) -> Any:
     if isinstance(value, str):
         for masks in (without_tokens, *_ALSO_MASKED):
             value = masks(value)
-    elif isinstance(value, dict):
-        return {_worded(key): _worded(inner) for key, inner in value.items()}
-    elif isinstance(value, list | tuple):
-        return [_worded(inner) for inner in value]
     return value
 
 

@@ -19,15 +19,24 @@ from core.audit.models import Page
 from core.audit.query import Query
 from core.controls import PROGRAM_NAMES, Node, meant, search_for
 from core.dispatch.models import CommandResult
+from core.dispatch.stale_target import Screenshot, placed
 from core.errors import BadInput, ErrorCode
 from core.ids import now_utc
+from core.policy.analysis.built_in_tools import (
+    READ_FILE,
+    RESTORE_FILE,
+    SCREEN_TARGETS,
+    SCREENSHOT,
+    UI_TREE,
+    WRITE_FILE,
+    ScreenTarget,
+)
 from core.text_encodings import UTF_8, encoded
 
 MOST_BYTES = 1024 * 1024
 PICTURES_LOOKED_AT = 40
 WRITES_LOOKED_AT = 200
 NO_READ = "This device has no tool to read the file with, so that nothing can be compared."
-ELEMENT_TOOLS = frozenset({"click_element", "type_text", "press_key", "scroll"})
 
 Look = Callable[[str, dict[str, Any]], Awaitable[CommandResult]]
 
@@ -61,16 +70,18 @@ class Previewer:
 
     async def preview(self) -> Preview:
         """Build the preview; its `kind` is `file`, `screen` or `nothing`."""
-        match self._request.tool_name:
-            case "write_file":
-                return await self._write()
-            case "restore_file":
-                return await self._restore()
-            case "click_point":
+        name = self._request.tool_name
+        if name == WRITE_FILE:
+            return await self._write()
+        if name == RESTORE_FILE:
+            return await self._restore()
+        match SCREEN_TARGETS.get(name):
+            case None:
+                return Preview(kind="nothing", problem="This tool has nothing to be shown beforehand.")
+            case ScreenTarget.POINT:
                 return await self._point()
-            case name if name in ELEMENT_TOOLS:
+            case _:
                 return await self._element()
-        return Preview(kind="nothing", problem="This tool has nothing to be shown beforehand.")
 
     async def _write(self) -> Preview:
         given = self._request.parameters
@@ -110,11 +121,11 @@ class Previewer:
 
     async def _file(self, path: str, encoding: str = UTF_8) -> tuple[str | None, str | None, str, bool]:
         """A file's text, the time of reading, the reason if there is no text, and whether the file exists."""
-        if "read_file" not in self._offered:
+        if READ_FILE not in self._offered:
             return None, None, NO_READ, True
         # UTF-8 is the default; leaving it out also serves device clients without the `encoding` argument.
         more = {} if encoding == UTF_8 else {"encoding": encoding}
-        result = await self._look("read_file", {"file_path": path, "max_bytes": MOST_BYTES, **more})
+        result = await self._look(READ_FILE, {"file_path": path, "max_bytes": MOST_BYTES, **more})
         error = result.error
         if error is not None:
             if error.code is ErrorCode.NOT_FOUND or "does not exist" in error.message:
@@ -135,7 +146,7 @@ class Previewer:
         return content if isinstance(content, str) else None
 
     async def _written_by(self, mark: str) -> str | None:
-        query = f"device:{quoted(self._request.device)} tool:write_file kind:{Kind.RESULT_RECORDED}"
+        query = f"device:{quoted(self._request.device)} tool:{WRITE_FILE} kind:{Kind.RESULT_RECORDED}"
         page = await self._journal.query(query, limit=WRITES_LOOKED_AT)
         for entry in page.entries:
             told = _result_of(entry)
@@ -197,7 +208,7 @@ class Previewer:
             scope = search_for(wanted)
         except BadInput as error:
             return None, f"Which control is meant cannot be said: {error.message}"
-        result = await self._look("get_ui_tree", scope)
+        result = await self._look(UI_TREE, scope)
         if result.error is not None:
             return None, f"Where the control is cannot be read: {result.error.message}"
         fit = meant(result.result, wanted)
@@ -211,7 +222,7 @@ class Previewer:
         self, wanted: Callable[[dict[str, Any]], bool]
     ) -> tuple[dict[str, Any], str, str | None] | None:
         """The newest matching picture: the tool's result, the picture's blob, and when it was taken."""
-        query = f"device:{quoted(self._request.device)} tool:screenshot kind:{Kind.RESULT_RECORDED}"
+        query = f"device:{quoted(self._request.device)} tool:{SCREENSHOT} kind:{Kind.RESULT_RECORDED}"
         page = await self._journal.query(query, limit=PICTURES_LOOKED_AT)
         for entry in page.entries:
             told = _result_of(entry)
@@ -264,26 +275,20 @@ def _picture_of(told: dict[str, Any]) -> str | None:
 
 
 def _in_picture(box: Any, told: dict[str, Any]) -> Region | None:
-    """A box in screen coordinates as a region of the picture; None if the picture does not show it."""
-    area: Any = told.get("screen_box")
-    width: Any = told.get("width")
-    height: Any = told.get("height")
-    if not _is_box(box) or not _is_box(area) or not isinstance(width, int) or not isinstance(height, int):
-        return None
-    across, down = width / area["width"], height / area["height"]
-    left, top = (box["x"] - area["x"]) * across, (box["y"] - area["y"]) * down
-    right, bottom = left + box["width"] * across, top + box["height"] * down
-    left, top = max(0.0, left), max(0.0, top)
-    right, bottom = min(float(width), right), min(float(height), bottom)
-    if right - left < 1 or bottom - top < 1:
-        return None
-    return Region(x=int(left), y=int(top), width=round(right - left), height=round(bottom - top))
+    """The part of a box on the screen that a picture shows, in its pixels; None if it shows none of it.
 
-
-def _is_box(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and all(isinstance(value.get(key), int) for key in ("x", "y", "width", "height"))
-        and value["width"] > 0
-        and value["height"] > 0
-    )
+    The same place is compared before the call is sent.
+    """
+    width, height = told.get("width"), told.get("height")
+    if not isinstance(box, dict) or not isinstance(told.get("screen_box"), dict):
+        return None
+    if not isinstance(width, int) or not isinstance(height, int):
+        return None
+    region = placed(Screenshot(""), told).in_picture(box)
+    if region is None:
+        return None
+    left, top = max(0, region.x), max(0, region.y)
+    right, bottom = min(width, region.x + region.width), min(height, region.y + region.height)
+    if right <= left or bottom <= top:
+        return None
+    return Region(x=left, y=top, width=right - left, height=bottom - top)

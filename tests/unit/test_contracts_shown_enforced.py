@@ -22,16 +22,17 @@ from core.device.desktop.ui_tools import UiTools
 from core.device.observations import ObservationStore
 from core.device.tools import ui
 from core.dispatch.command_request import CommandRequest
-from core.fleet.contracts import KNOWN, changed_facts, judge
+from core.fleet.contracts import changed_facts, judge
 from core.fleet.models import Contract, Effect, Risk, Source
 from core.home import Home
+from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS
 from core.policy.policy_file import Override
 from core.schema_forms.validator import ThreadedValidator
 from tests.fakes.known_devices import pinned_without_claims
 from tests.fakes.rig import DEVICE, Rig, open_rig
 
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-NAMES = st.one_of(st.sampled_from([*KNOWN]), st.from_regex(r"[a-z_]{1,12}", fullmatch=True))
+NAMES = st.one_of(st.sampled_from([*BUILT_IN_TOOLS]), st.from_regex(r"[a-z_]{1,12}", fullmatch=True))
 CLAIMS = st.dictionaries(
     st.sampled_from([*HINTS, "title", "risk", "effect"]),
     st.one_of(st.booleans(), st.none(), st.sampled_from(["low", "observe", 0, 1, [], {}])),

@@ -10,8 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from core.controls import FURTHEST, SEARCHED, meant, search_for
-from core.device.desktop.interface import Box, Control, Tree
-from core.device.desktop.ui_tools import the_one
+from core.device.desktop.interface import Bounds, Box, Control, NoDesktop, Scope, Tree
+from core.device.desktop.ui_tools import UiTools, the_one
+from core.device.observations import ObservationStore
+from core.device.tool import ToolCall
+from core.device.tools import ui
 from core.errors import BadInput
 
 NAMES = ["Save", "save", " Save", "SAVE ", "Save  as", "save as", "Straße", "STRASSE", "", "Open"]
@@ -82,3 +85,30 @@ def test_the_tree_is_read_as_far_as_the_device_looks():
         "max_nodes": SEARCHED.nodes,
     }
     assert scope(control_id="7") == {"depth": FURTHEST.depth, "max_nodes": FURTHEST.nodes}
+    # The device looks such a control up by its name, so to no other depth.
+    assert scope(control_id=None, name="Save") == {"depth": SEARCHED.depth, "max_nodes": SEARCHED.nodes}
+
+
+def test_a_call_with_an_id_that_is_no_text_means_no_control():
+    """The device would not look by name either: it refuses the call."""
+    tree = {"tree": [{"id": "7", "role": "button", "name": "Save", "children": []}]}
+    for odd in (7, True, ["7"], {"id": "7"}):
+        assert meant(tree, {"control_id": odd, "name": "Save"}) == []
+    for key in ("role", "name"):
+        assert meant(tree, {"control_id": "7", key: 5}) == []
+
+
+async def test_what_is_compared_is_read_within_the_same_limits_as_what_is_pressed():
+    read: list[tuple[Scope, Bounds]] = []
+
+    class Desktop(NoDesktop):
+        async def tree(self, scope: Scope, bounds: Bounds) -> Tree:
+            read.append((scope, bounds))
+            return Tree([])
+
+    use = UiTools(Desktop("test"), ObservationStore())
+    target = {"process_name": "editor", "name": "Save"}
+    with pytest.raises(BadInput):
+        await use.click_element(target)
+    await ui._ui_tree(use).run(ToolCall(search_for(target)))
+    assert read[0] == read[1]

@@ -472,6 +472,22 @@ class TestWhichControl:
         assert "cannot be seen" in result.error.message
         assert "click_element" not in sent(rig)
 
+    @pytest.mark.parametrize("hidden", [False, True])
+    async def test_a_hidden_control_in_a_tree_that_was_cut_short_is_not_taken_for_the_target(
+        self, rig: Rig, screen: Screen, hidden: bool
+    ):
+        """The device presses a control that shows before a hidden one, and may read on to one that does."""
+        button = self.button(screen, states=[] if hidden else ["showing"])
+        rig.tools.answers["get_ui_tree"] = lambda command: {"tree": [button], "truncated": True}
+        result = await self.press(rig, screen, changes=False)
+        assert (result.error is not None) == hidden
+        if result.error is not None:
+            assert result.error.code is ErrorCode.STALE_OBSERVATION
+            assert "of those that could be read" in result.error.message
+            assert "click_element" not in sent(rig)
+        # An id is unique, so what was not read does not matter.
+        assert (await self.press(rig, screen, changes=False, control_id="7")).error is None
+
     async def test_a_device_that_stops_offering_its_tree_meanwhile_is_held(self, rig: Rig, screen: Screen):
         await rig.call("screenshot")
         self.shows(rig, self.button(screen))

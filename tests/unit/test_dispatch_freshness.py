@@ -14,6 +14,7 @@ from core.dispatch.stale_target import (
     aims,
     around_point,
     compare,
+    placed,
 )
 from core.errors import BadInput
 
@@ -170,6 +171,17 @@ def test_a_box_on_the_screen_is_found_in_a_smaller_picture_of_a_part() -> None:
     )
     for odd in ({}, {"x": 1}, {"x": 0, "y": 0, "width": 0, "height": 5}, {"x": "a", "y": 0, "width": 1}):
         assert seen.in_picture(odd) is None
+
+
+def test_the_place_of_a_picture_is_told_by_its_size_and_not_by_a_claim() -> None:
+    """The card marks the target by the picture's size, so the comparison must not go by anything else."""
+    result = {"width": 100, "height": 50, "screen_box": {"x": 40, "y": 30, "width": 200, "height": 100}}
+    for claim in ({}, {"scale": 0.02}, {"scale": "wide"}):
+        seen = placed(Screenshot("b"), {**result, **claim})
+        assert (seen.left, seen.top, seen.scale) == (40, 30, 0.5)
+    for odd in ({}, {"width": 100}, {"width": 100, "screen_box": {"width": 0}}, {"screen_box": [4]}):
+        assert placed(Screenshot("b"), {**odd, "scale": 0.25}).scale == 0.25
+        assert placed(Screenshot("b"), odd).scale == 1.0
 
 
 def test_only_what_aims_at_a_place_is_compared() -> None:

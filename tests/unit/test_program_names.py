@@ -28,8 +28,8 @@ from core.errors import BadInput, ErrorCode
 from core.fleet.fleet import ConnectionInfo
 from core.fleet.models import Risk
 from core.home import Home
+from core.policy.analysis import summaries
 from core.policy.analysis.arguments import judge_value
-from core.policy.analysis.summaries import SUMMARIES
 from core.policy.models import Answer
 from core.policy.rule_index import RuleIndex
 from core.policy.rules import Rule
@@ -135,10 +135,10 @@ class TestRules:
 
 
 def test_what_is_said_of_a_call_is_the_same_by_either_name():
-    for tool in ("click_element", "close_application"):
+    for summary in (summaries.click_element, summaries.close):
         ours, theirs = ({name: "gedit", "name": "Save"} for name in PROGRAM_NAMES)
-        assert SUMMARIES[tool](ours) == SUMMARIES[tool](theirs) != ""
-        assert "gedit and quarterdeck" in SUMMARIES[tool]({**DIFFER, "name": "Save"})
+        assert summary(ours) == summary(theirs) != ""
+        assert "gedit and quarterdeck" in summary({**DIFFER, "name": "Save"})
     for value in ("*", "fire*", "systemd", "lsass.exe", "gedit"):
         for ends in (False, True):
             ours_said, theirs_said = (

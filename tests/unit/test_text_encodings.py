@@ -17,7 +17,7 @@ from core.approvals.suggestions import helpers_for
 from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits
 from core.errors import BadInput
-from core.policy.analysis.summaries import SUMMARIES
+from core.policy.analysis import summaries
 from core.statements import make_request
 from core.text_encodings import _CODECS, codec_of, decoded, encoded, refuse_too_large
 
@@ -139,7 +139,7 @@ async def test_a_text_is_written_byte_for_byte_and_read_back(
     read = await good(router, "read_file", file_path=str(path), encoding=encoding)
     assert (read["content"], read["sha256"]) == ("é\n", hashlib.sha256(data).hexdigest())
     assert not read["truncated"]
-    summary = SUMMARIES["write_file"]({"file_path": "/a", "content": "é\n", "encoding": encoding})
+    summary = summaries.write_file({"file_path": "/a", "content": "é\n", "encoding": encoding})
     assert f"{len(data)} bytes" in summary
 
 

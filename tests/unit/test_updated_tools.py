@@ -27,9 +27,10 @@ from core.device.tools import (
     ui,
     undo,  # fmt: skip
 )
-from core.fleet.contracts import KNOWN, read_tool
+from core.fleet.contracts import read_tool
 from core.fleet.updated_tools import DEFINITIONS, is_update
 from core.home import Home
+from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS
 from tests.fakes.scripted_device import tool
 from tests.fakes.trust_desk import TrustDesk, trust_desk
 from tests.unit.test_trusted_tools import is_blocked
@@ -108,7 +109,7 @@ def test_the_definitions_are_those_of_all_tools():
     """Where this fails, a built-in tool was changed: add its digest, or known homes have it blocked."""
     now = {name: digest(listed_now(name)) for name in built_in()}
     assert {name: digests[-1] for name, digests in DEFINITIONS.items()} == now
-    assert set(now) == set(KNOWN)
+    assert set(now) == set(BUILT_IN_TOOLS)
 
 
 @pytest.mark.parametrize("name", UPDATED)

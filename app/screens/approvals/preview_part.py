@@ -24,10 +24,11 @@ from app.screens.approvals.words import one_line
 from core.approvals.models import Approval
 from core.approvals.preview_models import Preview
 from core.errors import QuarterdeckError
+from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS, SCREEN_TARGETS
 from core.service.console import Console
 
-FILE_TOOLS = ("write_file", "restore_file")
-SCREEN_TOOLS = ("click_element", "click_point", "type_text", "press_key", "scroll")
+FILE_TOOLS = tuple(name for name, tool in BUILT_IN_TOOLS.items() if tool.writes_files)
+SCREEN_TOOLS = tuple(SCREEN_TARGETS)
 _TITLES = {
     "click_element": "Where it would click",
     "click_point": "Where it would click",

@@ -15,7 +15,7 @@ from typing import Any
 from core.canonical_json import canonical_bytes
 from core.commitments import SECRET_MARK
 from core.errors import BadInput, Refused
-from core.policy.analysis.shell.tool_arguments import SHELL_ARGUMENTS
+from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
 from core.policy.models import Finding
 from core.statements import Request, check_shown
 

@@ -16,7 +16,8 @@ from core.errors import BadInput, DeviceError, ErrorCode
 
 _LONGEST_TEXT = 20_000
 _CANDIDATES = 10
-_SEARCHED = Bounds(depth=SEARCHED.depth, nodes=SEARCHED.nodes, seconds=6.0)
+# As long as for `get_ui_tree`: the console, which reads it to compare the target, must see the same controls.
+_SEARCHED = Bounds(depth=SEARCHED.depth, nodes=SEARCHED.nodes)
 
 
 @dataclass(frozen=True, slots=True)

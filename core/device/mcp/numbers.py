@@ -6,9 +6,9 @@ If sent on, they would arrive as null.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
+from core.json_walk import is_finite, steps_to, walk
 from core.text import shorten_middle
 
 _LONGEST_PLACE = 300
@@ -24,26 +24,14 @@ def odd_number(value: Any, encoded: bytes, name: str = "") -> str | None:
     # A string may contain these words too, so a match requires a search of the value itself.
     if b"NaN" not in encoded and b"Infinity" not in encoded:
         return None
-    found = _odd_number(value)
-    if found is None:
-        return None
-    word, steps = found
-    return f"{word} at {shorten_middle(name + ''.join(reversed(steps)), _LONGEST_PLACE)}"
-
-
-def _odd_number(value: Any) -> tuple[str, list[str]] | None:
-    """The number's description and the path to it, innermost key first."""
-    if isinstance(value, float) and not math.isfinite(value):
-        # 1e999 is parsed as infinity, so the server need not have written "Infinity".
-        return ("NaN" if math.isnan(value) else "a number beyond all bounds"), []
-    parts: Iterable[tuple[Any, Any]] = ()
-    if isinstance(value, dict):
-        parts = value.items()
-    elif isinstance(value, list):
-        parts = enumerate(value)
-    for key, item in parts:
-        if found := _odd_number(item):
-            shown = shorten_middle(key, _LONGEST_KEY) if isinstance(key, str) else key
-            found[1].append(f"[{shown!r}]")
-            return found
+    for part, place, _ in walk(value):
+        if not is_finite(part):
+            # 1e999 is parsed as infinity, so the server need not have written "Infinity".
+            word = "NaN" if math.isnan(part) else "a number beyond all bounds"
+            steps = "".join(f"[{_shown(step)!r}]" for step in steps_to(place))
+            return f"{word} at {shorten_middle(name + steps, _LONGEST_PLACE)}"
     return None
+
+
+def _shown(step: str | int) -> str | int:
+    return shorten_middle(step, _LONGEST_KEY) if isinstance(step, str) else step

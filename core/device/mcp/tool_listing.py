@@ -12,6 +12,7 @@ from pydantic_core import to_json
 from core.aip.messages import ToolInfo, ToolType
 from core.device.mcp.numbers import odd_number
 from core.errors import DeviceError, ErrorCode
+from core.json_walk import walk
 from core.schema_forms.document import subschemas
 from core.schema_forms.validator import Validator
 
@@ -185,22 +186,17 @@ def _title(said: dict[str, Any], annotations: dict[str, Any] | None) -> str:
 def _schema(schema: Any, which: str) -> dict[str, Any]:
     if not isinstance(schema, dict):
         raise ValueError(f"Its {which} schema is not an object")
-    _refuse_remote(schema, which, 0)
+    _refuse_remote(schema, which)
     if broken := Validator(schema).broken:
         raise ValueError(f"Its {which} schema cannot be used: {broken[:200]}")
     return schema
 
 
-def _refuse_remote(value: Any, which: str, depth: int) -> None:
+def _refuse_remote(schema: dict[str, Any], which: str) -> None:
     """Refuse references to other documents, so that no server can make this device fetch something."""
-    if depth > _DEEPEST:
-        raise ValueError(f"Its {which} schema is nested too deeply")
-    if isinstance(value, dict):
-        for key in ("$ref", "$dynamicRef"):
-            if isinstance(value.get(key), str) and not value[key].startswith("#"):
+    for part, _, depth in walk(schema):
+        if depth > _DEEPEST:
+            raise ValueError(f"Its {which} schema is nested too deeply")
+        for key in ("$ref", "$dynamicRef") if isinstance(part, dict) else ():
+            if isinstance(part.get(key), str) and not part[key].startswith("#"):
                 raise ValueError(f"Its {which} schema refers to another document")
-        for item in value.values():
-            _refuse_remote(item, which, depth + 1)
-    elif isinstance(value, list):
-        for item in value:
-            _refuse_remote(item, which, depth + 1)

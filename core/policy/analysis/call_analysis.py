@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from core.fleet.models import Effect, Risk, Source, Tool
+from core.json_walk import values_in
 from core.policy.analysis.arguments import (
     Said,
     ends_things,
@@ -20,22 +21,25 @@ from core.policy.analysis.arguments import (
     meant_as,
     snake,
 )
+from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS, SHELL_ARGUMENTS, summary_function
 from core.policy.analysis.headlines import headline_of
 from core.policy.analysis.shell.findings import MOST_FINDINGS, judge_line
 from core.policy.analysis.shell.tables import system_folder
 from core.policy.analysis.shell.tool_arguments import (
     MOST_LINES,
-    SHELL_ARGUMENTS,
     described_lines,
     shell_lines,
 )
-from core.policy.analysis.summaries import SUMMARIES, short
+from core.policy.analysis.summaries import short
 from core.policy.analysis.ui_actions import judge_hand
 from core.policy.constraints import Undecidable, main_name, normal_path
 from core.policy.models import Finding
 from core.text import hidden_characters
 
-_WRITES_FILES = frozenset({"write_file", "restore_file", "create_file", "delete_file", "move_file"})
+# Ours, and names that other servers use.
+_WRITES_FILES = frozenset({"create_file", "delete_file", "move_file"}) | {
+    name for name, tool in BUILT_IN_TOOLS.items() if tool.writes_files
+}
 _MOST_HIDDEN = 8
 _MOST_MEMBERS = 5_000
 
@@ -59,7 +63,7 @@ def analyze_call(
     undoable, undo = undo_words(tool, parameters)
     findings = tuple(findings_of(tool, parameters, home, real))
     summary = summary_of(tool, parameters)
-    if tool.tool_name in SHELL_ARGUMENTS or tool.tool_name not in SUMMARIES:
+    if tool.tool_name in SHELL_ARGUMENTS or summary_function(tool.tool_name) is None:
         # The effect first: how a line or a list of arguments begins is the asker's choice.
         summary = ". ".join(part for part in (headline_of(findings), summary) if part)
     return CallAnalysis(findings, summary, undoable, undo)
@@ -68,7 +72,7 @@ def analyze_call(
 def summary_of(tool: Tool, parameters: Parameters) -> str:
     """The effect of a call in one sentence of one line, for the head of a card."""
     # Which name a stranger gave to its tool says nothing of what that does.
-    words = SUMMARIES.get(tool.tool_name) if tool.contract.built_in else None
+    words = summary_function(tool.tool_name) if tool.contract.built_in else None
     said = words(parameters) if words else ""
     if said:
         return said
@@ -102,8 +106,9 @@ def findings_of(
             found.extend(_value_findings(tool, name, value, home, real))
             if (meant := meant_as(tool.input_schema, name)) is not None:
                 found.extend(_value_findings(tool, name, value, home, real, meant))
-        for text in _texts(value):
-            found.extend(_hidden_findings(name, text, inside=text is not value))
+        for text in values_in(value, names=True):
+            if isinstance(text, str):
+                found.extend(_hidden_findings(name, text, inside=text is not value))
     # Also of a stranger's tool that is called like one of ours.
     others = {name: value for name, value in parameters.items() if name != line_name}
     found.extend(_line_findings(tool, others))
@@ -129,13 +134,9 @@ def undo_words(tool: Tool, parameters: Parameters) -> tuple[bool, str]:
         if tool.tool_name in SHELL_ARGUMENTS:
             return False, "Cannot be undone: what a shell line changes is not recorded."
         return False, "Cannot be undone by the console."
-    if tool.tool_name == "write_file":
-        path = short(parameters.get("file_path"))
-        if parameters.get("mode") == "create":
-            return True, f"Can be undone: {path} is removed again."
-        return True, f"Can be undone: the device keeps what {path} contains now."
-    if tool.tool_name == "restore_file":
-        return True, "Can be undone: the device keeps the file as it is now."
+    known = BUILT_IN_TOOLS.get(tool.tool_name)
+    if known is not None and known.undo is not None:
+        return True, known.undo(parameters)
     return True, "Can be undone: the device records the inverse."
 
 
@@ -249,17 +250,3 @@ def _hidden_findings(name: str, text: str, inside: bool) -> Iterator[Finding]:
     if len(found) > _MOST_HIDDEN:
         rest = len(found) - _MOST_HIDDEN
         yield Finding(text=f"Contains {rest:,} more hidden characters", risk=Risk.HIGH, argument=name)
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Every text in a JSON value, names of members too, without recursion."""
-    stack = [value]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, dict):
-            stack.extend(one.keys())
-            stack.extend(one.values())
-        elif isinstance(one, list | tuple):
-            stack.extend(one)

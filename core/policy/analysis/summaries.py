@@ -1,9 +1,14 @@
-"""One sentence for each tool that is known by name: what a call of it does, made of its arguments alone."""
+"""Sentences about calls of the built-in tools, made of their arguments alone: what a call does, how it is
+undone.
+
+A function returns an empty text if an argument that it needs is missing. Which function is for which tool
+stands in `core.policy.analysis.built_in_tools`.
+"""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from core.controls import programs_named
@@ -44,7 +49,8 @@ def _bytes_in(content: str, parameters: Parameters) -> int:
         return len(content.encode(UTF_8, "replace"))
 
 
-def _write_file(parameters: Parameters) -> str:
+def write_file(parameters: Parameters) -> str:
+    """`write_file`: how many bytes go where."""
     path, content = parameters.get("file_path"), parameters.get("content")
     if not isinstance(path, str) or not isinstance(content, str):
         return ""
@@ -61,7 +67,8 @@ def _write_file(parameters: Parameters) -> str:
     return ""
 
 
-def _shell(parameters: Parameters) -> str:
+def shell(parameters: Parameters) -> str:
+    """The tools that run a shell line: how it begins, and where."""
     line = parameters.get("command")
     if not isinstance(line, str):
         return ""
@@ -74,16 +81,19 @@ def _shell(parameters: Parameters) -> str:
     return f"Runs a shell line: “{short(lines[0].strip(), 100)}”{more}{where}"
 
 
-def _read_file(parameters: Parameters) -> str:
+def read_file(parameters: Parameters) -> str:
+    """`read_file`."""
     return f"Reads {short(parameters['file_path'])}" if "file_path" in parameters else ""
 
 
-def _restore_file(parameters: Parameters) -> str:
+def restore_file(parameters: Parameters) -> str:
+    """`restore_file`."""
     mark = parameters.get("undo_id")
     return f"Puts a file back as it was before change {short(mark, 40)}" if mark else ""
 
 
-def _screenshot(parameters: Parameters) -> str:
+def screenshot(parameters: Parameters) -> str:
+    """`screenshot`."""
     region = parameters.get("region", "fullscreen")
     if isinstance(region, dict):
         width, height = region.get("width"), region.get("height")
@@ -93,7 +103,8 @@ def _screenshot(parameters: Parameters) -> str:
     return "Takes a picture of the screen" if region == "fullscreen" else ""
 
 
-def _system_info(parameters: Parameters) -> str:
+def system_info(parameters: Parameters) -> str:
+    """`get_system_info`, and `SYS_INFO` of LinuxAgent."""
     kind = parameters.get("info_type")
     return (
         f"Reads the machine's {short(kind, 20)} information" if kind else "Reads information on the machine"
@@ -105,7 +116,8 @@ def _program(parameters: Parameters) -> str:
     return " and ".join(str(name) for name in programs_named(parameters) if name)
 
 
-def _click_element(parameters: Parameters) -> str:
+def click_element(parameters: Parameters) -> str:
+    """`click_element`."""
     control = parameters.get("control_id")
     name, role = parameters.get("name"), parameters.get("role")
     program = _program(parameters)
@@ -117,7 +129,8 @@ def _click_element(parameters: Parameters) -> str:
     return f"{twice} the control {short(control, 40)}{where}" if control else ""
 
 
-def _click_point(parameters: Parameters) -> str:
+def click_point(parameters: Parameters) -> str:
+    """`click_point`."""
     x, y = parameters.get("x"), parameters.get("y")
     if x is None or y is None:
         return ""
@@ -126,7 +139,8 @@ def _click_point(parameters: Parameters) -> str:
     return f"Clicks at {short(x, 10)}, {short(y, 10)} of the picture{with_button}"
 
 
-def _type_text(parameters: Parameters) -> str:
+def type_text(parameters: Parameters) -> str:
+    """`type_text`; a secret is not quoted."""
     text, control = parameters.get("text"), parameters.get("control_id")
     where = f" into the control {short(control, 40)}" if control else " where the keyboard is"
     if not isinstance(text, str):
@@ -134,17 +148,20 @@ def _type_text(parameters: Parameters) -> str:
     return f"Types “{short(text, 60)}”{where}"
 
 
-def _press_key(parameters: Parameters) -> str:
+def press_key(parameters: Parameters) -> str:
+    """`press_key`."""
     key = parameters.get("key")
     return f"Presses {short(key, 40)}" if key else ""
 
 
-def _scroll(parameters: Parameters) -> str:
+def scroll(parameters: Parameters) -> str:
+    """`scroll`."""
     direction = parameters.get("direction")
     return f"Scrolls {short(direction, 10)}" if direction else ""
 
 
-def _launch(parameters: Parameters) -> str:
+def launch(parameters: Parameters) -> str:
+    """`launch_application`."""
     name, given = parameters.get("app_name"), parameters.get("args")
     if not name:
         return ""
@@ -154,7 +171,8 @@ def _launch(parameters: Parameters) -> str:
     )
 
 
-def _close(parameters: Parameters) -> str:
+def close(parameters: Parameters) -> str:
+    """`close_application`: what is asked to end, and how."""
     force = parameters.get("force") is True
     if name := _program(parameters):
         # How many there are only the device knows, when it happens.
@@ -167,29 +185,25 @@ def _close(parameters: Parameters) -> str:
     return f"Closes {who}, {how}"
 
 
-def _undo(parameters: Parameters) -> str:
+def undo(parameters: Parameters) -> str:
+    """`undo`."""
     mark = parameters.get("undo_id")
     return f"Takes back change {short(mark, 40)}" if mark else ""
 
 
-SUMMARIES: dict[str, Callable[[Parameters], str]] = {
-    "write_file": _write_file,
-    "shell_execute": _shell,
-    "EXEC_CLI": _shell,
-    "shell_execute_read": _shell,
-    "read_file": _read_file,
-    "restore_file": _restore_file,
-    "undo": _undo,
-    "click_element": _click_element,
-    "click_point": _click_point,
-    "type_text": _type_text,
-    "press_key": _press_key,
-    "scroll": _scroll,
-    "launch_application": _launch,
-    "close_application": _close,
-    "screenshot": _screenshot,
-    "get_system_info": _system_info,
-    "SYS_INFO": _system_info,
-    "list_tools": lambda _: "Lists the device's tools",
-    "get_mcp_tools": lambda _: "Lists the device's tools",
-}
+def list_tools(_: Parameters) -> str:
+    """`list_tools`, and `get_mcp_tools` of LinuxAgent."""
+    return "Lists the device's tools"
+
+
+def undo_of_write_file(parameters: Parameters) -> str:
+    """How a `write_file` is undone."""
+    path = short(parameters.get("file_path"))
+    if parameters.get("mode") == "create":
+        return f"Can be undone: {path} is removed again."
+    return f"Can be undone: the device keeps what {path} contains now."
+
+
+def undo_of_restore_file(_: Parameters) -> str:
+    """How a `restore_file` is undone."""
+    return "Can be undone: the device keeps the file as it is now."

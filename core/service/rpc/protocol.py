@@ -12,7 +12,6 @@ This module names no method: each wire form is derived from the annotations of t
 from __future__ import annotations
 
 import inspect
-import math
 import typing
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +21,7 @@ import pydantic_core
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, ServiceError
+from core.json_walk import Members, is_finite, members_of, place_text, walk
 from core.service.console import API_VERSION, Console, Event
 
 MAX_FRAME = 64 * 1024 * 1024
@@ -128,7 +128,7 @@ class Method:
         try:
             # The leading None is `self`.
             bound = self.signature.bind(None, *args, **kwargs).arguments
-            _check_finite(bound, "")
+            _check_finite(bound)
             return {
                 name: self.parameters[name].dump_python(value, mode="json", by_alias=True, warnings="error")
                 for name, value in bound.items()
@@ -162,23 +162,20 @@ def first_problem(error: ValidationError) -> str:
     return f"{place}: {first['msg']}" if place else str(first["msg"])
 
 
-def _check_finite(value: Any, place: str) -> None:
+def _check_finite(arguments: dict[str, Any]) -> None:
     """Refuse NaN and infinity, which JSON lacks and pydantic would write as null.
 
     Raises:
-        BadInput: the value contains NaN or infinity; names the place.
+        BadInput: an argument contains NaN or infinity; names the place.
     """
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise BadInput(f"{place} must be a finite number, not {value}.")
-    elif isinstance(value, dict):
-        for name, item in value.items():
-            _check_finite(item, f"{place}.{name}" if place else str(name))
-    elif isinstance(value, list | tuple):
-        for number, item in enumerate(value):
-            _check_finite(item, f"{place}[{number}]")
-    elif isinstance(value, BaseModel):
-        _check_finite(dict(value), place)
+    for value, place, _ in walk(arguments, _members):
+        if not is_finite(value):
+            raise BadInput(f"{place_text(place)} must be a finite number, not {value}.")
+
+
+def _members(value: Any) -> Members | None:
+    """The members of a value that becomes JSON: also the fields of a model."""
+    return members_of(dict(value) if isinstance(value, BaseModel) else value)
 
 
 @cache

@@ -13,10 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from core.policy.analysis.arguments import snake
+from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
 from core.policy.analysis.shell.tables import names
-
-SHELL_ARGUMENTS = {"shell_execute": "command", "EXEC_CLI": "command", "shell_execute_read": "command"}
-"""The tools that run a shell line, and the argument that holds it."""
 
 MOST_LINES = 200
 _MOST_MEMBERS = 5_000

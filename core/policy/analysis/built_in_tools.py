@@ -1,0 +1,233 @@
+"""The table of the built-in tools: what the console knows of each, because it is part of Quarterdeck.
+
+A new built-in tool is described here, in one row: the facts of its contract, which of its arguments are
+paths, a shell line or a place on the screen, and the sentences that describe a call and its undo. All
+modules of the console take these facts from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from core.aip.messages import ToolType
+from core.fleet.models import Effect, Risk
+from core.policy.analysis import summaries
+from core.policy.analysis.summaries import Parameters
+
+SCREENSHOT = "screenshot"
+UI_TREE = "get_ui_tree"
+READ_FILE = "read_file"
+LIST_DIRECTORY = "list_directory"
+LIST_PROCESSES = "list_processes"
+LIST_WINDOWS = "list_windows"
+READ_SHELL = "shell_execute_read"
+WRITE_FILE = "write_file"
+RESTORE_FILE = "restore_file"
+CLOSE_APPLICATION = "close_application"
+
+
+class ScreenTarget(StrEnum):
+    """What a tool acts on when it works the pointer or the keyboard."""
+
+    POINT = "point"
+    """A pixel of a picture: `x`, `y`, `observation`."""
+    CONTROL = "control"
+    """A control, by `control_id`, or by its program with role and name."""
+    CONTROL_IF_NAMED = "control if named"
+    """The control `control_id`; without one, what has the focus or is under the pointer."""
+    FOCUS = "focus"
+    """What has the focus."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltInTool:
+    """One row of the table.
+
+    `tool_type` to `evidence` are the facts of its contract (`core.fleet.models.Contract`) with the reason
+    for effect and risk, `why`. `paths` and `shell_line` name arguments; `target` is what it acts on, on the
+    screen. `opens_or_closes`: windows appear or vanish by it. `summary` describes a call in one sentence, and
+    `undo` how it is undone; both are made of the arguments.
+    """
+
+    tool_type: ToolType
+    effect: Effect
+    risk: Risk
+    why: str
+    reversible: bool = False
+    idempotent: bool = False
+    open_world: bool = False
+    evidence: str = ""
+    paths: tuple[str, ...] = ()
+    shell_line: str = ""
+    writes_files: bool = False
+    target: ScreenTarget | None = None
+    opens_or_closes: bool = False
+    summary: Callable[[Parameters], str] | None = None
+    undo: Callable[[Parameters], str] | None = None
+
+
+_NO_TRACE = "It leaves nothing behind to look at; a picture taken afterwards shows what came of it."
+
+
+def _reads(
+    why: str,
+    summary: Callable[[Parameters], str] | None = None,
+    paths: tuple[str, ...] = (),
+    shell_line: str = "",
+) -> BuiltInTool:
+    return BuiltInTool(
+        "data_collection",
+        Effect.OBSERVE,
+        Risk.LOW,
+        why,
+        reversible=True,
+        idempotent=True,
+        evidence="What it read is the result itself.",
+        paths=paths,
+        shell_line=shell_line,
+        summary=summary,
+    )
+
+
+_SHELL = BuiltInTool(
+    "action",
+    Effect.UNKNOWN,
+    Risk.HIGH,
+    "A shell line can do whatever its user can; only its text tells.",
+    open_world=True,
+    evidence="The exit code and what it printed; of what it changed there is no other record.",
+    paths=("working_directory",),
+    shell_line="command",
+    summary=summaries.shell,
+)
+_SYSTEM_INFO = _reads("Reads counters of the operating system.", summaries.system_info)
+_LIST_TOOLS = _reads("Lists what the device offers.", summaries.list_tools)
+_TREE = _reads("Reads what programs show; password fields are left out.")
+
+
+def _hand(why: str, target: ScreenTarget, summary: Callable[[Parameters], str]) -> BuiltInTool:
+    return BuiltInTool(
+        "action",
+        Effect.UNKNOWN,
+        Risk.HIGH,
+        why,
+        open_world=True,
+        evidence=_NO_TRACE,
+        target=target,
+        summary=summary,
+    )
+
+
+BUILT_IN_TOOLS: dict[str, BuiltInTool] = {
+    SCREENSHOT: _reads("Takes a picture of the screen and changes nothing.", summaries.screenshot),
+    "get_system_info": _SYSTEM_INFO,
+    "SYS_INFO": _SYSTEM_INFO,
+    READ_FILE: _reads("Reads one file below the allowed roots.", summaries.read_file, ("file_path",)),
+    LIST_DIRECTORY: _reads("Lists names below the allowed roots.", paths=("path",)),
+    LIST_WINDOWS: _reads("Lists windows."),
+    LIST_PROCESSES: _reads("Lists processes."),
+    "list_tools": _LIST_TOOLS,
+    "get_mcp_tools": _LIST_TOOLS,
+    "shell_execute": _SHELL,
+    "EXEC_CLI": _SHELL,
+    READ_SHELL: _reads(
+        "The kernel forbids its command to change anything or use a network.",
+        summaries.shell,
+        ("working_directory",),
+        "command",
+    ),
+    WRITE_FILE: BuiltInTool(
+        "action",
+        Effect.CHANGE,
+        Risk.MEDIUM,
+        "Changes one file; the device keeps the old content for undo.",
+        reversible=True,
+        evidence="The SHA-256 of the whole file afterwards is in the result.",
+        paths=("file_path",),
+        writes_files=True,
+        summary=summaries.write_file,
+        undo=summaries.undo_of_write_file,
+    ),
+    RESTORE_FILE: BuiltInTool(
+        "action",
+        Effect.CHANGE,
+        Risk.MEDIUM,
+        "Puts one file back as it was; refused when it changed since.",
+        evidence="The result names the file and what it contains again.",
+        writes_files=True,
+        summary=summaries.restore_file,
+        undo=summaries.undo_of_restore_file,
+    ),
+    "undo": BuiltInTool(
+        "action",
+        Effect.CHANGE,
+        Risk.MEDIUM,
+        "Runs the inverse that the device recorded; refused when the thing changed since.",
+        evidence="The result names what was undone, and what the inverse says it did.",
+        summary=summaries.undo,
+    ),
+    "launch_application": BuiltInTool(
+        "action",
+        Effect.CHANGE,
+        Risk.HIGH,
+        "Starts a program that does whatever its user can, and goes on.",
+        open_world=True,
+        evidence="The process number is in the result; the list of processes shows it.",
+        opens_or_closes=True,
+        summary=summaries.launch,
+    ),
+    CLOSE_APPLICATION: BuiltInTool(
+        "action",
+        Effect.DESTROY,
+        Risk.HIGH,
+        "Ends programs; what they had not saved is lost.",
+        idempotent=True,
+        evidence="The process numbers that ended are in the result; the list of processes lacks them.",
+        opens_or_closes=True,
+        summary=summaries.close,
+    ),
+    UI_TREE: _TREE,
+    "get_accessibility_tree": _TREE,
+    "click_element": _hand(
+        "What a press does is up to the program whose control it is.",
+        ScreenTarget.CONTROL,
+        summaries.click_element,
+    ),
+    "click_point": _hand(
+        "Whatever is under that pixel is pressed, whether a program names it or not.",
+        ScreenTarget.POINT,
+        summaries.click_point,
+    ),
+    "type_text": _hand(
+        "What typed text does is up to the program that gets it; in a terminal it runs.",
+        ScreenTarget.CONTROL_IF_NAMED,
+        summaries.type_text,
+    ),
+    "press_key": _hand(
+        "What a key does is up to the program that has the focus.", ScreenTarget.FOCUS, summaries.press_key
+    ),
+    "scroll": BuiltInTool(
+        "action",
+        Effect.CHANGE,
+        Risk.LOW,
+        "Moves what is shown; a wheel over a number or a choice may change it.",
+        reversible=True,
+        evidence=_NO_TRACE,
+        target=ScreenTarget.CONTROL_IF_NAMED,
+        summary=summaries.scroll,
+    ),
+}
+
+PATH_ARGUMENTS = frozenset(path for tool in BUILT_IN_TOOLS.values() for path in tool.paths)
+SHELL_ARGUMENTS = {name: tool.shell_line for name, tool in BUILT_IN_TOOLS.items() if tool.shell_line}
+"""The tools that run a shell line, and the argument that holds it."""
+SCREEN_TARGETS = {name: tool.target for name, tool in BUILT_IN_TOOLS.items() if tool.target is not None}
+"""The tools that work the pointer or the keyboard, and what each acts on."""
+
+
+def summary_function(tool_name: str) -> Callable[[Parameters], str] | None:
+    """The function that describes a call of a tool; None if there is none for this name."""
+    tool = BUILT_IN_TOOLS.get(tool_name)
+    return tool.summary if tool is not None else None
