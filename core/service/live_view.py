@@ -22,7 +22,7 @@ from core.dispatch.models import CommandResult, Verdict
 from core.errors import BadInput, ErrorCode, QuarterdeckError
 from core.fleet.models import Device, Health, Tool
 from core.policy.models import Answer, Decision
-from core.service.api_models import LivePicture, LiveState
+from core.service.api.models import LivePicture, LiveState
 from core.tasks import TaskGroupOwner
 
 SCREENSHOT = "screenshot"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from pydantic_core import from_json, to_json
 
 from core.errors import ErrorCode, QuarterdeckError, Refused
 from core.home import Home
+from core.service.api.methods import ANY_CLIENT, calls_class, rpc
+from core.service.console import Console, api_methods
 from core.service.rpc import protocol
 from core.service.service import Service
 from tests.fakes.control_socket import raw, serving
@@ -17,7 +20,7 @@ from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.memory_console import MemoryHost
 
 # By wire name. A new method of the API has to be entered here, in one table or the other.
-ANY_CLIENT = frozenset(
+ANY = frozenset(
     "approval approvals batches blob call cancel_run challenge command contract_change device_details doctor "
     "entries entry entry_numbers explain explanation facets fatigue find_in_results find_runs grants helpers "
     "histogram listening load_batch match_devices plan proof refusals run runs saved_batches start_run state "
@@ -54,7 +57,7 @@ async def answers_over_the_socket(home: Home, client: str, actor: str) -> dict[s
     connection = await raw(home, client=client, actor=actor)
     assert "welcome" in from_json(await connection.recv())
     answers: dict[str, dict[str, Any]] = {}
-    for name in sorted(ANY_CLIENT | OPERATORS_ONLY):
+    for name in sorted(ANY | OPERATORS_ONLY):
         await connection.send(to_json({"id": 1, "method": name, "params": {}}), text=True)
         data = await connection.recv()
         answers[name] = from_json(data).get("error") or {} if isinstance(data, str) else {}
@@ -67,8 +70,8 @@ def refusal(name: str) -> str:
 
 
 def test_every_method_of_the_api_is_in_one_table():
-    assert set(protocol.methods()) == ANY_CLIENT | OPERATORS_ONLY
-    assert not ANY_CLIENT & OPERATORS_ONLY
+    assert set(protocol.methods()) == ANY | OPERATORS_ONLY
+    assert not ANY & OPERATORS_ONLY
 
 
 @pytest.mark.parametrize(("client", "actor"), AGENTS)
@@ -89,10 +92,11 @@ async def test_over_the_socket_no_method_is_refused_to_people(
     assert not [name for name, error in answers.items() if "may not" in error.get("message", "")]
 
 
-async def is_refused(call: Callable[..., Awaitable[Any]], required: frozenset[str]) -> bool:
+async def is_refused(console: Console, method: protocol.Method) -> bool:
     """Whether this call is refused for its caller, before its arguments (all None) are looked at."""
+    call = getattr(getattr(console, method.api.api), method.api.name)
     try:
-        await call(**dict.fromkeys(required))
+        await call(**dict.fromkeys(method.required))
     except Refused as error:
         return error.message.startswith("An agent may not")
     # What None does in place of an argument is not tested here.
@@ -103,22 +107,14 @@ async def is_refused(call: Callable[..., Awaitable[Any]], required: frozenset[st
 
 async def test_in_the_service_s_process_an_agent_is_refused_as_the_table_says(service: Service):
     console = service.console("agent:claude")
-    refused = {
-        name
-        for name, method in protocol.methods().items()
-        if await is_refused(getattr(console, name), method.required)
-    }
+    refused = {name for name, method in protocol.methods().items() if await is_refused(console, method)}
     assert refused == OPERATORS_ONLY
 
 
 @pytest.mark.parametrize("actor", ["operator:anna", "window:anna", "cli:anna"])
 async def test_in_the_service_s_process_no_method_is_refused_to_people(service: Service, actor: str):
     console = service.console(actor)
-    refused = {
-        name
-        for name, method in protocol.methods().items()
-        if await is_refused(getattr(console, name), method.required)
-    }
+    refused = {name for name, method in protocol.methods().items() if await is_refused(console, method)}
     assert not refused
 
 
@@ -130,3 +126,37 @@ async def test_a_method_that_is_not_in_the_table_does_not_exist(home: Home, host
         error = from_json(await connection.recv())["error"]
         assert error["message"] == f"There is no method {name!r}."
     await connection.close()
+
+
+async def test_a_console_in_the_service_s_process_has_the_declared_methods_and_no_others(service: Service):
+    console = service.console("agent:claude")
+    declared = {(method.api, method.name) for method in api_methods().values()}
+    for api in ("devices", "runs", "approvals", "policy", "journal", "service"):
+        names = {name for name in dir(getattr(console, api)) if not name.startswith("_")}
+        assert names == {name for of, name in declared if of == api}
+
+
+def test_an_interface_with_a_method_that_is_not_declared_cannot_be_used():
+    class Careless(ABC):
+        @rpc("known", ANY_CLIENT)
+        @abstractmethod
+        async def known(self) -> None: ...
+
+        @abstractmethod
+        async def forgotten(self) -> None: ...
+
+    with pytest.raises(TypeError, match=r"forgotten does not say who may call it"):
+        calls_class("careless", Careless)
+
+
+@pytest.mark.parametrize("actor", ["agent:x", "device:x", "Operator:anna", " operator:anna", "operator", ""])
+def test_an_actor_that_is_no_person_is_refused(actor: str):
+    methods = api_methods().values()
+    operators = [method for method in methods if method.wire in OPERATORS_ONLY]
+    for method in operators:
+        with pytest.raises(Refused) as refused:
+            method.check_caller(actor)
+        assert refused.value.message == refusal(method.wire)
+    for method in methods:
+        if method.wire in ANY:
+            method.check_caller(actor)
