@@ -111,7 +111,7 @@ class ConsoleLink(QObject):
     ) -> asyncio.Future[Any]:
         """Carry one wish to the service in the background.
 
-            self.link.ask(lambda console: console.tools(name), self._show, self._say, what="read the tools")
+            self.link.ask(lambda console: console.devices.tools(name), self._show, what="read the tools")
 
         `on_error` shows the error where the wish was made; without it the window's banner does. `what` is a
         verb phrase for "Could not … ". A callback that is a method of a widget that is gone is not called.
@@ -236,7 +236,7 @@ class ConsoleLink(QObject):
         await self._follow(console, events)
 
     async def _read_state(self, console: Console) -> None:
-        self._state.replace(await console.state())
+        self._state.replace(await console.service.state())
         known = self._state.service.round_trip_ms
         self._state.set_service(ServiceStatus(Link.CONNECTED, round_trip_ms=known))
         self._measure_now.set()
@@ -283,7 +283,7 @@ class ConsoleLink(QObject):
                 continue
             began = time.perf_counter()
             try:
-                await console.approvals()
+                await console.approvals.list()
             except (OSError, QuarterdeckError):
                 continue  # `_follow` sees the loss and says so
             if console is self._console:

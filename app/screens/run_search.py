@@ -80,7 +80,7 @@ class RunSearch(QObject):
         self.busy = True
         words, limit = self.words, self._wanted - len(self._fresh)
         self._task = self._link.ask(
-            lambda console: console.find_runs(words, before, limit), self._page_came, self._page_failed,
+            lambda console: console.runs.find(words, before, limit), self._page_came, self._page_failed,
             "search the runs",
         )  # fmt: skip
 

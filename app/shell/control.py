@@ -59,7 +59,7 @@ class Control(QObject):
     def stop_all(self) -> None:
         """Stop everything at once; the banner then says what was stopped."""
         self._link.ask(
-            lambda console: console.stop_all(), self._say_stopped, self._say_not_stopped, "stop all"
+            lambda console: console.service.stop_all(), self._say_stopped, self._say_not_stopped, "stop all"
         )
 
     def _say_stopped(self, words: str) -> None:
@@ -90,7 +90,9 @@ class Control(QObject):
     def start_resume(self) -> None:
         """Let commands leave again, once an operator has signed that."""
         words = "The runs that were stopped have ended, and their requests were withdrawn."
-        self._signing.ask(RESUME, lambda console, signed: console.resume(signed), what="resume", words=words)
+        self._signing.ask(
+            RESUME, lambda console, signed: console.service.resume(signed), what="resume", words=words
+        )
 
     # The policy, as another program left it
 
@@ -150,15 +152,15 @@ class Control(QObject):
 
     async def _accept(self) -> PolicyStatus | None:
         perform, status = self._link.perform, self._state.policy
-        found = await perform(lambda console: console.policy_text())
+        found = await perform(lambda console: console.policy.text())
         if found.text != found.accepted:
             signed = await self._signing.sign_change(policy_change(found.text), found.text)
-            status = await perform(lambda console: console.accept_policy(found.digest, signed))
+            status = await perform(lambda console: console.policy.accept(found.digest, signed))
         if status is not None and status.pending_settings:
             words = "The settings hold when the service starts next."
             wish = settings_change(await asyncio.to_thread(self._keys.home.settings))
             settings_signed = await self._signing.sign_change(wish, words=words)
-            status = await perform(lambda console: console.accept_settings(settings_signed))
+            status = await perform(lambda console: console.service.accept_settings(settings_signed))
         return status
 
     def _accepted(self, status: PolicyStatus | None) -> None:
@@ -174,19 +176,19 @@ class Control(QObject):
             return
         what = f"use the profile {profile.value}"
         if policy is not None and is_as_strict(profile, policy.profile):
-            self._link.ask(lambda console: console.set_profile(profile), what=what)
+            self._link.ask(lambda console: console.policy.set_profile(profile), what=what)
         else:
             self._signing.carry(lambda: self._set_profile(profile), what=what)
 
     async def _set_profile(self, profile: Profile) -> None:
-        found = await self._link.perform(lambda console: console.policy_text())
+        found = await self._link.perform(lambda console: console.policy.text())
         text = with_profile(found.text, profile)
         words = (
             f"With the profile {profile.value}, {PROFILE_WORDS[profile]}. It holds for every device that has "
             "no profile of its own, for agents too, and is written to policy.toml."
         )
         signed = await self._signing.sign_change(policy_change(text), text, words)
-        await self._link.perform(lambda console: console.set_profile(profile, signed))
+        await self._link.perform(lambda console: console.policy.set_profile(profile, signed))
 
     # Operator key
 

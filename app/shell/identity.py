@@ -92,8 +92,8 @@ class Identity(QObject):
         self._asking = True
 
         async def prove(console: Console) -> Operator:
-            challenge = await console.challenge()
-            return await console.identify(self._keys.sign_identity(home_key, challenge))
+            challenge = await console.service.challenge()
+            return await console.service.identify(self._keys.sign_identity(home_key, challenge))
 
         def done(operator: Operator) -> None:
             if connection == self._connection:

@@ -65,7 +65,7 @@ class Leaving(QObject):
         failed: QuarterdeckError | None = None
         for run in self._state.open_runs():
             try:
-                await console.cancel_run(run.id)
+                await console.runs.stop(run.id)
             except QuarterdeckError as error:
                 failed = error
         if failed is not None:

@@ -156,7 +156,7 @@ class OperatorKeys(QObject):
         reason: str = "",
         valid_s: float | None = None,
     ) -> SignedStatement:
-        """Sign the answer to one request with the unlocked key; hand the result to `Console.decide`.
+        """Sign the answer to one request with the unlocked key; for `console.approvals.decide`.
 
         Raises:
             Refused: no key is unlocked, or the request's digest is not that of what is shown of it (code
@@ -169,7 +169,7 @@ class OperatorKeys(QObject):
         return self._key.sign(statement_for(approval, verdict, self._key.name, reason, valid_s))
 
     def sign_grant(self, terms: GrantTerms) -> SignedGrant:
-        """Sign what like requests may do without asking; it goes to `Console.decide` with an approval.
+        """Sign what like requests may do without asking; for `console.approvals.decide`, with an approval.
 
         Raises:
             Refused: no key is unlocked (code `approval_invalid`).

@@ -207,21 +207,23 @@ class Sources(QObject):
             self._batches = names
             self._changed()
 
-        self._link.ask(lambda console: console.batches(), came, _quietly, what="list the batches")
+        self._link.ask(lambda console: console.runs.batch_names(), came, _quietly, what="list the batches")
 
     def _read_tools(self, device: str) -> None:
         def came(tools: list[Tool]) -> None:
             self._tools[device] = [(tool, tool_about(tool)) for tool in tools]
             self._changed()
 
-        self._link.ask(lambda console: console.tools(device), came, _quietly, what="read tools")
+        self._link.ask(lambda console: console.devices.tools(device), came, _quietly, what="read tools")
 
     def _explain(self, device: str, tool: str) -> None:
         def came(decision: Decision) -> None:
             self._answers[device, tool] = _WORDS[decision.answer]
             self._changed()
 
-        self._link.ask(lambda console: console.explain(device, tool, {}), came, _quietly, what="explain")
+        self._link.ask(
+            lambda console: console.policy.explain(device, tool, {}), came, _quietly, what="explain"
+        )
 
     def _count(self, query: str) -> None:
         def came(page: EntryPage) -> None:
@@ -233,7 +235,10 @@ class Sources(QObject):
             self._changed()
 
         self._link.ask(
-            lambda console: console.entries(query, limit=ENTRIES_SHOWN), came, _quietly, what="count entries"
+            lambda console: console.journal.entries(query, limit=ENTRIES_SHOWN),
+            came,
+            _quietly,
+            what="count entries",
         )
 
     def _read_decision(self, call: str) -> None:
@@ -246,7 +251,9 @@ class Sources(QObject):
             self._changed()
 
         query = f"kind:{Kind.COMMAND_DECIDED.value} call:{call}"
-        self._link.ask(lambda console: console.entries(query, limit=1), came, _quietly, what="read decisions")
+        self._link.ask(
+            lambda console: console.journal.entries(query, limit=1), came, _quietly, what="read decisions"
+        )
 
 
 def device_hit(device: Device) -> Hit:

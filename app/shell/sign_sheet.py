@@ -242,7 +242,7 @@ class SignSheet(Sheet):
         if operator is None:
             raise Refused("No operator key is unlocked.", ErrorCode.APPROVAL_INVALID)
         if not self._state.operators:
-            await self._link.perform(lambda console: console.register_operator(operator))
+            await self._link.perform(lambda console: console.approvals.register_operator(operator))
 
 
 def _production(change: Change, state: AppState) -> str:

@@ -2,7 +2,7 @@
 
     self.nav.signing.ask(
         pairing_change(name, settings),
-        lambda console, signed: console.pair(name, settings, signed),
+        lambda console, signed: console.devices.pair(name, settings, signed),
         self._made, self._refused, what=f"pair {name}", on_cancel=self._not_signed,
     )
 
@@ -107,7 +107,7 @@ class Signing(QObject):
             Refused: the service proposes something else than `wish`; nothing was signed.
             QuarterdeckError: the wish cannot be carried out.
         """
-        proposal = await self._link.perform(lambda console: console.propose(wish, text))
+        proposal = await self._link.perform(lambda console: console.service.propose(wish, text))
         check_proposal(wish, proposal)
         if not proposal.needs_signature:
             return None
@@ -128,7 +128,7 @@ class Signing(QObject):
         Raises:
             Refused: another policy has been accepted since the change was proposed.
         """
-        found = await self._link.perform(lambda console: console.policy_text())
+        found = await self._link.perform(lambda console: console.policy.text())
         if proposal.change.before.get("sha256") != sha256_hex(found.accepted.encode()):
             raise Refused("Another policy was accepted meanwhile; look again.", ErrorCode.APPROVAL_INVALID)
         return await asyncio.to_thread(diff_of, found.accepted, text)

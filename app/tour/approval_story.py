@@ -56,7 +56,7 @@ async def click_card(stage: Stage) -> None:
     """A click on a picture: the card shows where, and afterwards the button was really pressed."""
     hand, console = stage.hand, await stage.agent()
     stage.desk.theme.set_mode("dark")
-    taken = await _ended(stage, await console.call(LISTENS, "screenshot", {}))
+    taken = await _ended(stage, await console.runs.call(LISTENS, "screenshot", {}))
     picture = taken.cells[0].result
     if picture is None or not isinstance(picture.result, dict):
         raise StepDidNotHappen(f"{LISTENS} gave no picture")
@@ -80,7 +80,7 @@ async def group_card(stage: Stage) -> None:
     line = f"printf 'checked\\n' >> {stage.folder}/checked"
     steps: list[Step | Parallel] = [Step(id="check", tool="shell_execute", parameters={"command": line})]
     batch = Batch(name="Check both", targets="name:" + ",".join(devices), steps=steps)
-    await (await stage.agent()).start_run(batch)
+    await (await stage.agent()).runs.start(batch)
     await hand.until("both wait", lambda: len(stage.desk.state.waiting()) == 2)
     await _show_queue(stage)
     await hand.until("one card for both", lambda: says(hand, "Approve all 2 once"))
@@ -107,10 +107,10 @@ async def grant(stage: Stage) -> None:
     await hand.look("approvals-grant")
     await hand.key("Ctrl+Return", sheet)
     await hand.until("it is answered", lambda: not stage.desk.state.waiting())
-    again = await _ended(stage, await console.call(LISTENS, "shell_execute", asked))
+    again = await _ended(stage, await console.runs.call(LISTENS, "shell_execute", asked))
     if again.summary.state is not RunState.DONE:
         raise StepDidNotHappen(f"the granted call is {again.summary.state}")
-    explained = await console.explain(LISTENS, "shell_execute", asked)
+    explained = await console.policy.explain(LISTENS, "shell_execute", asked)
     if explained.answer is not Answer.ALLOW:
         raise StepDidNotHappen("a granted call would ask")
 
@@ -144,14 +144,14 @@ async def edit(stage: Stage) -> None:
 async def ask(stage: Stage, device: str, tool: str, parameters: dict[str, Any], said: str) -> Run:
     """The agent asks; the request is in the window's queue afterwards."""
     before = len(stage.desk.state.waiting())
-    run = await (await stage.agent()).call(device, tool, parameters, said=said)
+    run = await (await stage.agent()).runs.call(device, tool, parameters, said=said)
     waiting = stage.desk.state.waiting
     await stage.hand.until(f"{tool} waits for an operator", lambda: len(waiting()) > before)
     return run
 
 
 async def _ended(stage: Stage, run: Run) -> Run:
-    return await (await stage.agent()).wait_run(run.summary.id, _WAIT_S)
+    return await (await stage.agent()).runs.wait(run.summary.id, _WAIT_S)
 
 
 async def card_is_ready(stage: Stage) -> None:

@@ -65,7 +65,7 @@ async def pair_listening(stage: Stage) -> None:
     settings = DeviceSettings(tags=["lab", "build"])
     stage.desk.window.signing.ask(
         pairing_change(PLAIN, settings),
-        lambda console, signed: console.pair(PLAIN, settings, signed),
+        lambda console, signed: console.devices.pair(PLAIN, settings, signed),
         made.append,
         what=f"pair {PLAIN}",
     )

@@ -66,6 +66,6 @@ async def pending_policy(stage: Stage) -> None:
 async def _let_the_service_look(stage: Stage) -> None:
     """The service reads the policy again when it judges something."""
     agent = await stage.agent()
-    decision = await agent.explain("this-computer", "get_system_info", {"info_type": "memory"})
+    decision = await agent.policy.explain("this-computer", "get_system_info", {"info_type": "memory"})
     if decision.answer.value != "allow":
         raise StepDidNotHappen(f"a read is {decision.answer.value}")

@@ -104,7 +104,7 @@ async def answer(
         Refused: the request's digest does not match what is shown, or differs from the given `digest`.
     """
     console = session.console
-    approval = await console.approval(wanted)
+    approval = await console.approvals.get(wanted)
     note(card(approval))
     check_shown(approval.request)
     if digest is not None and digest != approval.request.digest:
@@ -119,7 +119,7 @@ async def answer(
     if terms is not None:
         note("To be granted with it:\n" + "\n".join(f"  {one_line(line)}" for line in scope_words(terms)))
         signed = key.sign_grant(terms)
-    decided = await console.decide(statement, signed)
+    decided = await console.approvals.decide(statement, signed)
     if json_wanted:
         told = decided.model_dump(mode="json")
         say(as_json({**told, "grant": terms.id} if terms else told))
@@ -142,13 +142,13 @@ async def answer(
 
 async def show_request(session: Session, wanted: str, json_wanted: bool) -> None:
     """Show a request in full."""
-    found = await session.console.approval(wanted)
+    found = await session.console.approvals.get(wanted)
     say(as_json(found.model_dump(mode="json")) if json_wanted else card(found))
 
 
 async def grants(session: Session, everything: bool, json_wanted: bool) -> None:
     """List the grants in force; with `everything`, also those that have ended."""
-    found = [one for one in await session.console.grants() if everything or not one.over]
+    found = [one for one in await session.console.approvals.grants() if everything or not one.over]
     if json_wanted:
         say(as_json({"grants": [one.model_dump(mode="json") for one in found]}))
         return
@@ -170,13 +170,13 @@ async def grants(session: Session, everything: bool, json_wanted: bool) -> None:
 
 async def revoke(session: Session, wanted: str, json_wanted: bool) -> None:
     """Revoke a grant."""
-    found = await session.console.revoke_grant(wanted)
+    found = await session.console.approvals.revoke_grant(wanted)
     say(as_json(found.model_dump(mode="json")) if json_wanted else f"Revoked: {found.terms.id}.")
 
 
 async def operators(session: Session, json_wanted: bool) -> None:
     """List the operators, who may approve."""
-    found = (await session.console.state()).operators
+    found = (await session.console.service.state()).operators
     if json_wanted:
         say(as_json({"operators": [one.model_dump(mode="json") for one in found]}))
         return
@@ -196,7 +196,7 @@ async def add_operator(
     session: Session, name: str, passphrase: str | None, unlocking: KeySource, json_wanted: bool
 ) -> None:
     """Create a key for another operator; a registered operator signs the addition."""
-    registered = (await session.console.state()).operators
+    registered = (await session.console.service.state()).operators
     if any(known.name == name for known in registered):
         raise BadInput(f"{name} is an operator of this home already.")
     key = create_operator_key(session.home, name, passphrase)
@@ -206,7 +206,7 @@ async def add_operator(
         # No operator signed for the key: if it stayed, the next attempt would find it and fail.
         delete_operator_key(session.home, name)
         raise
-    added = await session.console.register_operator(key.operator, signed)
+    added = await session.console.approvals.register_operator(key.operator, signed)
     if json_wanted:
         say(as_json(added.model_dump(mode="json")))
     else:
@@ -216,11 +216,11 @@ async def add_operator(
 
 async def remove_operator(session: Session, name: str, unlocking: KeySource, json_wanted: bool) -> None:
     """Remove an operator, who then cannot decide any more."""
-    known = {operator.name: operator for operator in (await session.console.state()).operators}
+    known = {operator.name: operator for operator in (await session.console.service.state()).operators}
     if name not in known:
         raise BadInput(f"{name} is not an operator of this home.", ErrorCode.NOT_FOUND)
     signed = await sign_change(session, unlocking, operator_removed(known[name]))
-    await session.console.remove_operator(name, signed)
+    await session.console.approvals.remove_operator(name, signed)
     say(
         as_json({"removed": name}) if json_wanted else f"{name} decides nothing any more; their grants ended."
     )

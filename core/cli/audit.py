@@ -34,7 +34,7 @@ async def verify(home: Home, json_wanted: bool, checkpoint: Path | None = None) 
         report = await asyncio.to_thread(_verify_files, home, note)
     else:
         try:
-            report = (await console.verify(note)).model_dump(mode="json")
+            report = (await console.journal.verify(note)).model_dump(mode="json")
         finally:
             await console.close()
     good = bool(report["ok"])

@@ -61,7 +61,7 @@ async def call(
         parameters = _arguments(words, await _schema(session, device, tool))
         await _identify_where_several_approve(session, device, tool, parameters, unlocking)
         events = session.console.events()
-        run = await session.console.call(device, tool, parameters, timeout)
+        run = await session.console.runs.call(device, tool, parameters, timeout)
     except QuarterdeckError as error:
         if not json_wanted:
             raise
@@ -72,12 +72,12 @@ async def call(
     try:
         return await _follow(session, run, events, wait, json_wanted, unlocking, saving)
     except asyncio.CancelledError:
-        await session.console.cancel_run(run.summary.id)
+        await session.console.runs.stop(run.summary.id)
         note(f"Interrupted: run {run.summary.id} was cancelled; what a device has begun may still happen.")
         raise
     except TerminalClosed as closed:
         # If it stayed in the queue, it could be approved after its caller has gone.
-        await session.console.cancel_run(run.summary.id)
+        await session.console.runs.stop(run.summary.id)
         raise Refused(
             f"{closed.message} Run {run.summary.id} was cancelled; nothing was sent.",
             ErrorCode.APPROVAL_EXPIRED,
@@ -99,7 +99,7 @@ async def _identify_where_several_approve(
     The asker's own approval does not count then. Without a proof of who asks, one more operator must approve.
     """
     try:
-        decision = await session.console.explain(device, tool, parameters)
+        decision = await session.console.policy.explain(device, tool, parameters)
     except QuarterdeckError:
         # The call itself will fail with this error, and then it is in the journal.
         return
@@ -113,7 +113,7 @@ async def _identify_where_several_approve(
 
 async def _schema(session: Session, device: str, tool: str) -> dict[str, Any]:
     """The tool's input schema; empty for a tool that the device does not have."""
-    tools = await session.console.tools(device)
+    tools = await session.console.devices.tools(device)
     if not tools:
         # An absent device's tools are not known, so there is no schema to read the words by.
         await must_be_here(session, device)
@@ -168,7 +168,7 @@ async def _follow(
         elif waiting is None:
             give_up = None
         await _next_change(events, run.summary.id, give_up - clock() if give_up else LOOK_AGAIN)
-        run = await session.console.run(run.summary.id)
+        run = await session.console.runs.get(run.summary.id)
     return await _print_end(session, run, json_wanted, saving)
 
 
@@ -193,7 +193,7 @@ async def _next_change(events: AsyncIterator[Event], run: str, timeout: float) -
 async def _nobody_here(session: Session, run: Run, cell: Cell, json_wanted: bool) -> int:
     """End without an approval: the request stays queued, or is cancelled if this command hosts the core."""
     if session.hosted:
-        await session.console.cancel_run(run.summary.id)
+        await session.console.runs.stop(run.summary.id)
         error = ErrorInfo(
             code=ErrorCode.APPROVAL_EXPIRED,
             message="This needs an operator's approval, and none can be given: no service runs for this "
@@ -240,7 +240,7 @@ async def _ask_here(session: Session, approval_id: str, unlocking: KeySource) ->
     Raises:
         Refused: the request's digest does not match the arguments on the card.
     """
-    approval = await session.console.hold(approval_id, True)
+    approval = await session.console.approvals.hold(approval_id, True)
     if approval.state is not ApprovalState.WAITING:
         return
     note(card(approval))
@@ -283,7 +283,7 @@ async def _ask(session: Session, approval: Approval, unlocking: KeySource) -> No
 async def _until_answered(session: Session, approval_id: str) -> None:
     events = session.console.events()
     try:
-        while (await session.console.approval(approval_id)).state is ApprovalState.WAITING:
+        while (await session.console.approvals.get(approval_id)).state is ApprovalState.WAITING:
             async for event in events:
                 if isinstance(event, Missed) or (
                     isinstance(event, ApprovalChanged) and event.approval.id == approval_id

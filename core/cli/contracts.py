@@ -42,7 +42,9 @@ def show(context: typer.Context, device: DeviceArgument, tool: ToolArgument) -> 
 
     async def work(session: Session) -> None:
         found = await _tool(session, device, tool)
-        _say_change(found, await session.console.contract_change(device, found.tool_key), context.obj.json)
+        _say_change(
+            found, await session.console.devices.tool_change(device, found.tool_key), context.obj.json
+        )
 
     in_session(context, work, wait_for_devices=True, device=device)
 
@@ -82,13 +84,14 @@ def review(
 
 async def _list(session: Session, json_wanted: bool) -> None:
     found: list[tuple[Tool, ContractChange]] = []
-    for device in (await session.console.state()).devices:
+    for device in (await session.console.service.state()).devices:
         if not device.changed_tools:
             continue
         try:
-            blocked = [tool for tool in await session.console.tools(device.name) if tool.changed]
+            blocked = [tool for tool in await session.console.devices.tools(device.name) if tool.changed]
             found += [
-                (tool, await session.console.contract_change(device.name, tool.tool_key)) for tool in blocked
+                (tool, await session.console.devices.tool_change(device.name, tool.tool_key))
+                for tool in blocked
             ]
         except (BadInput, DeviceError) as error:
             # The device was lost, or no longer lists the tool; the other devices are still worth showing.
@@ -126,10 +129,10 @@ async def _review(
         else:
             say(f"{one_line(tool.tool_name)} on {device} is as it was trusted.")
         return
-    change = await session.console.contract_change(device, tool.tool_key)
+    change = await session.console.devices.tool_change(device, tool.tool_key)
     wish = contract_change(tool)
     signed = await sign_change(session, unlocking, wish, shown=change_text(tool, change))
-    trusted = await session.console.review_contract(device, tool.tool_key, tool.contract.digest, signed)
+    trusted = await session.console.devices.review_tool(device, tool.tool_key, tool.contract.digest, signed)
     if json_wanted:
         say(as_json({**_as_json(tool, change), "trusted": not trusted.changed}))
     else:
@@ -143,7 +146,7 @@ async def _tool(session: Session, device: str, wanted: str) -> Tool:
         BadInput: the device or the tool does not exist.
         DeviceError: the device is away, so its tools are not known.
     """
-    tools = await session.console.tools(device)
+    tools = await session.console.devices.tools(device)
     for tool in tools:
         if wanted in (tool.tool_name, tool.tool_key):
             return tool

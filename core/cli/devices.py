@@ -32,11 +32,11 @@ async def make_pairing(
     wish = pairing_change(name, settings, line)
     if line is not None:
         signed = await sign_change(session, unlocking, wish, line)
-        device = await session.console.pair_listening(name, line, settings, signed)
+        device = await session.console.devices.pair_listening(name, line, settings, signed)
         _say_device(device, json_wanted, "Paired; this console dials it from now on")
     else:
         signed = await sign_change(session, unlocking, wish)
-        pairing = await session.console.pair(name, settings, signed)
+        pairing = await session.console.devices.pair(name, settings, signed)
         if json_wanted:
             say(as_json(pairing.model_dump(mode="json")))
         else:
@@ -62,7 +62,7 @@ async def make_pairing(
 
 async def details(session: Session, name: str, json_wanted: bool) -> None:
     """Show a device with its history."""
-    found = await session.console.device_details(name)
+    found = await session.console.devices.details(name)
     if json_wanted:
         say(as_json(found.model_dump(mode="json")))
         return
@@ -115,28 +115,28 @@ async def change(
 ) -> None:
     """Change the given settings of a device."""
     signed = await sign_change(session, unlocking, device_change(name, settings))
-    _say_device(await session.console.set_device(name, settings, signed), json_wanted, "Changed")
+    _say_device(await session.console.devices.update(name, settings, signed), json_wanted, "Changed")
 
 
 async def revoke(session: Session, name: str, json_wanted: bool) -> None:
     """Revoke a device."""
-    _say_device(await session.console.revoke(name), json_wanted, "Revoked")
+    _say_device(await session.console.devices.revoke(name), json_wanted, "Revoked")
 
 
 async def forget(session: Session, name: str, json_wanted: bool) -> None:
     """Forget a device."""
-    await session.console.forget(name)
+    await session.console.devices.forget(name)
     say(as_json({"forgotten": name}) if json_wanted else f"Forgotten: {one_line(name)}.")
 
 
 async def reconnect(session: Session, name: str, json_wanted: bool) -> None:
     """Dial a device now, or list its tools again."""
-    _say_device(await session.console.reconnect(name), json_wanted, "Asked")
+    _say_device(await session.console.devices.reconnect(name), json_wanted, "Asked")
 
 
 async def doctor(session: Session, name: str, json_wanted: bool) -> int:
     """Print every check; the exit code says whether one failed."""
-    checks = await session.console.doctor(name)
+    checks = await session.console.devices.diagnose(name)
     if json_wanted:
         say(as_json({"checks": [one.model_dump(mode="json") for one in checks]}))
     else:
@@ -151,7 +151,7 @@ async def doctor(session: Session, name: str, json_wanted: bool) -> int:
 
 async def refused(session: Session, json_wanted: bool) -> None:
     """List the rejected connections."""
-    found = await session.console.refusals()
+    found = await session.console.devices.rejected_connections()
     if json_wanted:
         say(as_json({"refusals": [one.model_dump(mode="json") for one in found]}))
     elif not found:
@@ -166,9 +166,9 @@ async def listen(session: Session, address: str | None, unlocking: KeySource, js
     console = session.console
     if address:
         signed = await sign_change(session, unlocking, listening_change(address))
-        found = await console.listen(address, signed)
+        found = await console.devices.listen(address, signed)
     else:
-        found = await console.listening()
+        found = await console.devices.listening()
     if json_wanted:
         say(as_json(found.model_dump(mode="json")))
         return

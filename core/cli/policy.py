@@ -79,14 +79,14 @@ def explain(
     """Say what would become of one call and why. Nothing is sent and nothing recorded."""
 
     async def work(session: Session) -> None:
-        tools = await session.console.tools(device)
+        tools = await session.console.devices.tools(device)
         known = next((one for one in tools if tool in (one.tool_name, one.tool_key)), None)
         if known is None:
             if not tools:
                 await must_be_here(session, device)
             raise BadInput(f"{device} has no tool {tool!r}.", ErrorCode.UNKNOWN_TOOL)
         sent = parse_arguments(arguments or [], known.input_schema)
-        found = await session.console.explanation(device, known.tool_name, sent, actor)
+        found = await session.console.policy.explanation(device, known.tool_name, sent, actor)
         say(as_json(found.model_dump(mode="json")) if context.obj.json else explanation_text(found))
 
     in_session(context, work, wait_for_devices=True, device=device)
@@ -112,7 +112,7 @@ def try_file(
         raise typer.Exit(exit_codes.BAD_INPUT)
 
     async def work(session: Session) -> None:
-        trial = await session.console.try_policy(text, limit)
+        trial = await session.console.policy.backtest(text, limit)
         say(as_json(trial.model_dump(mode="json")) if context.obj.json else trial_text(trial))
 
     in_session(context, work)
@@ -144,9 +144,9 @@ def choose_profile(
     unlocking = KeySource(operator, passphrase_file, passphrase_fd)
 
     async def work(session: Session) -> None:
-        wish, text, shown = _wish(await session.console.policy_text(), profile)
+        wish, text, shown = _wish(await session.console.policy.text(), profile)
         signed = await sign_change(session, unlocking, wish, text, shown)
-        status = await session.console.set_profile(profile, signed)
+        status = await session.console.policy.set_profile(profile, signed)
         say(
             as_json(status.model_dump(mode="json"))
             if context.obj.json
@@ -158,15 +158,15 @@ def choose_profile(
 
 async def _accept(session: Session, unlocking: KeySource, json_wanted: bool) -> None:
     console = session.console
-    found = await console.policy_text()
-    status = (await console.state()).policy
+    found = await console.policy.text()
+    status = (await console.service.state()).policy
     wish, text, shown = _wish(found)
     if text != found.accepted:
         signed = await sign_change(session, unlocking, wish, text, shown)
-        status = await console.accept_policy(found.digest, signed)
+        status = await console.policy.accept(found.digest, signed)
     if status.pending_settings:
         change = settings_change(session.home.settings())
-        status = await console.accept_settings(await sign_change(session, unlocking, change))
+        status = await console.service.accept_settings(await sign_change(session, unlocking, change))
         if not json_wanted:
             note("The settings hold when the service starts next.")
     if json_wanted:

@@ -64,7 +64,7 @@ class Saving:
                 if evidence.blob in self.files:
                     continue
                 try:
-                    data = await session.console.blob(evidence.blob)
+                    data = await session.console.journal.blob(evidence.blob)
                     if sha256_hex(data) != evidence.blob:
                         raise JournalCorrupt(f"The bytes of {evidence.blob} are not what they were.")
                     name = file_name(result, evidence.blob, evidence.media_type)

@@ -99,7 +99,7 @@ def stop_all(context: typer.Context) -> None:
     """Stop everything: nothing leaves any more, runs end, what is on devices is asked to cancel."""
 
     async def work(session: Session) -> None:
-        words = await session.console.stop_all()
+        words = await session.console.service.stop_all()
         say(as_json({"stopped": True, "message": words}) if context.obj.json else words)
 
     in_session(context, work)
@@ -117,7 +117,7 @@ def resume(
 
     async def work(session: Session) -> None:
         signed = await sign_change(session, unlocking, RESUME)
-        await session.console.resume(signed)
+        await session.console.service.resume(signed)
         say(as_json({"stopped": False}) if context.obj.json else "Commands leave again.")
 
     in_session(context, work)

@@ -105,7 +105,7 @@ async def must_be_here(session: Session, device: str) -> None:
     Raises:
         DeviceError: the device is away; the message says why.
     """
-    for one in (await session.console.state()).devices:
+    for one in (await session.console.service.state()).devices:
         if one.name == device and one.health not in _HERE:
             why = f": {one.reason}" if one.reason else ""
             raise DeviceError(f"{device} is {one.health.value}{why}.")
@@ -114,7 +114,7 @@ async def must_be_here(session: Session, device: str) -> None:
 async def _until_devices_are_here(console: Console, wanted: str | None) -> None:
     """Wait for devices that are starting: a core that has just been opened has no device yet."""
     events = console.events()
-    state = await console.state()
+    state = await console.service.state()
     age = (datetime.now(UTC) - datetime.fromisoformat(state.service_started_at)).total_seconds()
     # Remote devices are often away; wait only for the requested device.
     missing = {

@@ -49,7 +49,7 @@ def _plain(models: list[Any]) -> list[dict[str, Any]]:
 
 async def devices(session: Session, json_wanted: bool) -> None:
     """List every device with its health."""
-    found = (await session.console.state()).devices
+    found = (await session.console.service.state()).devices
     if json_wanted:
         say(as_json({"devices": _plain(found)}))
         return
@@ -69,11 +69,11 @@ async def devices(session: Session, json_wanted: bool) -> None:
 
 async def tools(session: Session, device: str | None, json_wanted: bool) -> None:
     """List the tools of a device, or of all devices."""
-    names = [device] if device else [one.name for one in (await session.console.state()).devices]
+    names = [device] if device else [one.name for one in (await session.console.service.state()).devices]
     found: list[Tool] = []
     for name in names:
         try:
-            found += (here := await session.console.tools(name))
+            found += (here := await session.console.devices.tools(name))
             if device and not here:
                 await must_be_here(session, name)
         except DeviceError as error:
@@ -101,7 +101,7 @@ async def tools(session: Session, device: str | None, json_wanted: bool) -> None
 
 async def approvals(session: Session, json_wanted: bool) -> None:
     """List the requests that wait for an operator."""
-    found = await session.console.approvals()
+    found = await session.console.approvals.list()
     if json_wanted:
         say(as_json({"approvals": _plain(found)}))
         return
@@ -129,7 +129,7 @@ def _dump(model: BaseModel) -> dict[str, Any]:
 
 async def runs(session: Session, limit: int, json_wanted: bool) -> None:
     """List the latest runs."""
-    found = await session.console.runs(limit=limit)
+    found = await session.console.runs.list(limit=limit)
     if json_wanted:
         say(as_json({"runs": _plain(found)}))
         return
@@ -142,10 +142,12 @@ async def runs(session: Session, limit: int, json_wanted: bool) -> None:
 
 async def run(session: Session, wanted: str, json_wanted: bool, saving: Saving | None = None) -> int:
     """Show a run with the result of each step on each device; with `saving`, save pictures and outputs."""
-    found = await session.console.run(wanted)
+    found = await session.console.runs.get(wanted)
     results = [result for cell in found.cells if (result := result_of(cell)) is not None]
     quoted = wanted.replace('"', "")
-    page = await session.console.entries(f'run:"{quoted}" kind:{Kind.LATE_ANSWER_RECEIVED}', None, LATE_SHOWN)
+    page = await session.console.journal.entries(
+        f'run:"{quoted}" kind:{Kind.LATE_ANSWER_RECEIVED}', None, LATE_SHOWN
+    )
     if saving is not None:
         await saving.save(session, results)
     code = saving.code(exit_codes.DONE) if saving is not None else exit_codes.DONE
@@ -198,7 +200,7 @@ def _run_text(found: Run) -> str:
 
 async def find(session: Session, query: str, limit: int, before: int | None, json_wanted: bool) -> None:
     """List the journal entries that match a query, newest first."""
-    page = await session.console.entries(query, before, limit)
+    page = await session.console.journal.entries(query, before, limit)
     if json_wanted:
         say(as_json(_dump(page)))
         return
@@ -230,8 +232,8 @@ async def entry(session: Session, seq: int, json_wanted: bool) -> int:
 
     The check uses the key in this home's own folder, not the key that came with the proof.
     """
-    found = await session.console.entry(seq)
-    proof = await session.console.proof(seq)
+    found = await session.console.journal.entry(seq)
+    proof = await session.console.journal.prove(seq)
     finding = check_proof(found, proof, seq)
     kept = await asyncio.to_thread(_journal_key, session)
     if finding.ok and kept != proof.public_key:

@@ -72,7 +72,7 @@ async def unlock(session: Session, how: KeySource) -> OperatorKey:
             unlocked.
         Refused: the named operator is not an operator of this home, or is registered with another key.
     """
-    registered = {one.name: one for one in (await session.console.state()).operators}
+    registered = {one.name: one for one in (await session.console.service.state()).operators}
     if not registered:
         return await _first_operator(session, how)
     name = how.operator or _choose(session, set(registered))
@@ -115,7 +115,7 @@ async def _first_operator(session: Session, how: KeySource) -> OperatorKey:
             f"This home had no operator: {name} is now its first, with a new key in {session.home.keys}"
             + (", protected by the passphrase." if given else " that has no passphrase (marked so).")
         )
-    await session.console.register_operator(key.operator)
+    await session.console.approvals.register_operator(key.operator)
     return key
 
 
@@ -123,7 +123,9 @@ async def decide(
     session: Session, key: OperatorKey, approval: Approval, verdict: Literal["approve", "deny"], reason: str
 ) -> Approval:
     """Sign the answer and send it to the service."""
-    return await session.console.decide(key.sign(statement_for(approval, verdict, key.name, reason)))
+    return await session.console.approvals.decide(
+        key.sign(statement_for(approval, verdict, key.name, reason))
+    )
 
 
 async def sign_change(
@@ -138,7 +140,7 @@ async def sign_change(
         Refused: the service proposes another change than `wish`, or the operator declined.
         QuarterdeckError: no key here can sign.
     """
-    proposal = await session.console.propose(wish, text)
+    proposal = await session.console.service.propose(wish, text)
     check_proposal(wish, proposal)
     if not proposal.needs_signature:
         return None
@@ -160,8 +162,10 @@ async def identify(session: Session, how: KeySource) -> None:
         QuarterdeckError: no key here can sign.
     """
     key = await unlock(session, how)
-    home_key = (await session.console.state()).home_key
-    await session.console.identify(key.sign_identity(home_key, await session.console.challenge()))
+    home_key = (await session.console.service.state()).home_key
+    await session.console.service.identify(
+        key.sign_identity(home_key, await session.console.service.challenge())
+    )
 
 
 __all__ = ["KeySource", "decide", "identify", "sign_change", "unlock"]

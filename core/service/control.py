@@ -179,7 +179,7 @@ async def stop_service(
             f"Process {owner} owns the home {home.path} but does not answer.", ErrorCode.HOME_BUSY
         ) from error
     try:
-        await console.shut_down(cancel_work)
+        await console.service.shut_down(cancel_work)
         async with asyncio.timeout(timeout):
             await console.closed.wait()
             # The socket closes first; the lock is released last, after the journal has closed.
@@ -199,8 +199,8 @@ async def _what_it_waits_for(console: RemoteConsole) -> str:
     """A phrase about the runs that a service waits for before it ends; empty if it does not answer."""
     try:
         async with asyncio.timeout(ANSWER_WITHIN):
-            runs = [one for one in (await console.state()).runs if not one.state.ended]
-            requests = await console.approvals()
+            runs = [one for one in (await console.service.state()).runs if not one.state.ended]
+            requests = await console.approvals.list()
     except (QuarterdeckError, TimeoutError):
         return ""
     told = []
@@ -247,8 +247,8 @@ async def service_status(home: Home, *, actor: str | None = None) -> ServiceStat
         problem = f"Process {owner} owns this home but does not answer." if owner else ""
         return ServiceStatus(running=False, home=str(home.path), owner=owner or "", problem=problem)
     try:
-        state = await console.state()
-        listening = await console.listening()
+        state = await console.service.state()
+        listening = await console.devices.listening()
     finally:
         await console.close()
     return ServiceStatus(

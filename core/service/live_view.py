@@ -23,7 +23,7 @@ from core.errors import BadInput, ErrorCode, QuarterdeckError
 from core.fleet.models import Device, Health, Tool
 from core.policy.analysis.built_in_tools import SCREENSHOT
 from core.policy.models import Answer, Decision
-from core.service.api_models import LivePicture, LiveState
+from core.service.api.models import LivePicture, LiveState
 from core.tasks import TaskGroupOwner
 
 NO_TOOL = "no screenshot tool"

@@ -13,7 +13,7 @@ from core.audit.merkle import leaf_hash, root_from_path
 from core.audit.models import InclusionProof
 from core.audit.prove import verify_inclusion
 from core.errors import JournalCorrupt
-from core.service.api_models import Proof
+from core.service.api.models import Proof
 
 VERIFY_ALL = (
     "Verify the whole journal (quarterdeck audit verify, or V in the window's journal), and keep a copy of "

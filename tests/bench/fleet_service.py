@@ -74,7 +74,7 @@ async def _run(service: Service, word: str, parallel: int, watch: StallWatch) ->
     batch = Batch(name="Fan out", targets="name:sim-*", rollout=Rollout(parallel=parallel), steps=[step])
     console = service.console("operator:bench")
     started, cpu = time.perf_counter(), time.process_time()
-    run = await console.start_run(batch)
+    run = await console.runs.start(batch)
     live = service.runner.find(run.summary.id)
     assert live is not None
     await asyncio.wait_for(live.ended.wait(), PATIENCE)

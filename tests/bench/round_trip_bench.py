@@ -62,8 +62,8 @@ async def _measure() -> Figures:
             "the action's tool, asked over the bare link (peer)": lambda: _bare(service, *_write(folder)),
             "one observation, dispatched and journalled": lambda: _observe(service),
             "one action, dispatched and journalled": lambda: _act(service, folder),
-            "a question at the door, in the service": lambda: local.approvals(),
-            "a question at the door, over the socket": lambda: remote.approvals(),
+            "a question at the door, in the service": lambda: local.approvals.list(),
+            "a question at the door, over the socket": lambda: remote.approvals.list(),
             "one call as a run, in the service": lambda: _call(local),
             "one call as a run, over the socket": lambda: _call(remote),
         }
@@ -133,8 +133,8 @@ async def _bare(service: Service, tool: str, tool_type: ToolType, parameters: di
 
 
 async def _call(console: Console) -> None:
-    run = await console.call(DEVICE, "get_system_info", {"info_type": "memory"})
-    ended = await console.wait_run(run.summary.id, 10.0)
+    run = await console.runs.call(DEVICE, "get_system_info", {"info_type": "memory"})
+    ended = await console.runs.wait(run.summary.id, 10.0)
     assert ended.summary.state.value == "done"
 
 

@@ -41,20 +41,20 @@ class Desk:
     key: OperatorKey
 
     async def call(self, tool: str, asks: bool = False, **given: Any) -> CommandResult:
-        run = await self.console.call(HERE, await self.listed_as(tool), given)
+        run = await self.console.runs.call(HERE, await self.listed_as(tool), given)
         if asks:
             await approve(self.console, await next_approval(self.console), self.key)
-        [cell] = (await self.console.wait_run(run.summary.id, PATIENCE)).cells
+        [cell] = (await self.console.runs.wait(run.summary.id, PATIENCE)).cells
         assert cell.result is not None
         return cell.result
 
     async def names(self) -> set[str]:
-        return {tool.tool_name for tool in await self.console.tools(HERE)}
+        return {tool.tool_name for tool in await self.console.devices.tools(HERE)}
 
     async def until(self, true: Callable[[Device], Awaitable[bool]]) -> Device:
         async with asyncio.timeout(PATIENCE):
             events = self.console.events()
-            device = (await self.console.state()).devices[0]
+            device = (await self.console.service.state()).devices[0]
             while not await true(device):
                 event = await anext(events)
                 if isinstance(event, DeviceChanged):
@@ -85,14 +85,14 @@ async def desk(
     (state / "device.toml").write_text('mcp_servers = "mcp.json"\n')
     async with open_service(home) as service:
         console = signing(service.console("operator:anna"), service.home)
-        await console.register_operator(operator.operator)
+        await console.approvals.register_operator(operator.operator)
         yield Desk(console, operator)
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
 async def test_the_listing_tools_are_tools_like_others(channel: str, home: Home, operator: OperatorKey):
     async with desk(home, operator, channel, {}) as here:
-        tools = {tool.tool_name: tool for tool in await here.console.tools(HERE)}
+        tools = {tool.tool_name: tool for tool in await here.console.devices.tools(HERE)}
         assert set(tools) >= LISTS
         for name, given in {"get_mcp_tools": "server_name", "list_tools": "namespace"}.items():
             assert tools[name].contract.effect.value.value == "observe"
@@ -102,7 +102,7 @@ async def test_the_listing_tools_are_tools_like_others(channel: str, home: Home,
             assert result.verdict is Verdict.CONFIRMED
             # AIP leaves the listing tools out, unless they are asked for.
             assert {row["tool_name"] for row in result.result} == set(tools) - LISTS
-            record = await here.console.command(result.call_id)
+            record = await here.console.journal.command(result.call_id)
             assert record.entries[0].tool == name
 
 
@@ -112,9 +112,9 @@ async def test_both_channels_offer_the_same_tools_with_the_same_definitions(
     found = []
     for channel in CHANNELS:
         async with desk(home, operator, channel, {}) as here:
-            tools = await here.console.tools(HERE)
+            tools = await here.console.devices.tools(HERE)
             assert not [tool.tool_name for tool in tools if tool.changed]
-            device = (await here.console.state()).devices[0]
+            device = (await here.console.service.state()).devices[0]
             found.append(({tool.tool_key: tool.contract.digest for tool in tools}, device.unavailable))
     assert found[0] == found[1]
 
@@ -216,13 +216,13 @@ async def test_a_server_behind_an_address_that_refuses_is_slow_or_dies_is_seen_w
 
         await alive.aclose()
         # A call finds out; as nothing of it ran, it is for the server that comes back.
-        run = await here.console.call(HERE, "dying_act", {})
+        run = await here.console.runs.call(HERE, "dying_act", {})
         await approve(here.console, await next_approval(here.console), here.key)
         device = await here.until(says("dying", "It cannot be reached"))
         assert "it is asked again" in told(device, "dying")
         await alive.enter_async_context(web_server(dying))
         await here.until(says("dying", ""))
-        [cell] = (await here.console.wait_run(run.summary.id, PATIENCE)).cells
+        [cell] = (await here.console.runs.wait(run.summary.id, PATIENCE)).cells
         assert cell.result is not None
         assert cell.result.error is None, cell.result.error
         assert dying.done == [{}]
@@ -254,7 +254,7 @@ async def test_what_a_command_prints_is_seen_while_it_runs(
     os.mkfifo(fifo)
     async with desk(home, operator, channel, {}) as here:
         events = here.console.events()
-        await here.console.call(HERE, "shell_execute", {"command": f"echo begun; read x < '{fifo}'"})
+        await here.console.runs.call(HERE, "shell_execute", {"command": f"echo begun; read x < '{fifo}'"})
         await approve(here.console, await next_approval(here.console), here.key)
         seen: Cell | None = None
         async with asyncio.timeout(PATIENCE):
@@ -263,7 +263,7 @@ async def test_what_a_command_prints_is_seen_while_it_runs(
                 if isinstance(event, CellChanged):
                     seen = event.cell
         await asyncio.to_thread(fifo.write_text, "\n")
-        await here.console.wait_run(seen.run, PATIENCE)
+        await here.console.runs.wait(seen.run, PATIENCE)
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
@@ -282,13 +282,13 @@ async def test_a_run_is_found_by_what_it_does_while_it_waits_and_after_a_restart
     wanted = str(tmp_path / "found.txt")
     async with desk(home, operator, channel, {}) as here:
         await here.call("get_system_info", info_type="memory")
-        run = await here.console.call(HERE, "write_file", {"file_path": wanted, "content": "x"})
+        run = await here.console.runs.call(HERE, "write_file", {"file_path": wanted, "content": "x"})
         request = await next_approval(here.console)
-        [waiting] = (await here.console.find_runs(f"effect:found.txt state:waiting {HERE}")).runs
+        [waiting] = (await here.console.runs.find(f"effect:found.txt state:waiting {HERE}")).runs
         assert (waiting.id, waiting.effect) == (run.summary.id, request.decision.summary)
         await approve(here.console, request, here.key)
-        ended = (await here.console.wait_run(run.summary.id, PATIENCE)).summary
-        assert (await here.console.find_runs("state:done tool:write_file")).runs == [ended]
+        ended = (await here.console.runs.wait(run.summary.id, PATIENCE)).summary
+        assert (await here.console.runs.find("state:done tool:write_file")).runs == [ended]
     async with desk(home, operator, channel, {}) as here:
-        [again] = (await here.console.find_runs("found.txt")).runs
+        [again] = (await here.console.runs.find("found.txt")).runs
         assert (again.id, again.effect, again.state) == (ended.id, ended.effect, ended.state)

@@ -40,7 +40,7 @@ async def waiting(service: Service, words: str) -> Device:
     console = signing(service.console("operator:test"), service.home)
     events = console.events()
     async with asyncio.timeout(PATIENCE):
-        [device] = (await console.state()).devices
+        [device] = (await console.service.state()).devices
         if words in device.reason and "waits" in device.reason:
             return device
         async for event in events:

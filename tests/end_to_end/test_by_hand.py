@@ -60,15 +60,15 @@ class Desk:
     home: Home
 
     async def ask(self, tool: str, **parameters: object) -> tuple[Run, Approval]:
-        run = await self.console.call(NAME, tool, parameters)
+        run = await self.console.runs.call(NAME, tool, parameters)
         return run, await next_approval(self.console)
 
     async def still_waits(self, approval: Approval) -> None:
-        assert [one.id for one in await self.console.approvals()] == [approval.id]
+        assert [one.id for one in await self.console.approvals.list()] == [approval.id]
 
     async def ends(self, run: Run) -> None:
         """The run ends as it should."""
-        [cell] = (await self.console.wait_run(run.summary.id, PATIENCE)).cells
+        [cell] = (await self.console.runs.wait(run.summary.id, PATIENCE)).cells
         assert cell.result is not None
         assert cell.result.error is None, cell.result.error
 
@@ -96,7 +96,7 @@ async def open_desk(
     words += ["--devices"] if believing else []
     async with service_process(home) as service, contextlib.AsyncExitStack() as stack:
         console = await service.console()
-        await console.register_operator(key.operator)
+        await console.approvals.register_operator(key.operator)
         await stands(console, NAME, Health.ONLINE)
         window = await asyncio.create_subprocess_exec(
             sys.executable, *words, cwd=ROOT, env=session, stdout=asyncio.subprocess.PIPE
@@ -131,7 +131,7 @@ async def test_programs_on_the_bus_do_not_change_the_policy(home: Home, session:
         await bus.act(await bus.find(SIGN))
         await bus.reads(NO_HAND)
         assert not (home.path / "policy.toml").exists()
-        explained = await desk.console.explain(NAME, "shell_execute", {"command": "rm -rf ~"})
+        explained = await desk.console.policy.explain(NAME, "shell_execute", {"command": "rm -rf ~"})
         assert explained.answer.value == "ask"
         # The registry's click asks for the passphrase, which the bus cannot give.
         await bus.click(await bus.middle_of(await bus.find(SIGN)))

@@ -36,9 +36,9 @@ async def changed(home: Home, *tools: dict[str, Any]) -> AsyncIterator[tuple[Con
     key = operator_key(home)
     async with service_process(home) as service:
         console = await service.console()
-        await console.register_operator(key.operator)
-        token = decode_pairing((await console.pair("lab-1", DeviceSettings())).string).token
-        url = (await console.listening()).url
+        await console.approvals.register_operator(key.operator)
+        token = decode_pairing((await console.devices.pair("lab-1", DeviceSettings())).string).token
+        url = (await console.devices.listening()).url
         async with scripted(url, token, "lab-1", features=FEATURES) as device:
             device.tools = [tool("poke"), tool("prod")]
             await stands(console, "lab-1", Health.ONLINE)
@@ -74,7 +74,7 @@ async def test_showing_a_change_trusts_nothing_and_hides_nothing(home: Home):
         assert "\x1b" not in shown.out
         assert "\u202e" not in shown.out
         assert "+Deletes what it is given." in shown.out
-        assert [one.tool_name for one in await console.tools("lab-1") if one.changed] == ["poke"]
+        assert [one.tool_name for one in await console.devices.tools("lab-1") if one.changed] == ["poke"]
 
 
 async def test_a_review_is_signed_and_the_tool_runs_again(home: Home):
@@ -85,9 +85,9 @@ async def test_a_review_is_signed_and_the_tool_runs_again(home: Home):
         assert done.json["trusted"] is True
         assert "To be signed:" in done.err
         assert "+Deletes what it is given." in done.err
-        assert not [one for one in await console.tools("lab-1") if one.changed]
+        assert not [one for one in await console.devices.tools("lab-1") if one.changed]
         assert (await told(home, "list")).out == "No tool is blocked.\n"
-        page = await console.entries(f"kind:{Kind.CONTRACT_PINNED} tool:poke", None, 10)
+        page = await console.journal.entries(f"kind:{Kind.CONTRACT_PINNED} tool:poke", None, 10)
         body = page.entries[0].body
         assert body["reviewed"] is True
         assert body["signed"]["statement"]["change"]["after"]["contract"] == digest
@@ -103,13 +103,13 @@ async def test_what_changed_again_since_it_was_looked_at_is_not_signed(home: Hom
         device.tools = [tool("poke", "Sends it all away."), tool("prod")]
         await device.say(type="quarterdeck.tools_changed")
         async with asyncio.timeout(20):
-            while (await console.contract_change("lab-1", key)).after["description"] == EVIL:
+            while (await console.devices.tool_change("lab-1", key)).after["description"] == EVIL:
                 while not isinstance(await anext(events), DeviceChanged):
                     pass
         done = await told(home, "review", "lab-1", "poke", "--digest", digest, "--json")
         assert done.code == 3
         assert done.json["error"]["code"] == "contract_changed"
-        assert [one.tool_name for one in await console.tools("lab-1") if one.changed] == ["poke"]
+        assert [one.tool_name for one in await console.devices.tools("lab-1") if one.changed] == ["poke"]
 
 
 async def test_without_the_key_of_an_operator_nothing_is_trusted(home: Home):
@@ -118,7 +118,7 @@ async def test_without_the_key_of_an_operator_nothing_is_trusted(home: Home):
             file.unlink()
         done = await told(home, "review", "lab-1", "poke")
         assert done.code in (2, 3)
-        assert [one.tool_name for one in await console.tools("lab-1") if one.changed] == ["poke"]
+        assert [one.tool_name for one in await console.devices.tools("lab-1") if one.changed] == ["poke"]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from tests.fakes.signing import signing
 
 
 async def run_shell(console: Console, key: OperatorKey, command: str) -> str:
-    run = await console.call("this-computer", "shell_execute", {"command": command})
+    run = await console.runs.call("this-computer", "shell_execute", {"command": command})
     await approve(console, await next_approval(console), key)
     return run.summary.id
 
@@ -35,13 +35,13 @@ async def test_a_device_killed_in_the_middle_of_an_action_leaves_it_unknown_and_
     count = tmp_path / "count"
     async with open_service(home) as service:
         console = signing(service.console("operator:anna"), service.home)
-        await console.register_operator(operator.operator)
+        await console.approvals.register_operator(operator.operator)
         run = await run_shell(console, operator, f"echo x >> '{count}'; echo x > '{whistle.path}'; sleep 60")
         await whistle.blown()
         first = service.this_computer.pid
         assert first is not None
         os.kill(first, signal.SIGKILL)
-        ended = await console.wait_run(run, PATIENCE)
+        ended = await console.runs.wait(run, PATIENCE)
         [cell] = ended.cells
         assert cell.state is CellState.UNKNOWN
         assert cell.result
@@ -51,14 +51,14 @@ async def test_a_device_killed_in_the_middle_of_an_action_leaves_it_unknown_and_
         assert ended.summary.state is RunState.UNKNOWN
         await online(service)
         assert service.this_computer.pid != first
-        device = (await console.state()).devices[0]
+        device = (await console.service.state()).devices[0]
         assert device.restarts == 1
-        again = await console.call("this-computer", "get_system_info", {"info_type": "os"})
-        assert (await console.wait_run(again.summary.id, PATIENCE)).summary.state is RunState.DONE
+        again = await console.runs.call("this-computer", "get_system_info", {"info_type": "os"})
+        assert (await console.runs.wait(again.summary.id, PATIENCE)).summary.state is RunState.DONE
         assert count.read_text() == "x\n"
-        kinds = [entry.kind for entry in (await console.command(cell.call_id or "")).entries]
+        kinds = [entry.kind for entry in (await console.journal.command(cell.call_id or "")).entries]
         assert kinds.count(Kind.COMMAND_SENT) == 1
-        journal = [entry.kind for entry in (await console.entries()).entries]
+        journal = [entry.kind for entry in (await console.journal.entries()).entries]
         assert Kind.DEVICE_LOST in journal
 
 
@@ -82,7 +82,7 @@ async def test_closing_the_service_leaves_no_process_and_records_what_is_unknown
     shell = tmp_path / "shell"
     async with open_service(home) as service:
         console = signing(service.console("operator:anna"), service.home)
-        await console.register_operator(operator.operator)
+        await console.approvals.register_operator(operator.operator)
         run = await run_shell(console, operator, f"echo $$ > '{shell}'; echo x > '{whistle.path}'; sleep 600")
         await whistle.blown()
         pid = service.this_computer.pid
@@ -92,7 +92,7 @@ async def test_closing_the_service_leaves_no_process_and_records_what_is_unknown
     assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     assert not psutil.pid_exists(int(shell.read_text()))
     async with open_service(home) as service:
-        [cell] = (await signing(service.console("operator:anna"), service.home).run(run)).cells
+        [cell] = (await signing(service.console("operator:anna"), service.home).runs.get(run)).cells
         assert cell.state is CellState.CANCELLED
         assert cell.result
         assert cell.result.basis is Basis.DEVICE_CONFIRMED_CANCEL
@@ -111,8 +111,8 @@ async def test_the_device_s_tools_cannot_reach_the_home_of_the_console(home: Hom
     async with open_service(home) as service:
         console = signing(service.console("operator:anna"), service.home)
         for path in (home.path / "journal.db", home.keys / "journal.key", home.operators):
-            run = await console.call("this-computer", "read_file", {"file_path": str(path)})
-            [cell] = (await console.wait_run(run.summary.id, PATIENCE)).cells
+            run = await console.runs.call("this-computer", "read_file", {"file_path": str(path)})
+            [cell] = (await console.runs.wait(run.summary.id, PATIENCE)).cells
             assert cell.result
             assert cell.result.error
             assert cell.result.error.code is ErrorCode.PATH_NOT_ALLOWED

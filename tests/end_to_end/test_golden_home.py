@@ -18,20 +18,23 @@ async def test_a_home_of_an_earlier_version_opens_verifies_and_replays(tmp_path:
     service = await Service.open(home)
     try:
         console = service.console("operator:anna")
-        report = await console.verify()
+        report = await console.journal.verify()
         assert report.ok, report
-        runs = await console.runs()
+        runs = await console.runs.list()
         assert len(runs) > 20
         assert {run.state for run in runs} >= {RunState.DONE, RunState.FAILED, RunState.REFUSED}
         for summary in runs:
-            run = await console.run(summary.id)
-            timeline = await console.timeline(summary.id)
+            run = await console.runs.get(summary.id)
+            timeline = await console.journal.timeline(summary.id)
             assert {cell.device for cell in run.cells} <= set(timeline.lanes)
             for cell in run.cells:
                 if cell.call_id:
-                    assert (await console.command(cell.call_id)).call_id == cell.call_id
-        assert [device.name for device in (await console.state()).devices] == ["lab-1", "this-computer"]
-        assert [grant.over for grant in await console.grants()] == [True]
-        assert [operator.name for operator in (await console.state()).operators] == ["anna", "cleo"]
+                    assert (await console.journal.command(cell.call_id)).call_id == cell.call_id
+        assert [device.name for device in (await console.service.state()).devices] == [
+            "lab-1",
+            "this-computer",
+        ]
+        assert [grant.over for grant in await console.approvals.grants()] == [True]
+        assert [operator.name for operator in (await console.service.state()).operators] == ["anna", "cleo"]
     finally:
         await service.close()

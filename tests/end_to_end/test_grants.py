@@ -47,23 +47,23 @@ def terms_for(approval: Approval, author: str, **changes: Any) -> GrantTerms:
 async def grant(console: Console, key: OperatorKey, approval: Approval, **changes: Any) -> SignedGrant:
     signed = key.sign_grant(terms_for(approval, key.name, **changes))
     statement = key.sign(statement_for(approval, "approve", key.name))
-    assert (await console.decide(statement, signed)).state is ApprovalState.APPROVED
+    assert (await console.approvals.decide(statement, signed)).state is ApprovalState.APPROVED
     return signed
 
 
 async def call(console: Console, **parameters: Any) -> Run:
-    return await console.call("this-computer", "shell_execute", parameters)
+    return await console.runs.call("this-computer", "shell_execute", parameters)
 
 
 async def runs_unasked(console: Console, **parameters: Any) -> bool:
     """Whether this runs without anybody being asked; what is asked about is denied by cancelling."""
     started = await call(console, **parameters)
     owner = TaskGroupOwner("test")
-    ended = owner.spawn("end", console.wait_run(started.summary.id, PATIENCE))
+    ended = owner.spawn("end", console.runs.wait(started.summary.id, PATIENCE))
     asked = owner.spawn("request", next_approval(console))
     done, _ = await asyncio.wait([ended, asked], return_when=asyncio.FIRST_COMPLETED)
     if asked in done:
-        await console.cancel_run(started.summary.id)
+        await console.runs.stop(started.summary.id)
         await ended
         return False
     await owner.close()
@@ -77,37 +77,37 @@ async def test_a_grant_lets_the_same_run_and_nothing_else_over_a_restart_until_r
     async with service_process(home) as process:
         console = await process.console()
         await until_online(console)
-        await console.register_operator(key.operator)
+        await console.approvals.register_operator(key.operator)
         await identify(console, key)
         first = await call(console, **LINE)
         given = await grant(console, key, await next_approval(console))
-        assert (await console.wait_run(first.summary.id, PATIENCE)).summary.state.ended
+        assert (await console.runs.wait(first.summary.id, PATIENCE)).summary.state.ended
         assert await runs_unasked(console, **LINE)
         assert not await runs_unasked(console, command="printf grantee")
         assert not await runs_unasked(console, **LINE, timeout=5)
-        [held] = await console.grants()
+        [held] = await console.approvals.grants()
         assert (held.used, held.over) == (1, False)
         assert held.last_used_at is not None
         # A second one that would cover nothing more is refused, and its request still waits.
         other, bert = await process.console(), create_operator_key(home, "bert", None)
-        await console.register_operator(bert.operator)
+        await console.approvals.register_operator(bert.operator)
         await identify(other, bert)
-        again = await other.call("this-computer", "shell_execute", LINE)
+        again = await other.runs.call("this-computer", "shell_execute", LINE)
         waiting = await next_approval(console)
         narrow = key.sign_grant(terms_for(waiting, "anna", actors=["operator:anna"]))
         statement = key.sign(statement_for(waiting, "approve", "anna"))
         with pytest.raises(Refused, match="does not cover this request"):
-            await console.decide(statement, narrow)
+            await console.approvals.decide(statement, narrow)
         await grant(console, key, waiting, actors=["operator:*"])
-        await console.wait_run(again.summary.id, PATIENCE)
+        await console.runs.wait(again.summary.id, PATIENCE)
         third = await call(console, command="printf third")
         waiting = await next_approval(console)
         wide = {**exact_arguments(waiting.request.parameters), "command": "any"}
         await grant(console, key, waiting, arguments=wide, actors=["*"], devices=["*"])
-        await console.wait_run(third.summary.id, PATIENCE)
+        await console.runs.wait(third.summary.id, PATIENCE)
         assert await runs_unasked(console, command="printf whatever")
-        [widest] = [one for one in await console.grants() if one.terms.arguments == wide]
-        await console.revoke_grant(widest.terms.id)
+        [widest] = [one for one in await console.approvals.grants() if one.terms.arguments == wide]
+        await console.approvals.revoke_grant(widest.terms.id)
         assert not await runs_unasked(console, command="printf whatever")
         await process.kill()
     async with service_process(home) as process:
@@ -116,14 +116,14 @@ async def test_a_grant_lets_the_same_run_and_nothing_else_over_a_restart_until_r
         await until_online(console)
         assert await runs_unasked(console, **LINE)
         assert not await runs_unasked(console, command="printf whatever")
-        held_now = {one.terms.id: one for one in await console.grants()}
+        held_now = {one.terms.id: one for one in await console.approvals.grants()}
         assert sum(one.used for one in held_now.values()) == 3
         for mark, one in held_now.items():
             if not one.over:
-                await console.revoke_grant(mark)
+                await console.approvals.revoke_grant(mark)
         assert held_now[given.terms.id].terms == given.terms
         assert not await runs_unasked(console, **LINE)
-        assert (await console.verify()).ok
+        assert (await console.journal.verify()).ok
 
 
 async def test_an_approval_for_a_run_ends_with_its_run(home: Home):
@@ -131,13 +131,13 @@ async def test_an_approval_for_a_run_ends_with_its_run(home: Home):
     async with service_process(home) as process:
         console = await process.console()
         await until_online(console)
-        await console.register_operator(key.operator)
+        await console.approvals.register_operator(key.operator)
         steps = [Step(id=f"s{number}", tool="shell_execute", parameters=LINE) for number in range(3)]
         batch = Batch(name="thrice", targets="name:this-computer", steps=steps)
-        started = await console.start_run(batch)
+        started = await console.runs.start(batch)
         approval = await next_approval(console)
         await grant(console, key, approval, run=approval.run)
-        ended = await console.wait_run(started.summary.id, PATIENCE)
+        ended = await console.runs.wait(started.summary.id, PATIENCE)
         assert ended.summary.state.value == "done"
         assert [cell.result.decision.grant != "" for cell in ended.cells if cell.result] == [
             False,
@@ -145,22 +145,22 @@ async def test_an_approval_for_a_run_ends_with_its_run(home: Home):
             True,
         ]
         assert not await runs_unasked(console, **LINE)
-        assert [one.over for one in await console.grants()] == [True]
+        assert [one.over for one in await console.approvals.grants()] == [True]
         # One whose run is cancelled is over too, and both are after a restart.
         lines = (LINE, {"command": "printf other"})
         steps = [Step(id=f"s{n}", tool="shell_execute", parameters=line) for n, line in enumerate(lines)]
-        again = await console.start_run(Batch(name="stopped", targets="name:this-computer", steps=steps))
+        again = await console.runs.start(Batch(name="stopped", targets="name:this-computer", steps=steps))
         approval = await next_approval(console)
         given = await grant(console, key, approval, run=approval.run)
         await next_approval(console)
-        assert {one.terms.id for one in await console.grants() if not one.over} == {given.terms.id}
-        await console.cancel_run(again.summary.id)
-        await console.wait_run(again.summary.id, PATIENCE)
-        assert [one.over for one in await console.grants()] == [True, True]
+        assert {one.terms.id for one in await console.approvals.grants() if not one.over} == {given.terms.id}
+        await console.runs.stop(again.summary.id)
+        await console.runs.wait(again.summary.id, PATIENCE)
+        assert [one.over for one in await console.approvals.grants()] == [True, True]
         await process.kill()
     async with service_process(home) as process:
         console = await process.console()
-        assert [one.over for one in await console.grants()] == [True, True]
+        assert [one.over for one in await console.approvals.grants()] == [True, True]
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Home, Take]:
 
 
 async def entries(console: Console, query: str) -> list[Kind]:
-    return [entry.kind for entry in reversed((await console.entries(query)).entries)]
+    return [entry.kind for entry in reversed((await console.journal.entries(query)).entries)]
 
 
 async def test_without_space_no_action_is_sent_and_afterwards_everything_works_without_a_restart(
@@ -68,27 +68,27 @@ async def test_without_space_no_action_is_sent_and_afterwards_everything_works_w
     operator = await accepted(home, 'profile = "trusted"\n')
     async with service_process(home) as service:
         console = await service.console()
-        await console.register_operator(operator.operator)
+        await console.approvals.register_operator(operator.operator)
         await until_online(console)
-        waiting = await console.call("this-computer", "shell_execute", {"command": f"echo x >> {count}"})
+        waiting = await console.runs.call("this-computer", "shell_execute", {"command": f"echo x >> {count}"})
         approval = await next_approval(console)
 
         give = take(service.pid)
         told = console.events()
         with pytest.raises(JournalUnavailable) as failed:
-            await console.set_profile(Profile.TRUSTED)
+            await console.policy.set_profile(Profile.TRUSTED)
         assert failed.value.info.next
         for needle in ("journal",):
             assert needle in failed.value.message
         # An approval that cannot be recorded does not count, and the request still waits.
         with pytest.raises(JournalUnavailable):
-            await console.decide(operator.sign(statement_for(approval, "approve", "anna", "")))
-        assert [one.id for one in await console.approvals()] == [approval.id]
+            await console.approvals.decide(operator.sign(statement_for(approval, "approve", "anna", "")))
+        assert [one.id for one in await console.approvals.list()] == [approval.id]
         # Neither does a new action start, whether it would ask or not.
         writes = {"file_path": str(target), "content": "x"}
         with pytest.raises(JournalUnavailable):
-            await console.call("this-computer", "write_file", writes)
-        state = await console.state()
+            await console.runs.call("this-computer", "write_file", writes)
+        state = await console.service.state()
         assert not state.journal.writable
         assert "space" in state.journal.problem or "limit" in state.journal.problem, state.journal.problem
         await until(console, lambda: anext_says(told, writable=False), told)
@@ -100,16 +100,16 @@ async def test_without_space_no_action_is_sent_and_afterwards_everything_works_w
 
         give()
         # A try that wrote next to nothing may have succeeded before, with what little room was left.
-        while (await console.state()).journal.problem:
+        while (await console.service.state()).journal.problem:
             await until(console, lambda: anext_says(told, writable=True), told)
-        await console.decide(operator.sign(statement_for(approval, "approve", "anna", "")))
-        ended = await console.wait_run(waiting.summary.id, PATIENCE)
+        await console.approvals.decide(operator.sign(statement_for(approval, "approve", "anna", "")))
+        ended = await console.runs.wait(waiting.summary.id, PATIENCE)
         assert ended.summary.state is RunState.DONE
         assert count.read_text() == "x\n"
-        again = await console.call("this-computer", "write_file", writes)
-        assert (await console.wait_run(again.summary.id, PATIENCE)).summary.state is RunState.DONE
+        again = await console.runs.call("this-computer", "write_file", writes)
+        assert (await console.runs.wait(again.summary.id, PATIENCE)).summary.state is RunState.DONE
         assert target.read_text() == "x"
-        assert (await console.verify()).ok
+        assert (await console.journal.verify()).ok
     assert command(home, "audit", "verify").code == 0
 
 
@@ -128,18 +128,18 @@ async def ends_without_space(
     gate = whistle.path.with_name("gate")
     os.mkfifo(gate)
     operator = anna(home)
-    await console.register_operator(operator.operator)
+    await console.approvals.register_operator(operator.operator)
     await until_online(console)
     line = f"echo x > {shlex.quote(str(whistle.path))}; cat {shlex.quote(str(gate))}"
-    started = await console.call("this-computer", "shell_execute", {"command": line})
+    started = await console.runs.call("this-computer", "shell_execute", {"command": line})
     approval = await next_approval(console)
-    await console.decide(operator.sign(statement_for(approval, "approve", "anna", "")))
+    await console.approvals.decide(operator.sign(statement_for(approval, "approve", "anna", "")))
     await whistle.blown()
     give = take()
     with pytest.raises(JournalUnavailable):
-        await console.set_profile(Profile.GUARDED)
+        await console.policy.set_profile(Profile.GUARDED)
     gate.write_text("through\n")
-    return await console.wait_run(started.summary.id, PATIENCE), give
+    return await console.runs.wait(started.summary.id, PATIENCE), give
 
 
 async def test_what_happened_while_the_disk_was_full_is_recorded_late_and_nothing_is_missing(
@@ -169,12 +169,12 @@ async def test_what_happened_while_the_disk_was_full_is_recorded_late_and_nothin
         await until(console, finished, told)
     async with service_process(home) as service:
         console = await service.console()
-        again = await console.run(ended.summary.id)
+        again = await console.runs.get(ended.summary.id)
         assert again.summary.state is RunState.DONE
         assert again.summary.ended_at
         assert again.cells[0].result
         assert again.cells[0].result.result["stdout"] == "through\n"
-        assert (await console.verify()).ok
+        assert (await console.journal.verify()).ok
 
 
 async def test_a_result_that_could_not_be_recorded_before_the_end_is_unknown_afterwards_never_lost(
@@ -186,12 +186,12 @@ async def test_a_result_that_could_not_be_recorded_before_the_end_is_unknown_aft
         ended, give = await ends_without_space(home, console, lambda: take(service.pid), whistle)
         # Space comes back in the very moment of the end: the journal heals before the result is tried again.
         give()
-        await console.shut_down(True)
+        await console.service.shut_down(True)
         code, _ = await service.ends()
         assert code == 0
     async with service_process(home) as service:
         console = await service.console()
-        [cell] = (await console.run(ended.summary.id)).cells
+        [cell] = (await console.runs.get(ended.summary.id)).cells
         assert cell.state in (CellState.DONE, CellState.UNKNOWN)
         assert cell.result
         assert cell.result.error is None or cell.result.error.code is ErrorCode.OUTCOME_UNKNOWN
@@ -242,7 +242,9 @@ async def test_a_journal_that_becomes_read_only_under_the_service_sends_nothing(
         resource.prlimit(service.pid, resource.RLIMIT_FSIZE, (0, before[1]))
         for _ in range(5):
             with pytest.raises(QuarterdeckError) as refused:
-                await console.call("this-computer", "write_file", {"file_path": str(target), "content": "x"})
+                await console.runs.call(
+                    "this-computer", "write_file", {"file_path": str(target), "content": "x"}
+                )
             assert refused.value.code is ErrorCode.JOURNAL_UNAVAILABLE
         assert not target.exists()
         resource.prlimit(service.pid, resource.RLIMIT_FSIZE, before)

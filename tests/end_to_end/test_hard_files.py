@@ -53,14 +53,14 @@ async def test_with_a_broken_policy_at_the_start_even_reads_ask(tmp_path, breaks
     async with service_process(home) as service:
         console = await service.console()
         await until_online(console)
-        state = await console.state()
+        state = await console.service.state()
         assert state.policy.problem
         assert "policy" in state.policy.problem
-        started = await console.call("this-computer", "get_system_info", READ)
+        started = await console.runs.call("this-computer", "get_system_info", READ)
         approval = await next_approval(console)
         assert approval.run == started.summary.id
         assert "policy is broken" in approval.decision.reasons[0].text
-        assert (await console.entries("kind:policy_broken")).entries
+        assert (await console.journal.entries("kind:policy_broken")).entries
 
 
 @pytest.mark.parametrize("breaks", BROKEN, ids=lambda one: one.__name__)
@@ -71,12 +71,12 @@ async def test_a_policy_that_breaks_under_the_service_asks_from_then_on_until_it
     writes = {"file_path": str(target), "content": "x"}
     async with service_process(home) as service:
         console = await service.console()
-        await console.register_operator(operator.operator)
+        await console.approvals.register_operator(operator.operator)
         await until_online(console)
         events = console.events()
-        assert (await console.explain("this-computer", "write_file", writes)).answer == "allow"
+        assert (await console.policy.explain("this-computer", "write_file", writes)).answer == "allow"
         breaks(home.policy)
-        started = await console.call("this-computer", "write_file", writes)
+        started = await console.runs.call("this-computer", "write_file", writes)
         approval = await next_approval(console)
         assert "policy is broken" in approval.decision.reasons[0].text
         assert not target.exists()
@@ -84,16 +84,16 @@ async def test_a_policy_that_breaks_under_the_service_asks_from_then_on_until_it
             if isinstance(event, ControlChanged):
                 assert event.policy.problem
                 break
-        await console.decide(operator.sign(statement_for(approval, "deny", "anna", "")))
-        [cell] = (await console.wait_run(started.summary.id, 20)).cells
+        await console.approvals.decide(operator.sign(statement_for(approval, "deny", "anna", "")))
+        [cell] = (await console.runs.wait(started.summary.id, 20)).cells
         assert cell.state is CellState.REFUSED
         if home.policy.is_dir():
             home.policy.rmdir()
         home.policy.write_text('profile = "trusted"\n')
-        again = await console.call("this-computer", "write_file", writes)
-        assert (await console.wait_run(again.summary.id, 20)).cells[0].state is CellState.DONE
+        again = await console.runs.call("this-computer", "write_file", writes)
+        assert (await console.runs.wait(again.summary.id, 20)).cells[0].state is CellState.DONE
         assert target.read_text() == "x"
-        assert (await console.state()).policy.problem == ""
+        assert (await console.service.state()).policy.problem == ""
 
 
 async def test_a_stricter_profile_in_the_file_counts_from_the_next_decision_on(tmp_path):
@@ -101,10 +101,10 @@ async def test_a_stricter_profile_in_the_file_counts_from_the_next_decision_on(t
     async with service_process(home) as service:
         console = await service.console()
         await until_online(console)
-        assert (await console.explain("this-computer", "get_system_info", READ)).answer == "allow"
+        assert (await console.policy.explain("this-computer", "get_system_info", READ)).answer == "allow"
         home.policy.write_text('profile = "lockdown"\n')
-        assert (await console.explain("this-computer", "get_system_info", READ)).answer == "ask"
-        assert (await console.state()).policy.profile is Profile.LOCKDOWN
+        assert (await console.policy.explain("this-computer", "get_system_info", READ)).answer == "ask"
+        assert (await console.service.state()).policy.profile is Profile.LOCKDOWN
 
 
 FILES = [
@@ -151,11 +151,11 @@ async def test_a_broken_device_toml_keeps_the_device_away_and_says_why(home: Hom
         async for event in events:
             if event.event == "device" and "device.toml" in event.device.reason:
                 break
-        started = await console.call("this-computer", "get_system_info", READ)
-        [cell] = (await console.wait_run(started.summary.id, 20)).cells
+        started = await console.runs.call("this-computer", "get_system_info", READ)
+        [cell] = (await console.runs.wait(started.summary.id, 20)).cells
         assert cell.result
         assert cell.result.error
         assert cell.result.error.code is ErrorCode.DEVICE_OFFLINE
-        assert not (await console.entries("kind:command_sent")).entries
+        assert not (await console.journal.entries("kind:command_sent")).entries
         (home.device_state / "device.toml").unlink()
         await until_online(console)

@@ -42,9 +42,9 @@ async def kept_killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         console = await service.console()
         await until_online(console)
         for _ in range(3):
-            run = await console.call("this-computer", "get_system_info", {"info_type": "memory"})
-            await console.wait_run(run.summary.id, 20)
-        assert (await console.verify()).ok
+            run = await console.runs.call("this-computer", "get_system_info", {"info_type": "memory"})
+            await console.runs.wait(run.summary.id, 20)
+        assert (await console.journal.verify()).ok
         await service.kill()
     assert (home.path / "journal.db-wal").stat().st_size > 0
     return home.path
@@ -133,9 +133,9 @@ async def test_what_the_log_still_has_of_a_cut_journal_is_brought_back_whole_or_
             assert service.process.returncode == 8
             assert contents(killed) == before
             return
-        state = await console.state()
+        state = await console.service.state()
         assert len(state.runs) == 3
-        assert (await console.verify()).ok
+        assert (await console.journal.verify()).ok
 
 
 async def test_a_journal_of_another_home_is_not_taken_for_this_one(closed, tmp_path):
@@ -227,14 +227,14 @@ def test_a_flipped_byte_of_a_blob_is_named_by_the_entry_that_has_it(tmp_path, on
 async def test_a_running_service_finds_damage_too_and_says_so_to_everybody(killed):
     async with service_process(killed) as service:
         console = await service.console()
-        assert (await console.verify()).ok
+        assert (await console.journal.verify()).ok
         path = killed.path / "journal.db"
         with sqlite3.connect(path) as database:
             changed = "UPDATE entries SET entry = CAST(replace(entry, 'a', 'b') AS BLOB) WHERE seq = 3"
             database.execute(changed)
         database.close()
-        report = await console.verify()
+        report = await console.journal.verify()
         assert not report.ok
         assert report.first_bad == 3
-        assert (await console.state()).journal.first_bad == 3
+        assert (await console.service.state()).journal.first_bad == 3
         assert run(killed, "audit", "verify").code == 8

@@ -33,9 +33,9 @@ async def kept_killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
             console = await service.console()
             await until_online(console)
             for _ in range(4):
-                started = await console.call("this-computer", "get_system_info", {"info_type": "memory"})
-                await console.wait_run(started.summary.id, 20)
-            assert (await console.verify()).ok
+                started = await console.runs.call("this-computer", "get_system_info", {"info_type": "memory"})
+                await console.runs.wait(started.summary.id, 20)
+            assert (await console.journal.verify()).ok
             await service.kill()
         # A kill in the middle of a commit leaves one that no caller was told of; losing it is no loss.
         known = read_head_file(home.path / "journal.head", load_public_key(home.keys / "journal.pub"))
@@ -99,7 +99,7 @@ async def test_entries_that_a_damaged_log_hides_are_counted_and_nothing_is_signe
         (home.path / name).write_bytes(data)
     async with service_process(home) as service:
         console = await service.console()
-        report = await console.verify()
+        report = await console.journal.verify()
         assert report.ok, report.problem
         assert report.entries > entries
 
@@ -107,10 +107,10 @@ async def test_entries_that_a_damaged_log_hides_are_counted_and_nothing_is_signe
 async def test_a_running_service_says_that_a_crash_would_lose_what_is_in_a_damaged_log(killed):
     async with service_process(killed) as service:
         console = await service.console()
-        assert (await console.verify()).ok
+        assert (await console.journal.verify()).ok
         # The first frames after a start: they are the log's own, whatever else is behind them.
         flip(killed.path / LOG, 32 + 16)
-        report = await console.verify()
+        report = await console.journal.verify()
         assert not report.ok
         assert "journal.db-wal is damaged" in report.problem
         assert run(killed, "audit", "verify").code == 8
@@ -172,10 +172,10 @@ async def test_a_running_service_compares_with_a_kept_checkpoint_as_well(tmp_pat
     async with service_process(earlier) as service:
         console = await service.console()
         size = int(kept.read_text().split("quarterdeck/journal\n")[1].split("\n")[0])
-        while (await console.state()).journal.entries <= size:
-            started = await console.call("this-computer", "get_system_info", {"info_type": "memory"})
-            await console.wait_run(started.summary.id, 20)
-        assert (await console.verify()).ok
+        while (await console.service.state()).journal.entries <= size:
+            started = await console.runs.call("this-computer", "get_system_info", {"info_type": "memory"})
+            await console.runs.wait(started.summary.id, 20)
+        assert (await console.journal.verify()).ok
         done = run(earlier, "audit", "verify", "--checkpoint", str(kept), "--json")
         assert done.code == 8
         assert f"first {size} entries are not those" in done.json["problem"]

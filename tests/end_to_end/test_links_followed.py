@@ -80,25 +80,25 @@ async def console_of(home: Home) -> AsyncIterator[Console]:
 async def refusal(console: Console, tool: str, **parameters: Any) -> ErrorCode | None:
     """Why a call was refused before it left, None when it ran; a call that asks is cancelled."""
     decision = await _decision(console, tool, parameters)
-    run = await console.call(NAME, tool, parameters)
+    run = await console.runs.call(NAME, tool, parameters)
     if decision is Answer.ASK:
         await next_approval(console)
-        await console.cancel_run(run.summary.id)
-        await console.wait_run(run.summary.id, PATIENCE)
+        await console.runs.stop(run.summary.id)
+        await console.runs.wait(run.summary.id, PATIENCE)
         return ErrorCode.APPROVAL_EXPIRED
-    [cell] = (await console.wait_run(run.summary.id, PATIENCE)).cells
+    [cell] = (await console.runs.wait(run.summary.id, PATIENCE)).cells
     if cell.state is CellState.DONE:
         return None
     assert cell.result is not None
     assert cell.result.error is not None
-    sent = await console.entries(f"kind:command_sent call:{cell.call_id}")
+    sent = await console.journal.entries(f"kind:command_sent call:{cell.call_id}")
     assert not sent.entries, "it was sent to the device"
     return cell.result.error.code
 
 
 async def _decision(console: Console, tool: str, parameters: dict[str, Any]) -> Answer | None:
     try:
-        return (await console.explain(NAME, tool, parameters)).answer
+        return (await console.policy.explain(NAME, tool, parameters)).answer
     except QuarterdeckError:
         return None
 
@@ -146,11 +146,11 @@ async def test_a_grant_for_a_folder_does_not_cover_what_a_link_in_it_leads_to(
 ):
     key: OperatorKey = create_operator_key(home, "anna", None)
     async with console_of(home) as console:
-        await console.register_operator(key.operator)
-        first = await console.call(NAME, "write_file", {"file_path": f"{tree}/open/a", "content": "x"})
+        await console.approvals.register_operator(key.operator)
+        first = await console.runs.call(NAME, "write_file", {"file_path": f"{tree}/open/a", "content": "x"})
         scope = {"file_path": Constraint(below=f"{tree}/open"), "content": "any"}
         await grant(console, key, await next_approval(console), arguments=scope)
-        await console.wait_run(first.summary.id, PATIENCE)
+        await console.runs.wait(first.summary.id, PATIENCE)
         assert await refusal(console, "write_file", file_path=f"{tree}/open/b", content="x") is None
         assert await refusal(console, "write_file", file_path=f"{tree}/open/way/b", content="x") is ASKED
     assert [one.name for one in (tree / "closed").iterdir()] == ["secret"]
@@ -163,14 +163,14 @@ async def test_a_link_that_is_turned_while_an_operator_thinks_is_seen_before_the
     (tree / "open" / "turned").symlink_to(tree / "open")
     home.policy.write_text(rules(tree).split('[[rule]]\nid = "open"')[0])
     async with console_of(home) as console:
-        await console.register_operator(key.operator)
+        await console.approvals.register_operator(key.operator)
         sent = {"file_path": f"{tree}/open/turned/owned", "content": "x"}
-        run = await console.call(NAME, "write_file", sent)
+        run = await console.runs.call(NAME, "write_file", sent)
         waiting = await next_approval(console)
         (tree / "open" / "turned").unlink()
         (tree / "open" / "turned").symlink_to(tree / "closed")
         await approve(console, waiting, key)
-        [cell] = (await console.wait_run(run.summary.id, PATIENCE)).cells
+        [cell] = (await console.runs.wait(run.summary.id, PATIENCE)).cells
         assert cell.result is not None
         assert cell.result.error is not None
         assert cell.result.error.code is DENIED
@@ -250,8 +250,10 @@ async def test_the_card_says_where_a_link_leads_and_its_risk_is_that_of_the_plac
             ("keys", "Touches keys or passwords"),
         ):
             sent = {"file_path": f"{tree}/open/{name}/owned", "content": "x"}
-            decision = await console.explain(NAME, "write_file", sent)
+            decision = await console.policy.explain(NAME, "write_file", sent)
             assert decision.answer is Answer.ASK, name
             assert any(said in finding.text for finding in decision.findings), decision.findings
-        plain = await console.explain(NAME, "write_file", {"file_path": f"{tree}/open/a", "content": "x"})
+        plain = await console.policy.explain(
+            NAME, "write_file", {"file_path": f"{tree}/open/a", "content": "x"}
+        )
         assert plain.answer is Answer.ALLOW

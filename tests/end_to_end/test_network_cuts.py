@@ -78,7 +78,7 @@ class Desk:
     async def begin(self, timeout: float = PATIENCE) -> str:
         """Let one counting command start; it is approved, and goes on in the background."""
         line = f"echo x >> '{self.count}'"
-        run = await self.console.call(NAME, self.tool, {"command": line}, timeout)
+        run = await self.console.runs.call(NAME, self.tool, {"command": line}, timeout)
         await approve(self.console, await next_approval(self.console), self.key)
         return run.summary.id
 
@@ -89,12 +89,12 @@ class Desk:
         return cell.result
 
     async def cell(self, run: str) -> Cell:
-        [cell] = (await self.console.wait_run(run, PATIENCE)).cells
+        [cell] = (await self.console.runs.wait(run, PATIENCE)).cells
         return cell
 
     async def journalled(self, result: CommandResult) -> list[Kind]:
         """The kinds of the command's entries; the last is about the same result as was shown."""
-        record = await self.console.command(result.call_id)
+        record = await self.console.journal.command(result.call_id)
         assert record.result is not None
         assert (record.result.verdict, record.result.basis) == (result.verdict, result.basis)
         return [entry.kind for entry in record.entries]
@@ -196,10 +196,10 @@ async def test_a_device_that_is_dialled_is_dialled_again_and_tells_what_became_o
     service = await Service.open(home)
     try:
         console = signing(service.console("operator:anna"), service.home)
-        await console.register_operator(operator.operator)
+        await console.approvals.register_operator(operator.operator)
         async with running(state, "--name", NAME), cutting_proxy(port, console_dials=True) as proxy:
             through = dataclasses.replace(line, url=line.url.replace(str(port), str(proxy.port)))
-            await console.pair_listening(NAME, encode_pairing(through), DeviceSettings())
+            await console.devices.pair_listening(NAME, encode_pairing(through), DeviceSettings())
             desk = Desk(service, console, operator, proxy, "", state / "root" / "count")
             await desk.online()
             proxy.cut(point, desk.tool)

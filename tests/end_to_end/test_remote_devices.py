@@ -41,7 +41,7 @@ async def console(service: ServiceProcess) -> RemoteConsole:
 
 
 async def kinds_of(console: Console, query: str) -> list[str]:
-    return [entry.kind.value for entry in (await console.entries(query)).entries]
+    return [entry.kind.value for entry in (await console.journal.entries(query)).entries]
 
 
 async def refused_at(url: str, token: str, **headers: str) -> int:
@@ -54,7 +54,7 @@ async def refused_at(url: str, token: str, **headers: str) -> int:
 
 class TestDiallingIn:
     async def test_a_paired_device_comes_online_and_answers(self, console, tmp_path):
-        pairing = await console.pair("lab-1", DeviceSettings(tags=["lab"], production=True))
+        pairing = await console.devices.pair("lab-1", DeviceSettings(tags=["lab"], production=True))
         async with paired(tmp_path / "d", pairing.string):
             device = await stands(console, "lab-1", *HERE)
             assert (device.direction, device.tags, device.production) == ("in", ["lab"], True)
@@ -62,16 +62,16 @@ class TestDiallingIn:
             assert device.tool_count > 5
             assert device.platform == "linux"
             assert abs(device.clock_offset_ms) < 2000
-            assert "get_system_info" in {tool.tool_name for tool in await console.tools("lab-1")}
-            run = await console.call("lab-1", "get_system_info", {"info_type": "memory"})
-            ended = await console.wait_run(run.summary.id, 20)
+            assert "get_system_info" in {tool.tool_name for tool in await console.devices.tools("lab-1")}
+            run = await console.runs.call("lab-1", "get_system_info", {"info_type": "memory"})
+            ended = await console.runs.wait(run.summary.id, 20)
             assert ended.cells[0].result.verdict.value == "confirmed"
-            assert [one.name for one in await console.match_devices("os:linux tag:lab")] == ["lab-1"]
-            assert {check.state for check in await console.doctor("lab-1")} == {CheckState.PASSED}
+            assert [one.name for one in await console.devices.match("os:linux tag:lab")] == ["lab-1"]
+            assert {check.state for check in await console.devices.diagnose("lab-1")} == {CheckState.PASSED}
         lost = await stands(console, "lab-1", *AWAY)
         assert lost.reason
         assert lost.platform == "linux"
-        details = await console.device_details("lab-1")
+        details = await console.devices.details("lab-1")
         assert [one.health for one in details.history[-2:]] in (
             [Health.ONLINE, Health.RECONNECTING],
             [Health.ONLINE, Health.OFFLINE],
@@ -79,15 +79,15 @@ class TestDiallingIn:
         assert details.paired_at
 
     async def test_its_token_stands_in_no_file_of_the_home(self, console, service, home, tmp_path):
-        pairing = await console.pair("lab-1", DeviceSettings())
+        pairing = await console.devices.pair("lab-1", DeviceSettings())
         token = decode_pairing(pairing.string).token
         async with paired(tmp_path / "d", pairing.string):
             await stands(console, "lab-1", *HERE)
             assert await refused_at(pairing.url, token + "x") == 403
             assert await refused_at(f"{pairing.url}?token={token}x", token + "y") == 403
-        await console.revoke("lab-1")
+        await console.devices.revoke("lab-1")
         assert await refused_at(pairing.url, token) == 403
-        assert token not in str((await console.entries("", limit=200)).entries)
+        assert token not in str((await console.journal.entries("", limit=200)).entries)
         await service.leave()
         service.process.terminate()
         await service.ends()
@@ -98,43 +98,43 @@ class TestDiallingIn:
                 assert pairing.string.encode() not in data, path
 
     async def test_a_wrong_token_is_refused_told_and_harms_nobody_else(self, console, tmp_path):
-        good = await console.pair("lab-1", DeviceSettings())
-        bad = await console.pair("lab-2", DeviceSettings())
-        await console.pair("lab-2", DeviceSettings())
+        good = await console.devices.pair("lab-1", DeviceSettings())
+        bad = await console.devices.pair("lab-2", DeviceSettings())
+        await console.devices.pair("lab-2", DeviceSettings())
         async with paired(tmp_path / "good", good.string):
             await stands(console, "lab-1", *HERE)
             async with paired(tmp_path / "bad", bad.string) as device:
                 assert await device.ended() == 3
-            run = await console.call("lab-1", "get_system_info", {"info_type": "memory"})
-            assert (await console.wait_run(run.summary.id, 20)).cells[0].result.error is None
-        assert any("token" in one.reason for one in await console.refusals())
-        assert (await console.listening()).refused >= 1
+            run = await console.runs.call("lab-1", "get_system_info", {"info_type": "memory"})
+            assert (await console.runs.wait(run.summary.id, 20)).cells[0].result.error is None
+        assert any("token" in one.reason for one in await console.devices.rejected_connections())
+        assert (await console.devices.listening()).refused >= 1
         assert "device_refused" in await kinds_of(console, "kind:device_refused")
-        checks = {check.name: check for check in await console.doctor("lab-2")}
+        checks = {check.name: check for check in await console.devices.diagnose("lab-2")}
         assert checks["token"].state is CheckState.FAILED
         assert "Pair lab-2 again" in checks["token"].next
 
     async def test_revoking_ends_the_link_at_once_and_for_good(self, console, tmp_path):
-        pairing = await console.pair("lab-1", DeviceSettings())
+        pairing = await console.devices.pair("lab-1", DeviceSettings())
         async with paired(tmp_path / "d", pairing.string) as device:
             await stands(console, "lab-1", *HERE)
-            revoked = await console.revoke("lab-1")
+            revoked = await console.devices.revoke("lab-1")
             assert (revoked.health, revoked.reason, revoked.paired) == (Health.OFFLINE, "revoked", False)
             assert await device.ended() == 3
-        run = await console.call("lab-1", "get_system_info", {"info_type": "memory"})
-        ended = await console.wait_run(run.summary.id, 20)
+        run = await console.runs.call("lab-1", "get_system_info", {"info_type": "memory"})
+        ended = await console.runs.wait(run.summary.id, 20)
         assert ended.cells[0].result.error.code is ErrorCode.DEVICE_OFFLINE
         assert "device_revoked" in await kinds_of(console, "device:lab-1")
-        refusals = (await console.device_details("lab-1")).refusals
+        refusals = (await console.devices.details("lab-1")).refusals
         assert "revoked" in refusals[-1].reason
-        [check] = await console.doctor("lab-1")
+        [check] = await console.devices.diagnose("lab-1")
         assert (check.name, check.state) == ("pairing", CheckState.FAILED)
 
     async def test_pairing_a_name_again_ends_the_link_of_the_old_token(self, console, tmp_path):
-        first = await console.pair("lab-1", DeviceSettings(tags=["kept"]))
+        first = await console.devices.pair("lab-1", DeviceSettings(tags=["kept"]))
         async with paired(tmp_path / "old", first.string) as old:
             await stands(console, "lab-1", *HERE)
-            second = await console.pair("lab-1", DeviceSettings())
+            second = await console.devices.pair("lab-1", DeviceSettings())
             assert await old.ended() == 3
             async with paired(tmp_path / "new", second.string):
                 assert (await stands(console, "lab-1", *HERE)).tags == ["kept"]
@@ -142,42 +142,44 @@ class TestDiallingIn:
     async def test_a_second_client_under_the_same_name_is_refused_and_the_first_stays(
         self, console, tmp_path
     ):
-        pairing = await console.pair("lab-1", DeviceSettings())
+        pairing = await console.devices.pair("lab-1", DeviceSettings())
         async with paired(tmp_path / "one", pairing.string):
             await stands(console, "lab-1", *HERE)
             async with paired(tmp_path / "two", pairing.string):
                 events = console.events()
                 async with asyncio.timeout(20):
-                    while not (await console.device_details("lab-1")).refusals:
+                    while not (await console.devices.details("lab-1")).refusals:
                         await anext(events)
-            [refusal] = (await console.device_details("lab-1")).refusals
+            [refusal] = (await console.devices.details("lab-1")).refusals
             assert "already registered" in refusal.reason
-            run = await console.call("lab-1", "get_system_info", {"info_type": "memory"})
-            assert (await console.wait_run(run.summary.id, 20)).cells[0].result.error is None
+            run = await console.runs.call("lab-1", "get_system_info", {"info_type": "memory"})
+            assert (await console.runs.wait(run.summary.id, 20)).cells[0].result.error is None
 
     async def test_a_forgotten_device_is_gone_for_everybody(self, console, service, tmp_path):
-        pairing = await console.pair("lab-1", DeviceSettings())
+        pairing = await console.devices.pair("lab-1", DeviceSettings())
         other = await service.console("operator:ben")
         events = other.events()
         async with paired(tmp_path / "d", pairing.string) as device:
             await stands(console, "lab-1", *HERE)
-            await console.forget("lab-1")
+            await console.devices.forget("lab-1")
             assert await device.ended() == 3
         async with asyncio.timeout(20):
             while not isinstance(await anext(events), DeviceForgotten):
                 pass
-        assert [one.name for one in (await other.state()).devices] == ["this-computer"]
+        assert [one.name for one in (await other.service.state()).devices] == ["this-computer"]
         with pytest.raises(BadInput) as caught:
-            await console.device_details("lab-1")
+            await console.devices.details("lab-1")
         assert caught.value.code is ErrorCode.UNKNOWN_DEVICE
         assert "device_forgotten" in await kinds_of(console, "device:lab-1")
 
     async def test_after_a_restart_it_is_known_and_comes_back(self, console, service, home, tmp_path):
         port = (
-            decode_pairing((await console.pair("x", DeviceSettings())).string).url.split(":")[2].split("/")[0]
+            decode_pairing((await console.devices.pair("x", DeviceSettings())).string)
+            .url.split(":")[2]
+            .split("/")[0]
         )
-        await console.listen(f"127.0.0.1:{port}")
-        pairing = await console.pair("lab-1", DeviceSettings(tags=["lab"]))
+        await console.devices.listen(f"127.0.0.1:{port}")
+        pairing = await console.devices.pair("lab-1", DeviceSettings(tags=["lab"]))
         async with paired(tmp_path / "d", pairing.string) as device:
             online = await stands(console, "lab-1", *HERE)
             await service.kill()
@@ -193,36 +195,36 @@ class TestDiallingIn:
             async with asyncio.timeout(20):
                 events = there.events()
                 while not (
-                    away := next(d for d in (await there.state()).devices if d.name == "lab-1")
+                    away := next(d for d in (await there.service.state()).devices if d.name == "lab-1")
                 ).system:
                     await anext(events)
             assert away.system == online.system
             assert away.last_heard
-            history = (await there.device_details("lab-1")).history
+            history = (await there.devices.details("lab-1")).history
             assert Health.ONLINE in {one.health for one in history}
 
 
 class TestListening:
     async def test_a_taken_port_is_told_and_the_service_works_all_the_same(self, console, tmp_path):
-        taken = (await console.listening()).url.removeprefix("ws://").removesuffix("/ws")
+        taken = (await console.devices.listening()).url.removeprefix("ws://").removesuffix("/ws")
         async with service_process(make_listening_home(tmp_path / "second", taken)) as second:
             there = await second.console()
-            found = await there.listening()
+            found = await there.devices.listening()
             assert "taken by another program" in found.problem
             assert found.url == ""
             with pytest.raises(BadInput, match="listens nowhere"):
-                await there.pair("lab-1", DeviceSettings())
-            assert (await there.state()).devices[0].health in HERE
+                await there.devices.pair("lab-1", DeviceSettings())
+            assert (await there.service.state()).devices[0].health in HERE
             with pytest.raises(BadInput, match="taken"):
-                await there.listen(taken)
-            moved = await there.listen("127.0.0.1:0")
+                await there.devices.listen(taken)
+            moved = await there.devices.listen("127.0.0.1:0")
             assert moved.url
             assert not moved.problem
-            assert (await there.pair("lab-1", DeviceSettings())).url == moved.url
+            assert (await there.devices.pair("lab-1", DeviceSettings())).url == moved.url
             assert await kinds_of(there, "kind:listening_changed")
 
     async def test_a_new_address_holds_after_a_restart(self, console, home):
-        await console.listen("localhost:0")
+        await console.devices.listen("localhost:0")
         assert home.settings().listen == "localhost:0"
         assert home.settings().this_computer == "in-process"
 
@@ -230,32 +232,32 @@ class TestListening:
         "address", ["nonsense", "127.0.0.1", "127.0.0.1:70000", "203.0.113.9:0", ":5000"]
     )
     async def test_an_address_that_cannot_be_leaves_the_old_one(self, console, home, address):
-        before = await console.listening()
+        before = await console.devices.listening()
         with pytest.raises(BadInput):
-            await console.listen(address)
-        after = await console.listening()
+            await console.devices.listen(address)
+        after = await console.devices.listening()
         assert after.address == before.address
         assert after.url
         assert not after.problem
         assert home.settings().listen == before.address
 
     async def test_beyond_loopback_only_tls_is_spoken_and_the_certificate_is_pinned(self, console, tmp_path):
-        found = await console.listen("0.0.0.0:0")
+        found = await console.devices.listen("0.0.0.0:0")
         assert found.secure
         assert len(found.fingerprint) == 64
-        pairing = await console.pair("lab-1", DeviceSettings())
+        pairing = await console.devices.pair("lab-1", DeviceSettings())
         assert pairing.url.startswith("wss://")
         assert pairing.fingerprint == found.fingerprint
         async with paired(tmp_path / "d", pairing.string):
             device = await stands(console, "lab-1", *HERE)
             assert device.secure
-            run = await console.call("lab-1", "get_system_info", {"info_type": "memory"})
-            assert (await console.wait_run(run.summary.id, 20)).cells[0].result.error is None
+            run = await console.runs.call("lab-1", "get_system_info", {"info_type": "memory"})
+            assert (await console.runs.wait(run.summary.id, 20)).cells[0].result.error is None
         plain = pairing.url.replace("wss://", "ws://")
         with pytest.raises((InvalidStatus, OSError, EOFError)):
             async with connect(f"{plain}?token=x"):
                 pass
-        assert any("TLS" in one.reason for one in await console.refusals())
+        assert any("TLS" in one.reason for one in await console.devices.rejected_connections())
 
 
 class TestAgents:
@@ -273,13 +275,13 @@ class TestAgents:
     )
     @pytest.mark.parametrize("client", ["agent", "window"])
     async def test_an_agent_changes_nothing_about_devices(self, console, home, method, arguments, client):
-        await console.pair("lab-1", DeviceSettings(tags=["lab"]))
+        await console.devices.pair("lab-1", DeviceSettings(tags=["lab"]))
         before = (home.path / "devices.json").read_bytes()
         agent = await RemoteConsole.connect(home, client, "agent:claude")
         try:
             with pytest.raises(Refused):
                 await getattr(agent, method)(*arguments)
-            assert await agent.device_details("lab-1")
+            assert await agent.devices.details("lab-1")
         finally:
             await agent.close()
         assert (home.path / "devices.json").read_bytes() == before
@@ -288,19 +290,19 @@ class TestAgents:
 
 async def test_this_computer_is_nobodys_to_pair_revoke_or_forget(console):
     for wish in (
-        console.pair("this-computer", DeviceSettings()),
-        console.revoke("this-computer"),
-        console.forget("this-computer"),
-        console.set_device("this-computer", DeviceSettings(tags=["x"])),
+        console.devices.pair("this-computer", DeviceSettings()),
+        console.devices.revoke("this-computer"),
+        console.devices.forget("this-computer"),
+        console.devices.update("this-computer", DeviceSettings(tags=["x"])),
     ):
         with pytest.raises(QuarterdeckError):
             await wish
-    assert (await console.reconnect("this-computer")).health in HERE
+    assert (await console.devices.reconnect("this-computer")).health in HERE
 
 
 async def test_a_damaged_device_list_is_named_and_written_anew(home):
     (home.path / "devices.json").write_text('{"devices": [')
     async with service_process(home) as service:
-        notes = (await (await service.console()).state()).policy.notes
+        notes = (await (await service.console()).service.state()).policy.notes
     assert any("devices.json" in note for note in notes)
     assert json.loads((home.path / "devices.json").read_text()) == {"devices": []}

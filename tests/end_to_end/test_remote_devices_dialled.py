@@ -41,7 +41,7 @@ async def string_of(state: Path, port: int, host: str = "127.0.0.1") -> str:
 
 async def failed_check(console: RemoteConsole) -> tuple[str, str, str]:
     """The first check of the doctor that fails: its name, what was found, what to do."""
-    checks = await console.doctor("lab-1")
+    checks = await console.devices.diagnose("lab-1")
     names = [check.name for check in checks]
     assert names == ["dns", "reach", "tls", "token", "protocol"]
     states = [check.state for check in checks]
@@ -55,12 +55,12 @@ async def test_a_listening_device_is_dialled_and_works_and_comes_back(console, t
     port = free_port()
     string = await string_of(tmp_path / "d", port)
     async with running(tmp_path / "d", "--name", "lab-1"):
-        await console.pair_listening("lab-1", string, DeviceSettings(tags=["lab"]))
+        await console.devices.pair_listening("lab-1", string, DeviceSettings(tags=["lab"]))
         device = await stands(console, "lab-1", *HERE)
         assert (device.direction, device.tags, device.secure) == ("out", ["lab"], False)
-        run = await console.call("lab-1", "get_system_info", {"info_type": "memory"})
-        assert (await console.wait_run(run.summary.id, 20)).cells[0].result.error is None
-        assert {check.state for check in await console.doctor("lab-1")} == {CheckState.PASSED}
+        run = await console.runs.call("lab-1", "get_system_info", {"info_type": "memory"})
+        assert (await console.runs.wait(run.summary.id, 20)).cells[0].result.error is None
+        assert {check.state for check in await console.devices.diagnose("lab-1")} == {CheckState.PASSED}
     assert "attempt" in (await stands(console, "lab-1", Health.RECONNECTING, reason="reached")).reason
     name, found, then = await failed_check(console)
     assert name == "reach"
@@ -69,7 +69,7 @@ async def test_a_listening_device_is_dialled_and_works_and_comes_back(console, t
     async with running(tmp_path / "d", "--name", "lab-1"):
         events = console.events()
         async with asyncio.timeout(20):
-            while (await console.reconnect("lab-1")).health not in HERE:
+            while (await console.devices.reconnect("lab-1")).health not in HERE:
                 await anext(events)
 
 
@@ -77,11 +77,11 @@ async def test_with_tls_its_certificate_is_pinned(console, tmp_path):
     string = await string_of(tmp_path / "d", free_port(), "0.0.0.0")
     assert decode_pairing(string).url.startswith("wss://")
     async with running(tmp_path / "d", "--name", "lab-1"):
-        await console.pair_listening("lab-1", string, DeviceSettings())
+        await console.devices.pair_listening("lab-1", string, DeviceSettings())
         assert (await stands(console, "lab-1", *HERE)).secure
-        details = await console.device_details("lab-1")
+        details = await console.devices.details("lab-1")
         assert details.fingerprint == decode_pairing(string).fingerprint
-        await console.revoke("lab-1")
+        await console.devices.revoke("lab-1")
         assert (await stands(console, "lab-1", Health.OFFLINE)).reason == "revoked"
 
 
@@ -90,7 +90,7 @@ async def test_another_certificate_is_not_even_shown_the_token(console, tmp_path
     line = decode_pairing(string)
     wrong = encode_pairing(dataclasses.replace(line, fingerprint="ab" * 32))
     async with running(tmp_path / "d", "--name", "lab-1"):
-        await console.pair_listening("lab-1", wrong, DeviceSettings())
+        await console.devices.pair_listening("lab-1", wrong, DeviceSettings())
         await stands(console, "lab-1", *AWAY, reason="certificate")
         name, found, then = await failed_check(console)
         assert name == "tls"
@@ -103,7 +103,7 @@ async def test_a_token_that_the_device_does_not_accept_is_told(console, tmp_path
     string = await string_of(tmp_path / "d", free_port())
     line = decode_pairing(string)
     async with running(tmp_path / "d", "--name", "lab-1"):
-        await console.pair_listening(
+        await console.devices.pair_listening(
             "lab-1", encode_pairing(dataclasses.replace(line, token="wrong")), DeviceSettings()
         )
         await stands(console, "lab-1", *AWAY, reason="token")
@@ -118,7 +118,7 @@ async def test_after_a_restart_it_is_dialled_again(home, tmp_path):
     async with running(tmp_path / "d", "--name", "lab-1"):
         async with service_process(home) as first:
             console = await first.console()
-            await console.pair_listening("lab-1", string, DeviceSettings())
+            await console.devices.pair_listening("lab-1", string, DeviceSettings())
             await stands(console, "lab-1", *HERE)
         async with service_process(home) as second:
             await stands(await second.console(), "lab-1", *HERE)
@@ -127,16 +127,16 @@ async def test_after_a_restart_it_is_dialled_again(home, tmp_path):
 async def test_a_string_of_another_device_or_of_nobody_is_refused(console, tmp_path):
     string = await string_of(tmp_path / "d", free_port())
     with pytest.raises(BadInput, match="lab-1"):
-        await console.pair_listening("lab-2", string, DeviceSettings())
+        await console.devices.pair_listening("lab-2", string, DeviceSettings())
     with pytest.raises(BadInput):
-        await console.pair_listening("lab-1", string[:-3] + "000", DeviceSettings())
-    assert [one.name for one in (await console.state()).devices] == ["this-computer"]
+        await console.devices.pair_listening("lab-1", string[:-3] + "000", DeviceSettings())
+    assert [one.name for one in (await console.service.state()).devices] == ["this-computer"]
 
 
 async def test_the_token_for_dialling_stands_only_in_its_own_file(console, home, tmp_path):
     string = await string_of(tmp_path / "d", free_port())
     token = decode_pairing(string).token
-    await console.pair_listening("lab-1", string, DeviceSettings())
+    await console.devices.pair_listening("lab-1", string, DeviceSettings())
     await stands(console, "lab-1", Health.RECONNECTING)
     with_it = {
         path for path in home.path.rglob("*") if path.is_file() and token.encode() in path.read_bytes()
@@ -147,8 +147,8 @@ async def test_the_token_for_dialling_stands_only_in_its_own_file(console, home,
 async def test_an_address_beyond_this_computer_without_a_certificate_to_pin_is_not_dialled(console, home):
     line = Pairing("wss://lab.example:5001/ws", "lab-1", "a-token")
     with pytest.raises(BadInput, match="fingerprint"):
-        await console.pair_listening("lab-1", encode_pairing(line), DeviceSettings())
-    assert [one.name for one in (await console.state()).devices] == ["this-computer"]
+        await console.devices.pair_listening("lab-1", encode_pairing(line), DeviceSettings())
+    assert [one.name for one in (await console.service.state()).devices] == ["this-computer"]
     assert not (home.path / "keys" / "dial").exists()
 
 
@@ -170,5 +170,5 @@ async def test_a_listening_device_keeps_the_name_that_its_string_was_made_for(co
     string = await string_of(tmp_path / "d", free_port())
     # As README says: what was set up with --pair needs no words.
     async with running(tmp_path / "d"):
-        await console.pair_listening("lab-1", string, DeviceSettings())
+        await console.devices.pair_listening("lab-1", string, DeviceSettings())
         assert (await stands(console, "lab-1", *HERE)).name == "lab-1"

@@ -285,8 +285,8 @@ async def test_an_approval_in_the_console_opens_what_is_private_and_its_grant_do
     home: Home, operator: OperatorKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def result(line: str) -> Any:
-        run = await console.call("this-computer", "shell_execute_read", {"command": line})
-        if line == NAMED and not await console.grants():
+        run = await console.runs.call("this-computer", "shell_execute_read", {"command": line})
+        if line == NAMED and not await console.approvals.grants():
             approval = await next_approval(console)
             terms = GrantTerms(
                 id=f"g-{new_id()}",
@@ -301,8 +301,8 @@ async def test_an_approval_in_the_console_opens_what_is_private_and_its_grant_do
                 expires=(datetime.now(UTC) + timedelta(hours=1)).isoformat(),
             )
             statement = operator.sign(statement_for(approval, "approve", operator.name, ""))
-            await console.decide(statement, operator.sign_grant(terms))
-        ended = (await console.wait_run(run.summary.id, 60)).cells[0].result
+            await console.approvals.decide(statement, operator.sign_grant(terms))
+        ended = (await console.runs.wait(run.summary.id, 60)).cells[0].result
         assert ended is not None
         return ended.result
 
@@ -312,7 +312,7 @@ async def test_an_approval_in_the_console_opens_what_is_private_and_its_grant_do
         (person / ".ssh" / "id_rsa").write_text(f"{KEY}\n")
         async with service_process(home) as service:
             console = await service.console()
-            await console.register_operator(operator.operator)
+            await console.approvals.register_operator(operator.operator)
             await until_online(console)
             unasked = await result("cat .s*/id_*; true")
             approved = await result(NAMED)

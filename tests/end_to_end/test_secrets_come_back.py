@@ -97,8 +97,8 @@ class Place:
     shown: list[str] = field(default_factory=list)
 
     async def call(self, tool: str, **given: Any) -> CommandResult:
-        run = await self.here.console.call(NAME, tool, given, 30)
-        [cell] = (ended := await self.here.console.wait_run(run.summary.id, 30)).cells
+        run = await self.here.console.runs.call(NAME, tool, given, 30)
+        [cell] = (ended := await self.here.console.runs.wait(run.summary.id, 30)).cells
         self.shown.append(ended.model_dump_json())
         assert cell.result is not None, ended
         return cell.result
@@ -165,7 +165,9 @@ async def place(home: Home, operator: OperatorKey, tmp_path: Path) -> AsyncItera
         await stack.enter_async_context(forked_device(url, tmp_path / "device", here.token))
         events = here.console.events()
         async with asyncio.timeout(PATIENCE):
-            while not any(tool.tool_name == "vault_tool_plain" for tool in await here.console.tools(NAME)):
+            while not any(
+                tool.tool_name == "vault_tool_plain" for tool in await here.console.devices.tools(NAME)
+            ):
                 await anext(event async for event in events if isinstance(event, DeviceChanged))
         yield made
         watching.cancel()
@@ -184,10 +186,10 @@ async def test_what_was_masked_on_the_way_out_is_masked_wherever_it_comes_back(
     result = await place.call("vault_tool_plain", word=MARKER, code=271_828, how=how)
     assert kept_in(place.folder / "record")[-1]["word"] == MARKER, "the device has it as it was"
     later = await place.call("vault_tool_plain", how=how)
-    said = await place.here.console.call(
+    said = await place.here.console.runs.call(
         NAME, "vault_tool_plain", {"how": how}, 30, said=f"I used {MARKER} before"
     )
-    await place.here.console.wait_run(said.summary.id, 30)
+    await place.here.console.runs.wait(said.summary.id, 30)
     assert "•••" in result.model_dump_json() or result.evidence or how == "in progress"
     assert (result.error is None) == (later.error is None)
     await place.says("runs", "show", "r-0001")
@@ -230,7 +232,7 @@ async def test_a_request_that_waits_shows_no_secret_and_neither_does_what_is_sai
     place.home.policy.write_text("")
     console = place.here.console
     events = console.events()
-    run = await console.call(
+    run = await console.runs.call(
         NAME, "vault_tool_plain", {"word": MARKER, "how": "in a text"}, 30, said=f"It is {MARKER}"
     )
     asked: Approval | None = None
@@ -243,7 +245,7 @@ async def test_a_request_that_waits_shows_no_secret_and_neither_does_what_is_sai
     await place.says("approvals", "show", asked.id)
     await place.says("approvals", "list", "--json")
     await approve(console, asked, place.key)
-    ended = await console.wait_run(run.summary.id, 30)
+    ended = await console.runs.wait(run.summary.id, 30)
     place.shown.append(ended.model_dump_json())
     await place.check_no_trace(MARKER)
 

@@ -30,12 +30,12 @@ PATIENCE = 30.0
 
 
 async def ask_shell(console: RemoteConsole, line: str) -> tuple[str, Approval]:
-    run = await console.call("this-computer", "shell_execute", {"command": line})
+    run = await console.runs.call("this-computer", "shell_execute", {"command": line})
     return run.summary.id, await next_approval(console)
 
 
 async def approve(console: Console, approval: Approval, key: OperatorKey) -> None:
-    await console.decide(key.sign(statement_for(approval, "approve", key.name, "")))
+    await console.approvals.decide(key.sign(statement_for(approval, "approve", key.name, "")))
 
 
 def times_in(count: Path) -> int:
@@ -51,7 +51,7 @@ async def test_killed_in_the_middle_of_an_action_it_leaves_no_orphan_and_the_act
     line = "echo x >> {}; echo x > {}; sleep 600".format(*quoted)
     async with service_process(home) as service:
         console = await service.console()
-        await console.register_operator(operator.operator)
+        await console.approvals.register_operator(operator.operator)
         await until_online(console)
         run, approval = await ask_shell(console, line)
         await approve(console, approval, operator)
@@ -62,7 +62,7 @@ async def test_killed_in_the_middle_of_an_action_it_leaves_no_orphan_and_the_act
         await all_ended(family, 10)
     async with service_process(home) as service:
         console = await service.console()
-        found = await console.run(run)
+        found = await console.runs.get(run)
         assert found.summary.state is RunState.UNKNOWN
         [cell] = found.cells
         assert cell.state is CellState.UNKNOWN
@@ -70,16 +70,16 @@ async def test_killed_in_the_middle_of_an_action_it_leaves_no_orphan_and_the_act
         assert (cell.result.verdict, cell.result.basis) == (Verdict.UNKNOWN, Basis.NO_ANSWER)
         assert cell.result.error
         assert cell.result.error.code is ErrorCode.OUTCOME_UNKNOWN
-        assert [one.state for one in await console.runs()] == [RunState.UNKNOWN]
+        assert [one.state for one in await console.runs.list()] == [RunState.UNKNOWN]
         await until_online(console)
         # The device is back and idle: had anything been sent again, it would be before this answer.
-        again = await console.call("this-computer", "get_system_info", {"info_type": "memory"})
-        assert (await console.wait_run(again.summary.id, PATIENCE)).summary.state is RunState.DONE
+        again = await console.runs.call("this-computer", "get_system_info", {"info_type": "memory"})
+        assert (await console.runs.wait(again.summary.id, PATIENCE)).summary.state is RunState.DONE
         assert times_in(count) == 1
-        kinds = [entry.kind for entry in (await console.command(cell.call_id or "")).entries]
+        kinds = [entry.kind for entry in (await console.journal.command(cell.call_id or "")).entries]
         assert kinds.count(Kind.COMMAND_SENT) == 1
         assert kinds.count(Kind.RESULT_RECORDED) == 1
-        assert (await console.verify()).ok
+        assert (await console.journal.verify()).ok
     shown = command(home, "runs", "show", run, "--json")
     assert shown.json["results"][0]["verdict"] == "unknown"
 
@@ -90,18 +90,18 @@ async def test_killed_while_an_approval_waits_it_is_expired_and_nothing_was_sent
     target = tmp_path / "never"
     async with service_process(home) as service:
         console = await service.console()
-        await console.register_operator(operator.operator)
+        await console.approvals.register_operator(operator.operator)
         await until_online(console)
         run, approval = await ask_shell(console, f"touch {shlex.quote(str(target))}")
         await service.kill()
     async with service_process(home) as service:
         console = await service.console()
-        assert await console.approvals() == []
-        found = await console.run(run)
+        assert await console.approvals.list() == []
+        found = await console.runs.get(run)
         assert found.summary.state is RunState.INTERRUPTED
         [cell] = found.cells
         assert cell.state is CellState.CANCELLED
-        kinds = [entry.kind for entry in (await console.command(cell.call_id or "")).entries]
+        kinds = [entry.kind for entry in (await console.journal.command(cell.call_id or "")).entries]
         assert Kind.APPROVAL_EXPIRED in kinds
         assert Kind.INTENT_RECORDED not in kinds
         assert Kind.COMMAND_SENT not in kinds
@@ -110,8 +110,8 @@ async def test_killed_while_an_approval_waits_it_is_expired_and_nothing_was_sent
             await approve(console, approval, operator)
         assert late.value.code in (ErrorCode.NOT_FOUND, ErrorCode.APPROVAL_INVALID)
         await until_online(console)
-        again = await console.call("this-computer", "get_system_info", {"info_type": "memory"})
-        await console.wait_run(again.summary.id, PATIENCE)
+        again = await console.runs.call("this-computer", "get_system_info", {"info_type": "memory"})
+        await console.runs.wait(again.summary.id, PATIENCE)
         assert again.summary.id != run
     assert not target.exists()
 
@@ -121,7 +121,7 @@ async def test_a_service_that_is_killed_again_while_it_recovers_closes_everythin
 ):
     async with service_process(home) as service:
         console = await service.console()
-        await console.register_operator(operator.operator)
+        await console.approvals.register_operator(operator.operator)
         await until_online(console)
         run, _ = await ask_shell(console, "true")
         await service.kill()
@@ -132,11 +132,11 @@ async def test_a_service_that_is_killed_again_while_it_recovers_closes_everythin
             await service.kill()
     async with service_process(home) as service:
         console = await service.console()
-        assert (await console.run(run)).summary.state is RunState.INTERRUPTED
-        kinds = [entry.kind for entry in (await console.entries(f"run:{run}", limit=100)).entries]
+        assert (await console.runs.get(run)).summary.state is RunState.INTERRUPTED
+        kinds = [entry.kind for entry in (await console.journal.entries(f"run:{run}", limit=100)).entries]
         assert kinds.count(Kind.RUN_FINISHED) == 1
         assert kinds.count(Kind.APPROVAL_EXPIRED) == 1
-        assert (await console.verify()).ok
+        assert (await console.journal.verify()).ok
 
 
 @pytest.mark.slow
@@ -151,7 +151,7 @@ async def test_killed_at_any_moment_after_an_approval_the_command_ran_at_most_on
         approves = number % 5 != 4
         async with service_process(home) as service:
             console = await service.console()
-            await console.register_operator(operator.operator)
+            await console.approvals.register_operator(operator.operator)
             if killed:
                 await check_one(console, *killed[-1])
             await until_online(console)
@@ -170,7 +170,7 @@ async def test_killed_at_any_moment_after_an_approval_the_command_ran_at_most_on
         console = await service.console()
         for one in killed:
             await check_one(console, *one)
-        assert (await console.verify()).ok
+        assert (await console.journal.verify()).ok
     # Not one side of the moment only, or nothing was tested.
     assert 0 < sum(times_in(count) for _, count, _ in killed) < KILLS
 
@@ -178,7 +178,7 @@ async def test_killed_at_any_moment_after_an_approval_the_command_ran_at_most_on
 async def check_one(console: Console, run: str, count: Path, approved: bool) -> None:
     """Hold the journal against what happened before the kill."""
     times = times_in(count)
-    kinds = [entry.kind for entry in (await console.entries(f"run:{run}", limit=100)).entries]
+    kinds = [entry.kind for entry in (await console.journal.entries(f"run:{run}", limit=100)).entries]
     assert times <= 1
     assert kinds.count(Kind.COMMAND_SENT) <= 1
     assert kinds.count(Kind.RUN_FINISHED) == 1
@@ -186,7 +186,7 @@ async def check_one(console: Console, run: str, count: Path, approved: bool) -> 
         assert {Kind.APPROVAL_GIVEN, Kind.INTENT_RECORDED, Kind.COMMAND_SENT} <= set(kinds)
     if times or Kind.INTENT_RECORDED in kinds:
         assert approved
-    state = (await console.run(run)).summary.state
+    state = (await console.runs.get(run)).summary.state
     if Kind.INTENT_RECORDED in kinds:
         assert state in (RunState.DONE, RunState.UNKNOWN)
     else:

@@ -67,10 +67,10 @@ async def test_an_approved_command_runs_and_both_sides_show_the_same_code(
 
 async def test_nothing_lets_an_action_go_unsigned_where_the_device_wants_signatures(desk: Desk) -> None:
     desk.service.policy.path.write_text(f'profile = "trusted"\n{ALLOWS_ALL}')
-    decision = await desk.console.explain(NAME, TOOL, {"command": "true"})
+    decision = await desk.console.policy.explain(NAME, TOOL, {"command": "true"})
     assert decision.answer.value == "ask"
     assert "wants every action signed" in decision.reasons[0].text
-    looked = await desk.console.call(NAME, "get_system_info", {"info_type": "memory"})
+    looked = await desk.console.runs.call(NAME, "get_system_info", {"info_type": "memory"})
     assert (await desk.result(looked.summary.id)).error is None
     assert (await desk.call("x")).error is None
     assert desk.ran == ["x"]
@@ -118,7 +118,9 @@ async def test_hiding_what_the_device_wants_opens_nothing(
             if hides == "terms":
                 result = await desk.call("x")
             else:
-                run = await desk.console.call(NAME, TOOL, {"command": f"echo x >> '{desk.count}'"}, PATIENCE)
+                run = await desk.console.runs.call(
+                    NAME, TOOL, {"command": f"echo x >> '{desk.count}'"}, PATIENCE
+                )
                 result = await desk.result(run.summary.id)
             refused_by_device(result)
             assert desk.ran == []
@@ -144,10 +146,10 @@ async def test_a_device_that_wants_two_gets_two(home: Home, operator: OperatorKe
         carl = create_operator_key(home, "carl", None)
         console = signing(desk.console, home)
         for known in (bert, carl):
-            await console.register_operator(known.operator)
+            await console.approvals.register_operator(known.operator)
         asker = desk.service.console("window:carl")
         await identify(asker, carl)
-        run = await asker.call(NAME, TOOL, {"command": f"echo x >> '{desk.count}'"}, PATIENCE)
+        run = await asker.runs.call(NAME, TOOL, {"command": f"echo x >> '{desk.count}'"}, PATIENCE)
         asked = await next_approval(desk.console)
         assert asked.approvers == 2
         waits = await approve(desk.console, asked, operator)

@@ -59,13 +59,15 @@ async def desk(home: Home, operator: OperatorKey, tmp_path: Path) -> AsyncIterat
     async with open_desk(home, operator, tmp_path) as desk, connected(desk):
         events = desk.console.events()
         async with asyncio.timeout(PATIENCE):
-            while not any(tool.tool_name == "vault_log_in" for tool in await desk.console.tools(NAME)):
+            while not any(
+                tool.tool_name == "vault_log_in" for tool in await desk.console.devices.tools(NAME)
+            ):
                 await anext(event async for event in events if isinstance(event, DeviceChanged))
         yield desk
 
 
 async def log_in(desk: Desk, **given: Any) -> CommandResult:
-    run = await desk.console.call(NAME, "vault_log_in", given or copy.deepcopy(GIVEN), PATIENCE)
+    run = await desk.console.runs.call(NAME, "vault_log_in", given or copy.deepcopy(GIVEN), PATIENCE)
     asked = await next_approval(desk.console)
     shown = json.dumps(asked.request.model_dump(mode="json"))
     assert "tr0ub4dor" not in shown

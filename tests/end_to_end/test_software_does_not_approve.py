@@ -103,11 +103,11 @@ class Desk:
     attacker: Attacker
 
     async def ask(self, tool: str, **parameters: Any) -> tuple[Run, Approval]:
-        run = await self.console.call(NAME, tool, parameters)
+        run = await self.console.runs.call(NAME, tool, parameters)
         return run, await next_approval(self.console)
 
     async def waiting(self) -> list[str]:
-        return [one.id for one in await self.console.approvals()]
+        return [one.id for one in await self.console.approvals.list()]
 
 
 @contextlib.asynccontextmanager
@@ -144,7 +144,7 @@ async def desk(
     (home.path / "settings.toml").write_text('listen = "127.0.0.1:0"\n')
     async with service_process(home) as service:
         console = await service.console()
-        await console.register_operator(operator.operator)
+        await console.approvals.register_operator(operator.operator)
         await stands(console, NAME, Health.ONLINE)
         router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "attacker", "attacker")
         try:
@@ -170,11 +170,11 @@ async def test_the_script_on_the_bus_cannot_approve_high_risk(desk: Desk, tmp_pa
 
 async def test_the_same_script_does_approve_what_is_harmless(desk: Desk):
     """So that the test above fails for the reason that it says: the script does press the button."""
-    await desk.console.set_profile(Profile.LOCKDOWN)
+    await desk.console.policy.set_profile(Profile.LOCKDOWN)
     run, approval = await desk.ask("get_system_info", info_type="memory")
     assert approval.decision.risk.value == "low"
     await desk.attacker.press()
-    ended = await desk.console.wait_run(run.summary.id, PATIENCE)
+    ended = await desk.console.runs.wait(run.summary.id, PATIENCE)
     assert ended.cells[0].result is not None
     assert ended.cells[0].result.error is None
 
@@ -189,8 +189,8 @@ async def test_an_agents_click_at_the_window_is_refused_by_the_dispatcher(desk: 
         ("click_point", {"x": button["box"]["x"], "y": button["box"]["y"], "observation": "x"}),
         ("press_key", {"key": "ctrl+Return"}),
     ):
-        run = await desk.console.call(NAME, tool, parameters)
-        [cell] = (await desk.console.wait_run(run.summary.id, PATIENCE)).cells
+        run = await desk.console.runs.call(NAME, tool, parameters)
+        [cell] = (await desk.console.runs.wait(run.summary.id, PATIENCE)).cells
         assert cell.result is not None
         assert cell.result.basis is Basis.NOTHING_SENT, cell.result
         assert cell.result.error is not None

@@ -54,8 +54,8 @@ def key(home: Home) -> OperatorKey:
 
 async def open_desk(console: RemoteConsole, key: OperatorKey, agent: str | None = None) -> str:
     """Register the operator and pair the device; the address to give to the client."""
-    await console.register_operator(key.operator)
-    return (await console.pair(NAME, DeviceSettings(agent=agent))).stock_url
+    await console.approvals.register_operator(key.operator)
+    return (await console.devices.pair(NAME, DeviceSettings(agent=agent))).stock_url
 
 
 async def cell_of(
@@ -66,11 +66,11 @@ async def cell_of(
     deadline: float | None = None,
 ) -> Cell:
     """How one call ended; whatever asks for approval gets it. `deadline` is the console's own, in seconds."""
-    run = await console.call(NAME, tool, parameters, deadline)
-    contract = next(one.contract for one in await console.tools(NAME) if one.tool_name == tool)
+    run = await console.runs.call(NAME, tool, parameters, deadline)
+    contract = next(one.contract for one in await console.devices.tools(NAME) if one.tool_name == tool)
     if contract.risk.value != "low":
         await approve(console, await next_approval(console), key)
-    ended = await console.wait_run(run.summary.id, PATIENCE)
+    ended = await console.runs.wait(run.summary.id, PATIENCE)
     assert ended.summary.state is not RunState.RUNNING
     [cell] = ended.cells
     return cell
@@ -102,7 +102,7 @@ async def test_it_registers_is_found_to_be_a_linux_agent_and_runs_commands(home,
                 "linux",
             )
             assert device.features == []
-            tools = {tool.tool_key: tool for tool in await console.tools(NAME)}
+            tools = {tool.tool_key: tool for tool in await console.devices.tools(NAME)}
             assert set(tools) == {"action::execute_command", "action::get_system_info"}
             assert set(tools["action::execute_command"].input_schema["required"]) == {"command", "api_key"}
 
@@ -139,7 +139,7 @@ async def test_an_agent_named_at_pairing_is_addressed_and_its_silences_hold_up_n
         async with ufo.client(url, NAME):
             assert (await online(console)).agent == "HardwareAgent"
             # Its one server is configured for both types, so each of its tools is listed twice.
-            kinds = {tool.tool_name: tool.tool_type for tool in await console.tools(NAME)}
+            kinds = {tool.tool_name: tool.tool_type for tool in await console.devices.tools(NAME)}
             assert len(kinds) == 7
             assert set(kinds.values()) == {"action"}
             assert (await result_of(console, key, "add", a=2, b=3)).result == 5
@@ -150,7 +150,7 @@ async def test_an_agent_named_at_pairing_is_addressed_and_its_silences_hold_up_n
             assert_unknown(await cell_of(console, key, "nap", {"seconds": 3.0}, 1.0))
             # It still naps, and answers that first; what waited behind it runs all the same.
             assert (await result_of(console, key, "add", a=4, b=5)).result == 9
-            [late] = (await console.entries("kind:late_answer_received")).entries
+            [late] = (await console.journal.entries("kind:late_answer_received")).entries
             assert (late.device, late.tool) == (NAME, "nap")
             assert set(re.findall(r"Executing (\d+) actions", ufo.log())) == {"1"}
 
@@ -161,9 +161,9 @@ async def test_what_is_falsy_comes_as_no_value_and_another_agent_can_be_chosen(h
         url = await open_desk(console, key)
         async with ufo.client(url, NAME):
             assert (await online(console)).agent == "LinuxAgent"
-            await console.set_device(NAME, DeviceSettings(agent="MobileAgent"))
+            await console.devices.update(NAME, DeviceSettings(agent="MobileAgent"))
             await device_with(console, "switched_on")
-            kinds = {tool.tool_name: tool.tool_type for tool in await console.tools(NAME)}
+            kinds = {tool.tool_name: tool.tool_type for tool in await console.devices.tools(NAME)}
             assert (kinds["switched_on"], kinds["execute_command"]) == ("data_collection", "action")
             for tool in ("no_rows", "nothing_left", "switched_on"):
                 nothing = await result_of(console, key, tool)
@@ -176,7 +176,7 @@ async def device_with(console: RemoteConsole, tool: str) -> None:
     """Wait until the device offers this tool."""
     events = console.events()
     async with asyncio.timeout(PATIENCE):
-        while tool not in {one.tool_name for one in await console.tools(NAME)}:
+        while tool not in {one.tool_name for one in await console.devices.tools(NAME)}:
             await anext(events)
 
 

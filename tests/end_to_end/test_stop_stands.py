@@ -18,8 +18,8 @@ READ = {"info_type": "memory"}
 
 async def read(console: Console) -> ErrorCode | None:
     """Ask this computer for something harmless; the error's code, or None when it was done."""
-    run = await console.call("this-computer", "get_system_info", READ)
-    ended = await console.wait_run(run.summary.id, PATIENCE)
+    run = await console.runs.call("this-computer", "get_system_info", READ)
+    ended = await console.runs.wait(run.summary.id, PATIENCE)
     result = ended.cells[0].result
     assert result
     return result.error.code if result.error else None
@@ -30,22 +30,22 @@ async def test_a_stop_stands_when_the_service_is_opened_again_until_somebody_res
     async with open_service(home) as service:
         console = signing(service.console("operator:anna"), service.home)
         assert await read(console) is None
-        await console.stop_all()
+        await console.service.stop_all()
     for _ in range(2):
         async with open_service(home) as service:
             console = signing(service.console("operator:anna"), service.home)
-            state = await console.state()
+            state = await console.service.state()
             assert state.stopped
             assert state.stopped_note.startswith("Everything was stopped by operator:anna at 20")
             assert state.stopped_note.endswith("; resume to go on.")
             assert await read(console) is ErrorCode.STOPPED
     async with open_service(home) as service:
         console = signing(service.console("operator:anna"), service.home)
-        await console.resume()
+        await console.service.resume()
         assert await read(console) is None
     async with open_service(home) as service:
         console = signing(service.console("operator:anna"), service.home)
-        assert not (await console.state()).stopped
+        assert not (await console.service.state()).stopped
         assert await read(console) is None
 
 
@@ -53,12 +53,12 @@ async def test_a_stop_stands_after_the_service_is_killed(home: Home):
     async with service_process(home) as process:
         console = await process.console()
         await until_online(console)
-        await console.stop_all()
+        await console.service.stop_all()
         await process.kill()
     async with service_process(home) as process:
         console = await process.console()
         await until_online(console)
-        assert (await console.state()).stopped
+        assert (await console.service.state()).stopped
         assert await read(console) is ErrorCode.STOPPED
 
 
@@ -78,16 +78,16 @@ async def test_while_the_journal_cannot_be_written_everything_is_stopped_and_rec
         with monkeypatch.context() as patch:
             patch.setattr(service.journal, "note_all", full)
             patch.setattr(service.journal, "append_many", full_too)
-            words = await console.stop_all()
+            words = await console.service.stop_all()
             assert words == "Everything was stopped: nothing was under way."
-            assert (await console.state()).stopped
+            assert (await console.service.state()).stopped
             with pytest.raises(JournalUnavailable):
-                await console.resume()
-            assert (await console.state()).stopped
+                await console.service.resume()
+            assert (await console.service.state()).stopped
         assert await read(console) is ErrorCode.STOPPED
         await entries_when(service.journal, f"kind:{Kind.ALL_STOPPED}")
     async with open_service(home) as service:
-        assert (await signing(service.console("operator:anna"), service.home).state()).stopped
+        assert (await signing(service.console("operator:anna"), service.home).service.state()).stopped
 
 
 async def test_a_stop_that_was_recorded_late_does_not_undo_the_resume_after_it(
@@ -102,10 +102,10 @@ async def test_a_stop_that_was_recorded_late_does_not_undo_the_resume_after_it(
 
         with monkeypatch.context() as patch:
             patch.setattr(service.journal, "note_all", full)
-            await console.stop_all()
-        await console.resume()
+            await console.service.stop_all()
+        await console.service.resume()
     async with open_service(home) as service:
         console = signing(service.console("operator:anna"), service.home)
-        assert not (await console.state()).stopped
-        page = await console.entries("kind:all_stopped,all_resumed")
+        assert not (await console.service.state()).stopped
+        page = await console.journal.entries("kind:all_stopped,all_resumed")
         assert [entry.kind for entry in page.entries] == [Kind.ALL_RESUMED, Kind.ALL_STOPPED]

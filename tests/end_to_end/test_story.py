@@ -49,16 +49,16 @@ async def test_an_operator_runs_a_batch_approves_its_shell_line_and_finds_it_aga
     target = tmp_path / "written by the shell"
     async with open_service(home) as service:
         console = signing(service.console("operator:anna"), service.home)
-        await console.register_operator(operator.operator)
-        plan = await console.plan(three_steps(target))
+        await console.approvals.register_operator(operator.operator)
+        plan = await console.runs.plan(three_steps(target))
         assert [cell.outcome for cell in plan.cells] == ["runs", "runs", "asks"]
 
-        run = await console.start_run(three_steps(target), ["this-computer"])
+        run = await console.runs.start(three_steps(target), ["this-computer"])
         approval = await next_approval(console)
         assert approval.request.parameters == {"command": f"printf hello > '{target}'"}
         assert approval.decision.risk.value == "high"
         assert not target.exists()
-        states = {cell.step: cell.state for cell in (await console.run(run.summary.id)).cells}
+        states = {cell.step: cell.state for cell in (await console.runs.get(run.summary.id)).cells}
         assert states == {
             "memory": CellState.DONE,
             "picture": CellState.DONE,
@@ -67,7 +67,7 @@ async def test_an_operator_runs_a_batch_approves_its_shell_line_and_finds_it_aga
 
         decided = await approve(console, approval, operator)
         assert decided.state is ApprovalState.APPROVED
-        ended = await console.wait_run(run.summary.id, PATIENCE)
+        ended = await console.runs.wait(run.summary.id, PATIENCE)
         assert ended.summary.state is RunState.DONE
         assert target.read_text() == "hello"
         memory, picture, write = ended.cells
@@ -79,16 +79,16 @@ async def test_an_operator_runs_a_batch_approves_its_shell_line_and_finds_it_aga
         assert picture.result
         [shot] = picture.result.evidence
         assert (shot.media_type, shot.width, shot.height) == ("image/png", 1280, 800)
-        assert (await console.blob(shot.blob)).startswith(b"\x89PNG")
-        assert (await console.verify()).ok
+        assert (await console.journal.blob(shot.blob)).startswith(b"\x89PNG")
+        assert (await console.journal.verify()).ok
 
     async with open_service(home) as service:
         console = signing(service.console("operator:anna"), service.home)
-        again = await console.run(run.summary.id)
+        again = await console.runs.get(run.summary.id)
         assert told(again) == told(ended)
-        [summary] = [one for one in await console.runs() if one.id == run.summary.id]
+        [summary] = [one for one in await console.runs.list() if one.id == run.summary.id]
         assert summary.state is RunState.DONE
-        timeline = await console.timeline(run.summary.id)
+        timeline = await console.journal.timeline(run.summary.id)
         assert [frame.blob for frame in timeline.frames if frame.tool == "screenshot"] == [shot.blob]
         assert any(mark.kind == "approved" for mark in timeline.marks)
 
@@ -101,11 +101,11 @@ async def test_a_denied_command_is_never_sent_and_says_so_everywhere(
     target = tmp_path / "never"
     async with open_service(home) as service:
         console = signing(service.console("operator:anna"), service.home)
-        await console.register_operator(operator.operator)
-        run = await console.start_run(three_steps(target))
+        await console.approvals.register_operator(operator.operator)
+        run = await console.runs.start(three_steps(target))
         approval = await next_approval(console)
         await deny(console, approval, operator, "not today")
-        ended = await console.wait_run(run.summary.id, PATIENCE)
+        ended = await console.runs.wait(run.summary.id, PATIENCE)
         refused = ended.cells[-1]
         assert refused.state is CellState.REFUSED
         assert refused.result
@@ -116,7 +116,7 @@ async def test_a_denied_command_is_never_sent_and_says_so_everywhere(
         assert "not today" in refused.result.error.message
         assert ended.summary.state is RunState.REFUSED
         assert not target.exists()
-        record = await console.command(refused.call_id or "")
+        record = await console.journal.command(refused.call_id or "")
         kinds = [entry.kind for entry in record.entries]
         assert Kind.APPROVAL_DENIED in kinds
         assert Kind.COMMAND_REFUSED in kinds
@@ -131,11 +131,11 @@ async def test_each_stage_of_an_approved_command_is_in_the_journal_in_order(
     choose_channel(home, channel)
     async with open_service(home) as service:
         console = signing(service.console("operator:anna"), service.home)
-        await console.register_operator(operator.operator)
-        run = await console.call("this-computer", "shell_execute", {"command": "true"})
+        await console.approvals.register_operator(operator.operator)
+        run = await console.runs.call("this-computer", "shell_execute", {"command": "true"})
         await approve(console, await next_approval(console), operator)
-        ended = await console.wait_run(run.summary.id, PATIENCE)
-        record = await console.command(ended.cells[0].call_id or "")
+        ended = await console.runs.wait(run.summary.id, PATIENCE)
+        record = await console.journal.command(ended.cells[0].call_id or "")
     assert [entry.kind for entry in record.entries] == [
         Kind.COMMAND_PREPARED,
         Kind.COMMAND_DECIDED,
@@ -159,12 +159,12 @@ async def test_a_command_that_runs_out_of_time_is_the_same_failure_with_what_it_
     line = "echo begun; sleep 600"
     async with open_service(home) as service:
         console = signing(service.console("operator:anna"), service.home)
-        await console.register_operator(operator.operator)
+        await console.approvals.register_operator(operator.operator)
         # Over a link the answer must come before the console gives up: a tenth of the deadline is for that.
         deadline = None if given else 1.0 if channel == "in-process" else 4.0 * slowness()
-        run = await console.call("this-computer", tool, {"command": line, **given}, deadline)
+        run = await console.runs.call("this-computer", tool, {"command": line, **given}, deadline)
         await approve(console, await next_approval(console), operator)
-        [cell] = (await console.wait_run(run.summary.id, PATIENCE + (deadline or 0))).cells
+        [cell] = (await console.runs.wait(run.summary.id, PATIENCE + (deadline or 0))).cells
     assert cell.result is not None
     assert cell.result.error is not None
     assert cell.result.error.code is ErrorCode.TIMEOUT
@@ -180,10 +180,12 @@ async def test_a_secret_in_a_run_reaches_no_file_of_the_home_and_no_screen(home:
     choose_channel(home, "in-process")
     async with open_service(home) as service:
         console = signing(service.console("operator:anna"), service.home)
-        run = await console.call("this-computer", "get_system_info", {"info_type": "os", "password": secret})
-        ended = await console.wait_run(run.summary.id, PATIENCE)
+        run = await console.runs.call(
+            "this-computer", "get_system_info", {"info_type": "os", "password": secret}
+        )
+        ended = await console.runs.wait(run.summary.id, PATIENCE)
         assert secret not in ended.model_dump_json()
-        await console.entries()
+        await console.journal.entries()
     for path in home.path.rglob("*"):
         if path.is_file():
             assert secret.encode() not in path.read_bytes(), path

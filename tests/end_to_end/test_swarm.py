@@ -59,8 +59,8 @@ def online(service: Service) -> int:
 
 async def run_over_all(console: Console, step: Step) -> Run:
     batch = Batch(name="all", targets="name:sim-*", rollout=Rollout(parallel=1000), steps=[step])
-    run = await console.start_run(batch)
-    ended = await console.wait_run(run.summary.id, PATIENCE)
+    run = await console.runs.start(batch)
+    ended = await console.runs.wait(run.summary.id, PATIENCE)
     assert ended.summary.ended_at is not None
     return ended
 
@@ -99,7 +99,7 @@ async def test_silent_and_vanishing_devices_are_unknown_and_keep_nobody_else_wai
         assert set(unknown) == {name_of(number) for number in range(COUNT - 9, COUNT + 1)}
         for cell in unknown.values():
             assert error_of(cell) is ErrorCode.OUTCOME_UNKNOWN
-            kinds = [entry.kind for entry in (await console.command(cell.call_id or "")).entries]
+            kinds = [entry.kind for entry in (await console.journal.command(cell.call_id or "")).entries]
             assert kinds.count(Kind.COMMAND_SENT) == 1
         took = [cell.result.duration_ms for cell in run.cells if cell.result and cell.state is CellState.DONE]
         # Those that answer do so long before the silent ones' time is over.

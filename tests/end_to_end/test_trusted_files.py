@@ -26,7 +26,7 @@ PLANTED = "a-token-that-another-program-made"
 
 async def pair(console: Console, name: str) -> str:
     """Pair a device that dials in; gives its token."""
-    return decode_pairing((await console.pair(name, DeviceSettings())).string).token
+    return decode_pairing((await console.devices.pair(name, DeviceSettings())).string).token
 
 
 async def test_neither_a_planted_device_nor_a_missing_list_of_tools_gets_by_the_service(
@@ -36,13 +36,15 @@ async def test_neither_a_planted_device_nor_a_missing_list_of_tools_gets_by_the_
     key = operator_key(home)
     async with service_process(home) as service:
         console = await service.console()
-        await console.register_operator(key.operator)
+        await console.approvals.register_operator(key.operator)
         token = await pair(console, "lab-1")
-        async with scripted((await console.listening()).url, token, "lab-1", features=FEATURES) as device:
+        async with scripted(
+            (await console.devices.listening()).url, token, "lab-1", features=FEATURES
+        ) as device:
             device.tools = [tool("poke")]
             await stands(console, "lab-1", Health.ONLINE)
         revoked = await pair(console, "lab-3")
-        await console.revoke("lab-3")
+        await console.devices.revoke("lab-3")
 
     edit_json(home.devices, lab_9={"token_sha256": sha256_hex(PLANTED.encode()), "tags": ["prod"]})
     edit_json(home.devices, lab_3={"revoked_at": None})
@@ -50,7 +52,7 @@ async def test_neither_a_planted_device_nor_a_missing_list_of_tools_gets_by_the_
 
     async with service_process(home) as service:
         console = await service.console()
-        url = (await console.listening()).url
+        url = (await console.devices.listening()).url
         for worthless in (PLANTED, revoked):
             with pytest.raises(InvalidStatus):
                 async with connect(f"{url}?token={worthless}"):
@@ -58,15 +60,15 @@ async def test_neither_a_planted_device_nor_a_missing_list_of_tools_gets_by_the_
         async with scripted(url, token, "lab-1", features=FEATURES) as device:
             device.tools = [tool("poke", "Deletes what it is given.")]
             await stands(console, "lab-1", Health.ONLINE)
-            [found] = await console.tools("lab-1")
+            [found] = await console.devices.tools("lab-1")
             assert found.changed
-            started = await console.call("lab-1", "poke", {})
-            [cell] = (await console.wait_run(started.summary.id, PATIENCE)).cells
+            started = await console.runs.call("lab-1", "poke", {})
+            [cell] = (await console.runs.wait(started.summary.id, PATIENCE)).cells
             assert cell.result is not None
             assert cell.result.error is not None
             assert cell.result.error.code is ErrorCode.CONTRACT_CHANGED
             assert device.commands.empty()
-        notes = "\n".join((await console.state()).policy.notes)
+        notes = "\n".join((await console.service.state()).policy.notes)
         assert "lab-9" in notes
         assert "lab-3" in notes
         assert "contracts.json" in notes

@@ -51,7 +51,7 @@ async def attached(home: Home) -> AsyncIterator[RemoteConsole]:
 
 async def registered(home: Home, console: Console) -> OperatorKey:
     key = anna(home)
-    await console.register_operator(key.operator)
+    await console.approvals.register_operator(key.operator)
     return key
 
 
@@ -100,9 +100,9 @@ def test_a_run_goes_on_when_its_window_is_killed_and_the_next_window_shows_it(
             await whistle.blown()
             window.kill()
             await window.wait()
-            assert (await console.run(run)).summary.state is RunState.RUNNING
+            assert (await console.runs.get(run)).summary.state is RunState.RUNNING
             (tmp_path / "go").write_text("go\n")
-            ended = await console.wait_run(run, PATIENCE)
+            ended = await console.runs.wait(run, PATIENCE)
             assert ended.summary.state is RunState.DONE
             assert done.read_text() == "done\n"
             return run
@@ -125,11 +125,11 @@ def test_when_the_service_is_killed_the_window_says_so_starts_it_again_and_shows
         async with attached(home) as console:
             key = await registered(home, console)
             await seen(lambda: desk.state.devices["this-computer"].tool_count > 0, 30)
-            started = await console.call("this-computer", "shell_execute", {"command": command})
+            started = await console.runs.call("this-computer", "shell_execute", {"command": command})
             run = started.summary.id
             await approve(console, await next_approval(console), key)
             await whistle.blown()
-            first = (await console.state()).service_pid
+            first = (await console.service.state()).service_pid
         lost: list[str] = []
 
         def look() -> None:

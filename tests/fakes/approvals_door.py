@@ -41,13 +41,14 @@ class ApprovalsDoor(DevicesDoor):
 
     operators: list[Operator]
     queue: dict[str, Approval]
-    policy: PolicyStatus
+    policy_status: PolicyStatus
     work: FakeRuns
-    devices: dict[str, Device]
+    fleet: dict[str, Device]
     tools_of: dict[str, list[Tool]]
     answer_with: dict[tuple[str, str], Any]
 
     def __init__(self) -> None:
+        super().__init__()
         self.previews: dict[str, Preview] = {}
         self.helpful: dict[str, list[Helper]] = {}
         self.files: dict[tuple[str, str], str] = {}
@@ -74,7 +75,7 @@ class ApprovalsDoor(DevicesDoor):
             raise QuarterdeckError(f"There is no request {approval}.", ErrorCode.NOT_FOUND)
         return self.queue[approval]
 
-    async def decide(self, signed: SignedStatement, grant: SignedGrant | None = None) -> Approval:
+    async def on_decide(self, signed: SignedStatement, grant: SignedGrant | None = None) -> Approval:
         await self._step("decide")
         statement = signed.statement
         waiting = self._asked_for(statement.approval)
@@ -114,7 +115,7 @@ class ApprovalsDoor(DevicesDoor):
         self._write_answer(Kind.GRANT_GIVEN, waiting, operator.name, {"grant": grant.terms.id})
 
     def _write_answer(self, kind: Kind, waiting: Approval, by: str, body: dict[str, Any]) -> None:
-        self.journal.write(
+        self.fake_journal.write(
             kind,
             f"operator:{by}",
             device=waiting.request.device,
@@ -124,13 +125,13 @@ class ApprovalsDoor(DevicesDoor):
             body=body,
         )
 
-    async def hold(self, approval: str, reading: bool) -> Approval:
+    async def on_hold(self, approval: str, reading: bool) -> Approval:
         await self._step("hold")
         held = self._asked_for(approval).model_copy(update={"paused": reading})
         self.request(held)
         return held
 
-    async def edit_approval(self, approval: str, parameters: dict[str, Any]) -> Approval:
+    async def on_edit_approval(self, approval: str, parameters: dict[str, Any]) -> Approval:
         await self._step("edit_approval")
         asked = self._asked_for(approval)
         if asked.state is not ApprovalState.WAITING:
@@ -158,7 +159,7 @@ class ApprovalsDoor(DevicesDoor):
                     call_id=f"{request.call_id}-e{self._edits}",
                 ),
                 "decision": decide_call(
-                    tool, parameters, self.policy.profile, self.devices[request.device]
+                    tool, parameters, self.policy_status.profile, self.fleet[request.device]
                 ).model_copy(update={"answer": asked.decision.answer}),
             }
         )
@@ -168,7 +169,7 @@ class ApprovalsDoor(DevicesDoor):
         self.request(fresh)
         return self.queue[asked.id]
 
-    async def preview(self, approval: str) -> Preview:
+    async def on_preview(self, approval: str) -> Preview:
         await self._step("preview")
         asked = self._asked_for(approval)
         if approval in self.previews:
@@ -195,7 +196,7 @@ class ApprovalsDoor(DevicesDoor):
         )
 
     def _screen_preview(self, device: str, parameters: dict[str, Any]) -> Preview:
-        known = self.devices[device]
+        known = self.fleet[device]
         if known.picture is None:
             return Preview(kind="screen", problem=f"There is no picture of {device} yet.")
         if "x" in parameters:
@@ -212,7 +213,7 @@ class ApprovalsDoor(DevicesDoor):
             taken_at=known.picture_at,
         )
 
-    async def helpers(self, approval: str) -> list[Helper]:
+    async def on_helpers(self, approval: str) -> list[Helper]:
         await self._step("helpers")
         asked = self._asked_for(approval)
         if approval in self.helpful:
@@ -236,16 +237,16 @@ class ApprovalsDoor(DevicesDoor):
             if tool in offered
         ]
 
-    async def run_helper(self, approval: str, helper: str) -> CommandResult:
+    async def on_run_helper(self, approval: str, helper: str) -> CommandResult:
         await self._step("run_helper")
         asked = self._asked_for(approval)
-        wanted = next((one for one in await self.helpers(approval) if one.id == helper), None)
+        wanted = next((one for one in await self.on_helpers(approval) if one.id == helper), None)
         if wanted is None:
             raise BadInput(f"No helper has the id {helper}.", ErrorCode.NOT_FOUND)
         evidence, answer = [], self.answer_with.get((wanted.device, wanted.tool))
         if wanted.tool == "screenshot":
             data = await asyncio.to_thread(desktop_png, wanted.device, "linux")
-            blob = self.journal.add_blob(data)
+            blob = self.fake_journal.add_blob(data)
             evidence = [
                 Evidence(blob=blob, media_type="image/png", size=len(data), what="screenshot",
                          width=1280, height=800)
@@ -268,6 +269,6 @@ class ApprovalsDoor(DevicesDoor):
             evidence=evidence,
         )
 
-    async def fatigue(self, operator: str) -> Fatigue:
+    async def on_fatigue(self, operator: str) -> Fatigue:
         await self._step("fatigue")
         return self._meter.measure(operator).model_copy(update={"warning": self.tired})

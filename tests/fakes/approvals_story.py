@@ -38,9 +38,9 @@ _NEW = _OLD.replace("resolution = 300", "resolution = 600").replace(
 def approvals_story(operators: list[Operator]) -> FakeConsole:
     """A console with eleven requests in seven cards, and two operators."""
     console = FakeConsole(make_devices(), operators, first_seq=17_905)
-    for name, device in list(console.devices.items()):
+    for name, device in list(console.fleet.items()):
         if device.health.value != "offline":
-            blob = console.journal.add_blob(desktop_png(name, device.platform))
+            blob = console.fake_journal.add_blob(desktop_png(name, device.platform))
             console.change_device(name, picture=blob, picture_at=ago(4))
     _shell(console)
     _file(console)
@@ -101,7 +101,7 @@ def _ask(
             parameters=parameters, call_id=f"c-{key}",
         ),
         decision=decision, actor=more.get("actor", "agent:night-shift"), run=more.get("run"),
-        step=more.get("step"), production=console.devices[device].production,
+        step=more.get("step"), production=console.fleet[device].production,
         asked_at=ago(700 - left), expires_at=ago(-left), remaining_s=left, said=more.get("said", ""),
         approvers=decision.approvers, approved_by=more.get("approved_by", []),
     )  # fmt: skip
@@ -151,7 +151,7 @@ def _file(console: FakeConsole) -> None:
 
 
 def _click(console: FakeConsole) -> None:
-    blob = console.journal.add_blob(ledger_png("noted"))
+    blob = console.fake_journal.add_blob(ledger_png("noted"))
     console.previews[CLICK] = Preview(
         kind="screen", picture=blob, target=Region(x=918, y=664, width=232, height=36), point=(1080, 684),
         label="push button “Post adjustment”, left click", taken_at=ago(14),

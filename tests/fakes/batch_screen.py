@@ -21,9 +21,9 @@ class Recorder(FakeConsole):
         super().__init__(**more)  # type: ignore[arg-type]  # handed on as they are
         self.started: list[tuple[Batch, list[str] | None]] = []
 
-    async def start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
+    async def on_start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
         self.started.append((batch, expected_devices))
-        return await super().start_run(batch, expected_devices)
+        return await super().on_start_run(batch, expected_devices)
 
 
 def risky(targets: str, command: str = "rm -rf /srv/cache") -> Batch:

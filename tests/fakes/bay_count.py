@@ -150,7 +150,7 @@ class _Writer:
         self._console, self._began = console, began
 
     def write(self, at: float, kind: Kind, actor: str, **fields: Any) -> None:
-        self._console.journal.write(kind, actor, self._began + timedelta(seconds=at), run=RUN, **fields)
+        self._console.fake_journal.write(kind, actor, self._began + timedelta(seconds=at), run=RUN, **fields)
 
     def line(self, at: float, kind: Kind, body: dict[str, Any]) -> None:
         self.write(at, kind, f"device:{DEVICE}", device=DEVICE, body=body)
@@ -220,7 +220,7 @@ class _Writer:
         answer: Any = {"clicked": True}
         if shows:
             data = ledger_png(shows)
-            blob = self._console.journal.add_blob(data)
+            blob = self._console.fake_journal.add_blob(data)
             width, height = SIZE
             evidence = [
                 Evidence(

@@ -46,9 +46,9 @@ TOKEN = sha256_hex(b"token")[:43]
 class ChangesDoor(JournalDoor):
     """Proposals are made by `core.service.proposals`, and signatures checked by its gate."""
 
-    devices: dict[str, Device]
+    fleet: dict[str, Device]
     operators: list[Operator]
-    policy: PolicyStatus
+    policy_status: PolicyStatus
     policy_on_disk: str
     stopped: bool
     stopped_note: str
@@ -90,7 +90,7 @@ class ChangesDoor(JournalDoor):
         self.accepted_policy = self.accepted_text
         self.policy_on_disk = text
         pending = loosenings(parse_policy(self.accepted_text), parse_policy(text))
-        self.policy = self.policy.model_copy(update={"pending": pending})
+        self.policy_status = self.policy_status.model_copy(update={"pending": pending})
         self._tell_control()
 
     # Who asks
@@ -100,11 +100,11 @@ class ChangesDoor(JournalDoor):
         """As whom the journal has what this client asks for."""
         return f"operator:{self.proved}" if self.proved else "window:harbour"
 
-    async def challenge(self) -> str:
+    async def on_challenge(self) -> str:
         await self._step("challenge")
         return CHALLENGE
 
-    async def identify(self, signed: SignedIdentity) -> Operator:
+    async def on_identify(self, signed: SignedIdentity) -> Operator:
         await self._step("identify")
         if (signed.identity.home, signed.identity.challenge) != (HOME_KEY, CHALLENGE):
             raise Refused("This proof is for another connection.", ErrorCode.APPROVAL_INVALID)
@@ -114,7 +114,7 @@ class ChangesDoor(JournalDoor):
 
     # Proposals and signatures
 
-    async def propose(self, wish: Change, text: str = "") -> Proposal:
+    async def on_propose(self, wish: Change, text: str = "") -> Proposal:
         await self._step("propose")
         wanted = await proposals.of(self._service(), wish, text)
         proposal = Proposal(
@@ -182,7 +182,7 @@ class ChangesDoor(JournalDoor):
         return self._accepted_settings
 
     def _find(self, name: str) -> KnownDevice | None:
-        device = self.devices.get(name)
+        device = self.fleet.get(name)
         if device is None:
             return None
         return KnownDevice(name=name, tags=device.tags, production=device.production, agent=device.agent)
@@ -208,38 +208,38 @@ class ChangesDoor(JournalDoor):
         file: PolicyFile = parse_policy(text)
         self.policy_on_disk, self.accepted_policy = text, None
         update = {"profile": file.profile, "problem": "", "pending": [], **(more or {})}
-        self.policy = self.policy.model_copy(update=update)
+        self.policy_status = self.policy_status.model_copy(update=update)
         self._tell_control()
-        return self.policy
+        return self.policy_status
 
-    async def accept_policy(self, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
+    async def on_accept_policy(self, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
         await self._step("accept_policy")
         self._check_same(digest)
         proof = self._signed(proposals.policy(self._service(), self.policy_on_disk), signed)
         self.write(Kind.POLICY_SAVED, self.actor, body={"by_file": True, **proof})
         return self._accept(self.policy_on_disk)
 
-    async def accept_settings(self, signed: SignedChange | None = None) -> PolicyStatus:
+    async def on_accept_settings(self, signed: SignedChange | None = None) -> PolicyStatus:
         await self._step("accept_settings")
         wanted = proposals.settings(self._service())
         proof = self._signed(wanted, signed)
         self.write(Kind.SETTINGS_ACCEPTED, self.actor, body={"settings": wanted.change.after, **proof})
         self._settings_accepted().update(wanted.change.after)
         pending = pending_settings(self.settings, self._settings_accepted())
-        self.policy = self.policy.model_copy(update={"pending_settings": pending})
+        self.policy_status = self.policy_status.model_copy(update={"pending_settings": pending})
         self._tell_control()
-        return self.policy
+        return self.policy_status
 
-    async def set_profile(self, profile: Profile, signed: SignedChange | None = None) -> PolicyStatus:
+    async def on_set_profile(self, profile: Profile, signed: SignedChange | None = None) -> PolicyStatus:
         await self._step("set_profile")
         text = with_profile(self.policy_on_disk, profile)
-        body = {"from": self.policy.profile.value, "to": profile.value}
-        if self.policy.pending and is_as_strict(profile, self.policy.profile):
+        body = {"from": self.policy_status.profile.value, "to": profile.value}
+        if self.policy_status.pending and is_as_strict(profile, self.policy_status.profile):
             self.accepted_policy, self.policy_on_disk = self.accepted_text, text
-            self.policy = self.policy.model_copy(update={"profile": profile})
+            self.policy_status = self.policy_status.model_copy(update={"profile": profile})
             self.write(Kind.PROFILE_CHANGED, self.actor, body=body)
             self._tell_control()
-            return self.policy
+            return self.policy_status
         proof = self._signed(proposals.policy(self._service(), text), signed)
         self.write(Kind.PROFILE_CHANGED, self.actor, body={**body, **proof})
         return self._accept(text)

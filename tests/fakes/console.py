@@ -73,15 +73,17 @@ class FakeConsole(ApprovalsDoor):
         super().__init__()
         chosen = make_devices() if devices is None else devices
         self.tools_of: dict[str, list[Tool]] = {device.name: make_tools(device) for device in chosen}
-        self.devices = {
+        self.fleet = {
             device.name: device.model_copy(update={"tool_count": len(self.tools_of[device.name])})
             for device in chosen
         }
         self.operators = list(operators or [])
-        self.policy = PolicyStatus(profile=profile, path="/home/harbour/.local/share/quarterdeck/policy.toml")
+        self.policy_status = PolicyStatus(
+            profile=profile, path="/home/harbour/.local/share/quarterdeck/policy.toml"
+        )
         self.policy_on_disk = with_profile(self.policy_on_disk, profile)
         self.stopped, self.stopped_note = False, ""
-        self.journal = FakeJournal(first_seq)
+        self.fake_journal = FakeJournal(first_seq)
         self.queue: dict[str, Approval] = {}
         self.saved: dict[str, Batch] = {}
         self.asked: list[str] = []
@@ -119,14 +121,14 @@ class FakeConsole(ApprovalsDoor):
 
     def change_device(self, name: str, **changes: Any) -> Device:
         """Change fields of a device and tell everybody."""
-        device = self.devices[name] = self.devices[name].model_copy(update=changes)
+        device = self.fleet[name] = self.fleet[name].model_copy(update=changes)
         self.emit(DeviceChanged(device=device))
         return device
 
     def write(self, kind: Kind, actor: str, **fields: Any) -> Entry:
         """Add a journal entry and tell everybody."""
-        entry = self.journal.write(kind, actor, **fields)
-        self.emit(JournalChanged(journal=self.journal.status))
+        entry = self.fake_journal.write(kind, actor, **fields)
+        self.emit(JournalChanged(journal=self.fake_journal.status))
         return entry
 
     def request(self, approval: Approval) -> None:
@@ -144,9 +146,9 @@ class FakeConsole(ApprovalsDoor):
             await held.wait()
 
     def _device(self, name: str) -> Device:
-        if name not in self.devices:
+        if name not in self.fleet:
             raise BadInput(f"There is no device {name!r}.", ErrorCode.UNKNOWN_DEVICE)
-        return self.devices[name]
+        return self.fleet[name]
 
     def tool_named(self, device: str, tool: str) -> Tool:
         """A device's tool by its name or `namespace.name`. UNKNOWN_TOOL."""
@@ -158,7 +160,7 @@ class FakeConsole(ApprovalsDoor):
 
     # The door
 
-    async def state(self) -> ConsoleState:
+    async def on_state(self) -> ConsoleState:
         await self._step("state")
         return ConsoleState(
             service_started_at=ago(7200),
@@ -168,10 +170,10 @@ class FakeConsole(ApprovalsDoor):
             home_key=HOME_KEY,
             stopped=self.stopped,
             stopped_note=self.stopped_note,
-            policy=self.policy,
-            journal=self.journal.status,
+            policy=self.policy_status,
+            journal=self.fake_journal.status,
             operators=self.operators,
-            devices=list(self.devices.values()),
+            devices=list(self.fleet.values()),
             approvals=self._waiting(),
             runs=self.work.summaries(),
         )
@@ -194,18 +196,18 @@ class FakeConsole(ApprovalsDoor):
         finally:
             self._listeners.remove(queue)
 
-    async def tools(self, device: str) -> list[Tool]:
+    async def on_tools(self, device: str) -> list[Tool]:
         await self._step("tools")
         if self._device(device).health is Health.OFFLINE:
             raise DeviceError(f"{device} is offline.")
         return list(self.tools_of[device])
 
-    async def match_devices(self, targets: str) -> list[Device]:
+    async def on_match_devices(self, targets: str) -> list[Device]:
         await self._step("match_devices")
         wanted = parse_filter(targets)
-        return [device for device in self.devices.values() if wanted.matches(device)]
+        return [device for device in self.fleet.values() if wanted.matches(device)]
 
-    async def review_contract(
+    async def on_review_contract(
         self, device: str, tool_key: str, digest: str, signed: SignedChange | None = None
     ) -> Tool:
         await self._step("review_contract")
@@ -214,21 +216,21 @@ class FakeConsole(ApprovalsDoor):
         for place, tool in enumerate(tools):
             if tool.tool_key == tool_key and tool.contract.digest == digest:
                 tools[place] = tool.model_copy(update={"changed": False})
-                left = [key for key in self.devices[device].changed_tools if key != tool_key]
+                left = [key for key in self.fleet[device].changed_tools if key != tool_key]
                 self.change_device(device, changed_tools=left)
                 return tools[place]
         raise Refused("The tool's definition is another one by now.", ErrorCode.CONTRACT_CHANGED)
 
-    async def explain(self, device: str, tool: str, parameters: dict[str, Any]) -> Decision:
+    async def on_explain(self, device: str, tool: str, parameters: dict[str, Any]) -> Decision:
         await self._step("explain")
         return decide_call(
-            self.tool_named(device, tool), parameters, self.policy.profile, self._device(device)
+            self.tool_named(device, tool), parameters, self.policy_status.profile, self._device(device)
         )
 
-    async def plan(self, batch: Batch) -> Plan:
+    async def on_plan(self, batch: Batch) -> Plan:
         await self._step("plan")
         wanted = parse_filter(batch.targets)
-        chosen = [device for device in self.devices.values() if wanted.matches(device)]
+        chosen = [device for device in self.fleet.values() if wanted.matches(device)]
         steps = flatten(batch.steps)
         cells = [plan_cell(self, device, step) for device in chosen for step in steps]
         return Plan(
@@ -239,17 +241,17 @@ class FakeConsole(ApprovalsDoor):
             took_ms=1.4,
         )
 
-    async def start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
+    async def on_start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
         await self._step("start_run")
         wanted = parse_filter(batch.targets)
-        names = sorted(device.name for device in self.devices.values() if wanted.matches(device))
+        names = sorted(device.name for device in self.fleet.values() if wanted.matches(device))
         if expected_devices is not None and sorted(expected_devices) != names:
             raise Refused("The targets are other devices by now.", ErrorCode.INVALID_ARGUMENTS)
         if not names:
             raise BadInput(f"No device matches {batch.targets!r}.", ErrorCode.UNKNOWN_DEVICE)
         return self.work.start(batch, names, "batch")
 
-    async def call(
+    async def on_call(
         self, device: str, tool: str, parameters: dict[str, Any], timeout: float | None = None, said: str = ""
     ) -> Run:
         await self._step("call")
@@ -263,20 +265,20 @@ class FakeConsole(ApprovalsDoor):
         )
         return self.work.start(batch, [device], "call", said=said)
 
-    async def wait_run(self, run: str, timeout: float) -> Run:
+    async def on_wait_run(self, run: str, timeout: float) -> Run:
         await self._step("wait_run")
         return await self.work.wait(run, timeout)
 
-    async def run(self, run: str) -> Run:
+    async def on_run(self, run: str) -> Run:
         await self._step("run")
         return self.work.find(run)
 
-    async def runs(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
+    async def on_runs(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
         await self._step("runs")
         known = self.work.summaries()
         return [one for one in known if before is None or one.id < before][:limit]
 
-    async def find_runs(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:
+    async def on_find_runs(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:
         await self._step("find_runs")
         places = {run.id: place for place, run in enumerate(reversed(self.work.summaries()), 1)}
         found = [
@@ -287,21 +289,21 @@ class FakeConsole(ApprovalsDoor):
         more = places[found[limit - 1].id] if len(found) > limit else None
         return RunPage(runs=found[:limit], next_before=more)
 
-    async def cancel_run(self, run: str) -> RunSummary:
+    async def on_cancel_run(self, run: str) -> RunSummary:
         await self._step("cancel_run")
         return self.work.cancel(run)
 
-    async def approvals(self) -> list[Approval]:
+    async def on_approvals(self) -> list[Approval]:
         await self._step("approvals")
         return self._waiting()
 
-    async def approval(self, approval: str) -> Approval:
+    async def on_approval(self, approval: str) -> Approval:
         await self._step("approval")
         if approval not in self.queue:
             raise QuarterdeckError(f"There is no request {approval}.", ErrorCode.NOT_FOUND)
         return self.queue[approval]
 
-    async def register_operator(self, operator: Operator, signed: SignedChange | None = None) -> Operator:
+    async def on_register_operator(self, operator: Operator, signed: SignedChange | None = None) -> Operator:
         await self._step("register_operator")
         proof = self._signed(proposals.operator_added(self._service(), operator), signed)
         if operator.name in {known.name for known in self.operators}:
@@ -312,14 +314,14 @@ class FakeConsole(ApprovalsDoor):
         self._tell_control()
         return known
 
-    async def remove_operator(self, name: str, signed: SignedChange | None = None) -> None:
+    async def on_remove_operator(self, name: str, signed: SignedChange | None = None) -> None:
         await self._step("remove_operator")
         proof = self._signed(proposals.operator_removed(self._service(), name), signed)
         self.operators = [known for known in self.operators if known.name != name]
         self.write(Kind.OPERATOR_REMOVED, self.actor, body={"operator": name, **proof})
         for grant in list(self.given):
             if grant.terms.author == name and not grant.over:
-                await self.revoke_grant(grant.terms.id)
+                await self.on_revoke_grant(grant.terms.id)
         self._tell_control()
 
     def _tell_control(self) -> None:
@@ -327,12 +329,12 @@ class FakeConsole(ApprovalsDoor):
             ControlChanged(
                 stopped=self.stopped,
                 stopped_note=self.stopped_note,
-                policy=self.policy,
+                policy=self.policy_status,
                 operators=list(self.operators),
             )
         )
 
-    async def stop_all(self) -> str:
+    async def on_stop_all(self) -> str:
         await self._step("stop_all")
         runs, requests = self.work.stop_all()
         self.stopped = True
@@ -341,46 +343,46 @@ class FakeConsole(ApprovalsDoor):
         self._tell_control()
         return self.stopped_note
 
-    async def resume(self, signed: SignedChange | None = None) -> None:
+    async def on_resume(self, signed: SignedChange | None = None) -> None:
         await self._step("resume")
         proof = self._signed(proposals.resume(self._service()), signed)
         self.stopped, self.stopped_note = False, ""
         self.write(Kind.ALL_RESUMED, self.actor, body=proof)
         self._tell_control()
 
-    async def batches(self) -> list[str]:
+    async def on_batches(self) -> list[str]:
         await self._step("batches")
         return sorted(self.saved)
 
-    async def saved_batches(self) -> list[SavedBatch]:
+    async def on_saved_batches(self) -> list[SavedBatch]:
         await self._step("saved_batches")
         return [
             SavedBatch(name=name, changed_at=SAVED_AT, size_bytes=512, steps=len(flatten(batch.steps)))
             for name, batch in sorted(self.saved.items())
         ]
 
-    async def rename_batch(self, name: str, to: str) -> None:
+    async def on_rename_batch(self, name: str, to: str) -> None:
         await self._step("rename_batch")
         file_stem(to)
         if to in self.saved:
             raise BadInput(f"There is a saved batch “{to}” already.")
         self.saved[to] = self.saved.pop(name).model_copy(update={"name": to})
 
-    async def delete_batch(self, name: str) -> None:
+    async def on_delete_batch(self, name: str) -> None:
         await self._step("delete_batch")
         del self.saved[name]
 
-    async def load_batch(self, name: str) -> Batch:
+    async def on_load_batch(self, name: str) -> Batch:
         await self._step("load_batch")
         if name not in self.saved:
             raise QuarterdeckError(f"There is no batch {name!r}.", ErrorCode.NOT_FOUND)
         return self.saved[name]
 
-    async def save_batch(self, name: str, batch: Batch) -> None:
+    async def on_save_batch(self, name: str, batch: Batch) -> None:
         await self._step("save_batch")
         self.saved[name] = batch
 
-    async def shut_down(self, cancel_work: bool) -> str:
+    async def on_shut_down(self, cancel_work: bool) -> str:
         await self._step("shut_down")
         self.lose("The service ended.")
         return "ended"

@@ -18,34 +18,35 @@ from core.fleet.models import Effect, Risk
 from core.policy.models import Answer, Decision, Profile
 from core.policy.policy_check import PolicyCheck, PolicyText, Trial
 from core.policy.policy_store import Explanation
-from core.service.console import Console, ContractChange, LivePicture, PolicyStatus
+from core.service.console import ContractChange, LivePicture, PolicyStatus
+from tests.fakes.handler_console import HandlerConsole
 
 
-class DecidingDoor(Console):
+class DecidingDoor(HandlerConsole):
     """No grants, no helpers, an empty policy; what is asked for by id is not there."""
 
-    async def edit_approval(self, approval: str, parameters: dict[str, Any]) -> Approval:
+    async def on_edit_approval(self, approval: str, parameters: dict[str, Any]) -> Approval:
         raise BadInput(f"No request for approval has the id {approval}.", ErrorCode.NOT_FOUND)
 
-    async def preview(self, approval: str) -> Preview:
+    async def on_preview(self, approval: str) -> Preview:
         return Preview(kind="nothing", problem="There is nothing to show.")
 
-    async def helpers(self, approval: str) -> list[Helper]:
+    async def on_helpers(self, approval: str) -> list[Helper]:
         return []
 
-    async def run_helper(self, approval: str, helper: str) -> CommandResult:
+    async def on_run_helper(self, approval: str, helper: str) -> CommandResult:
         raise BadInput(f"No helper has the id {helper}.", ErrorCode.NOT_FOUND)
 
-    async def fatigue(self, operator: str) -> Fatigue:
+    async def on_fatigue(self, operator: str) -> Fatigue:
         return Fatigue(operator=operator, decided=0, approved=0, median_s=0.0, hasty=0)
 
-    async def grants(self) -> list[Grant]:
+    async def on_grants(self) -> list[Grant]:
         return []
 
-    async def revoke_grant(self, grant: str) -> Grant:
+    async def on_revoke_grant(self, grant: str) -> Grant:
         raise BadInput(f"No grant has the id {grant}.", ErrorCode.NOT_FOUND)
 
-    async def explanation(
+    async def on_explanation(
         self, device: str, tool: str, parameters: dict[str, Any], actor: str = ""
     ) -> Explanation:
         decision = Decision(
@@ -58,22 +59,24 @@ class DecidingDoor(Console):
         )
         return Explanation(decision=decision, near=[], near_grants=[])
 
-    async def watch_pictures(self, devices: list[str], anew: bool = False) -> list[LivePicture]:
+    async def on_watch_pictures(self, devices: list[str], anew: bool = False) -> list[LivePicture]:
         return []
 
-    async def contract_change(self, device: str, tool_key: str) -> ContractChange:
+    async def on_contract_change(self, device: str, tool_key: str) -> ContractChange:
         return ContractChange(device=device, tool_key=tool_key, before=None, after={}, changed=[])
 
-    async def policy_text(self) -> PolicyText:
+    async def on_policy_text(self) -> PolicyText:
         return PolicyText(text="", path="policy.toml", digest=sha256_hex(b""))
 
-    async def check_policy(self, text: str) -> PolicyCheck:
+    async def on_check_policy(self, text: str) -> PolicyCheck:
         return PolicyCheck(ok=True)
 
-    async def try_policy(self, text: str, limit: int = 200) -> Trial:
+    async def on_try_policy(self, text: str, limit: int = 200) -> Trial:
         return Trial(
             looked_at=0, commands=0, allowed=0, asked=0, denied=0, changed=0, allowed_but_denied_by_human=0
         )
 
-    async def save_policy(self, text: str, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
+    async def on_save_policy(
+        self, text: str, digest: str, signed: SignedChange | None = None
+    ) -> PolicyStatus:
         return PolicyStatus(profile=Profile.GUARDED)

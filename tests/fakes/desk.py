@@ -39,7 +39,7 @@ async def online(service: Service, health: Health = Health.ONLINE) -> None:
     console = service.console("operator:test")
     async with asyncio.timeout(PATIENCE):
         events = console.events()
-        if (await console.state()).devices[0].health is health:
+        if (await console.service.state()).devices[0].health is health:
             return
         async for event in events:
             if isinstance(event, DeviceChanged) and event.device.health is health:
@@ -50,7 +50,7 @@ async def next_approval(console: Console) -> Approval:
     """The request for approval that waits, or the next one that comes."""
     async with asyncio.timeout(PATIENCE):
         events = console.events()
-        if waiting := await console.approvals():
+        if waiting := await console.approvals.list():
             return waiting[0]
         async for event in events:
             if isinstance(event, ApprovalChanged):
@@ -60,12 +60,12 @@ async def next_approval(console: Console) -> Approval:
 
 async def approve(console: Console, approval: Approval, key: OperatorKey) -> Approval:
     """Sign and send an approval."""
-    return await console.decide(key.sign(statement_for(approval, "approve", key.name, "")))
+    return await console.approvals.decide(key.sign(statement_for(approval, "approve", key.name, "")))
 
 
 async def deny(console: Console, approval: Approval, key: OperatorKey, reason: str) -> Approval:
     """Sign and send a denial."""
-    return await console.decide(key.sign(statement_for(approval, "deny", key.name, reason)))
+    return await console.approvals.decide(key.sign(statement_for(approval, "deny", key.name, reason)))
 
 
 class Whistle:

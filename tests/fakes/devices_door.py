@@ -75,7 +75,7 @@ def refusals_of(device: Device) -> list[Refusal]:
 class DevicesDoor(RulesDoor):
     """Pairs invented devices; `arrive` lets one that was paired connect."""
 
-    devices: dict[str, Device]
+    fleet: dict[str, Device]
     tools_of: dict[str, list[Tool]]
     listens = Listening(
         address="0.0.0.0:5000",
@@ -113,14 +113,14 @@ class DevicesDoor(RulesDoor):
             secure=True,
         )
 
-    async def listening(self) -> Listening:
+    async def on_listening(self) -> Listening:
         await self._step("listening")
         return self.listens
 
     def _listening(self) -> Listening:
         return self.listens
 
-    async def listen(self, address: str, signed: SignedChange | None = None) -> Listening:
+    async def on_listen(self, address: str, signed: SignedChange | None = None) -> Listening:
         await self._step("listen")
         host, _, port = address.rpartition(":")
         if not host or not port.isdigit():
@@ -136,9 +136,11 @@ class DevicesDoor(RulesDoor):
         )
         return self.listens
 
-    async def pair(self, name: str, settings: DeviceSettings, signed: SignedChange | None = None) -> Pairing:
+    async def on_pair(
+        self, name: str, settings: DeviceSettings, signed: SignedChange | None = None
+    ) -> Pairing:
         await self._step("pair")
-        if name in self.devices and self.devices[name].health is not Health.OFFLINE:
+        if name in self.fleet and self.fleet[name].health is not Health.OFFLINE:
             raise BadInput(f"{name} is connected; revoke it first, or choose another name.")
         self._signed(proposals.pairing(self._service(), name, settings, token_digest(TOKEN)), signed)
         self._take_in(name, settings, "in", "It was paired and has not connected yet.")
@@ -153,7 +155,7 @@ class DevicesDoor(RulesDoor):
             fingerprint=self.listens.fingerprint,
         )
 
-    async def pair_listening(
+    async def on_pair_listening(
         self, name: str, string: str, settings: DeviceSettings, signed: SignedChange | None = None
     ) -> Device:
         await self._step("pair_listening")
@@ -179,12 +181,12 @@ class DevicesDoor(RulesDoor):
             channel="websocket",
             direction=direction,
         )
-        self.devices[name] = device
+        self.fleet[name] = device
         self.tools_of.setdefault(name, [])
         self.emit(DeviceChanged(device=device))
         return device
 
-    async def watch_pictures(self, devices: list[str], anew: bool = False) -> list[LivePicture]:
+    async def on_watch_pictures(self, devices: list[str], anew: bool = False) -> list[LivePicture]:
         await self._step("watch_pictures")
         self.watched.append((list(devices), anew))
         return [self._live(name) for name in devices]
@@ -197,7 +199,7 @@ class DevicesDoor(RulesDoor):
             return LivePicture(device=name, state=LiveState.LIVE)
         return LivePicture(device=name, state=LiveState.WAITING, why=device.reason)
 
-    async def set_device(
+    async def on_set_device(
         self, name: str, settings: DeviceSettings, signed: SignedChange | None = None
     ) -> Device:
         await self._step("set_device")
@@ -205,24 +207,24 @@ class DevicesDoor(RulesDoor):
         self._signed(proposals.device_settings(self._service(), name, settings), signed)
         return self.change_device(name, **settings.model_dump(exclude_none=True))
 
-    async def revoke(self, name: str) -> Device:
+    async def on_revoke(self, name: str) -> Device:
         await self._step("revoke")
         self._device(name)
         return self.change_device(
             name, paired=False, health=Health.OFFLINE, since=ago(0), reason="Its token was revoked."
         )
 
-    async def forget(self, name: str) -> None:
+    async def on_forget(self, name: str) -> None:
         await self._step("forget")
         self._device(name)
-        del self.devices[name]
+        del self.fleet[name]
         self.emit(DeviceForgotten(name=name))
 
-    async def reconnect(self, name: str) -> Device:
+    async def on_reconnect(self, name: str) -> Device:
         await self._step("reconnect")
         return self._device(name)
 
-    async def device_details(self, name: str) -> DeviceDetails:
+    async def on_device_details(self, name: str) -> DeviceDetails:
         await self._step("device_details")
         device = self._device(name)
         secure = device.secure
@@ -234,9 +236,9 @@ class DevicesDoor(RulesDoor):
             paired_at=ago(86_400 * 12) if device.direction != "local" and device.paired else None,
         )
 
-    async def refusals(self) -> list[Refusal]:
+    async def on_refusals(self) -> list[Refusal]:
         await self._step("refusals")
-        known = [one for device in self.devices.values() for one in refusals_of(device)]
+        known = [one for device in self.fleet.values() for one in refusals_of(device)]
         strangers = [
             Refusal(at=ago(95), peer="10.4.9.77:61244", reason="The token is not known here.", count=4),
             Refusal(
@@ -245,7 +247,7 @@ class DevicesDoor(RulesDoor):
         ]
         return sorted([*known, *strangers], key=lambda one: one.at, reverse=True)
 
-    async def doctor(self, name: str) -> list[Check]:
+    async def on_doctor(self, name: str) -> list[Check]:
         await self._step("doctor")
         device = self._device(name)
         if self.checks is not None:

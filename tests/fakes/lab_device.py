@@ -13,7 +13,7 @@ AWAY = (Health.OFFLINE, Health.RECONNECTING)
 
 
 async def pair(console: Console, **settings: object) -> tuple[str, str]:
-    pairing = await console.pair("lab-1", DeviceSettings.model_validate(settings))
+    pairing = await console.devices.pair("lab-1", DeviceSettings.model_validate(settings))
     return pairing.url, decode_pairing(pairing.string).token
 
 
@@ -21,7 +21,7 @@ async def device_when(console: Console, wanted: str) -> Device:
     """The device as soon as `wanted`, an expression over it, is true."""
     async with asyncio.timeout(20):
         events = console.events()
-        device = next(one for one in (await console.state()).devices if one.name == "lab-1")
+        device = next(one for one in (await console.service.state()).devices if one.name == "lab-1")
         while not eval(wanted, {"Health": Health}, {"device": device}):
             event = await anext(events)
             if isinstance(event, DeviceChanged) and event.device.name == "lab-1":

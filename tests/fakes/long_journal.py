@@ -46,20 +46,20 @@ class LongConsole(FakeConsole):
 
     def __init__(self, count: int) -> None:
         super().__init__([])
-        self.journal.status = JournalStatus(entries=count, writable=True)
+        self.fake_journal.status = JournalStatus(entries=count, writable=True)
         self.queries: list[str] = []
 
     @property
     def count(self) -> int:
         """How many there are."""
-        return self.journal.status.entries
+        return self.fake_journal.status.entries
 
     def grow(self, by: int) -> None:
         """Add entries and tell everybody."""
-        self.journal.status = self.journal.status.model_copy(update={"entries": self.count + by})
-        self.emit(JournalChanged(journal=self.journal.status))
+        self.fake_journal.status = self.fake_journal.status.model_copy(update={"entries": self.count + by})
+        self.emit(JournalChanged(journal=self.fake_journal.status))
 
-    async def entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
+    async def on_entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
         self.queries.append(query)
         await self._step("entries")
         parsed = parse_query(query)
@@ -84,13 +84,13 @@ class LongConsole(FakeConsole):
             took_ms=3.0,
         )
 
-    async def entry(self, seq: int) -> Entry:
+    async def on_entry(self, seq: int) -> Entry:
         await self._step("entry")
         if not 1 <= seq <= self.count:
             raise QuarterdeckError(f"There is no entry {seq}.", ErrorCode.NOT_FOUND)
         return made_entry(seq)
 
-    async def histogram(self, query: str = "", buckets: int = 80) -> list[Bucket]:
+    async def on_histogram(self, query: str = "", buckets: int = 80) -> list[Bucket]:
         await self._step("histogram")
         parse_query(query)
         step = max(1, self.count // buckets)

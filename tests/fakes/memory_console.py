@@ -108,7 +108,7 @@ class MemoryConsole(MemoryDevices):
         self.actor = actor
         self.held: set[str] = set()
 
-    async def state(self) -> ConsoleState:
+    async def on_state(self) -> ConsoleState:
         return ConsoleState(
             service_started_at=TIME,
             service_pid=1,
@@ -119,28 +119,28 @@ class MemoryConsole(MemoryDevices):
             journal=JournalStatus(entries=0, writable=True),
             operators=[],
             devices=[Device(name="this-computer", health=Health.ONLINE, since=TIME, tool_count=2)],
-            approvals=await self.approvals(),
+            approvals=await self.on_approvals(),
             runs=[run.summary for run in self.host.all_runs.values()],
         )
 
     def events(self) -> AsyncIterator[Event]:
         return self.host.hub.subscribe()
 
-    async def tools(self, device: str) -> list[Tool]:
+    async def on_tools(self, device: str) -> list[Tool]:
         if device != "this-computer":
             raise BadInput(f"There is no device {device!r}.", ErrorCode.UNKNOWN_DEVICE)
         return list(self.host.tools.values())
 
-    async def match_devices(self, targets: str) -> list[Device]:
-        return (await self.state()).devices
+    async def on_match_devices(self, targets: str) -> list[Device]:
+        return (await self.on_state()).devices
 
-    async def review_contract(
+    async def on_review_contract(
         self, device: str, tool_key: str, digest: str, signed: SignedChange | None = None
     ) -> Tool:
         self.host.asked["review_contract"] += 1
         return self.host.tools["echo"]
 
-    async def explain(self, device: str, tool: str, parameters: dict[str, Any]) -> Decision:
+    async def on_explain(self, device: str, tool: str, parameters: dict[str, Any]) -> Decision:
         return self._decision(tool)
 
     def _decision(self, name: str) -> Decision:
@@ -156,10 +156,10 @@ class MemoryConsole(MemoryDevices):
             reasons=[Reason(text="High risk asks.", origin="profile guarded")],
         )
 
-    async def plan(self, batch: Batch) -> Plan:
+    async def on_plan(self, batch: Batch) -> Plan:
         return Plan(devices=["this-computer"], steps=[], cells=[])
 
-    async def start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
+    async def on_start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
         # Stands still where a test wants a call to be under way.
         self.host.asked["start_run"] += 1
         self.host.entered.release()
@@ -167,12 +167,12 @@ class MemoryConsole(MemoryDevices):
         self.host.finished.set()
         step = batch.steps[0]
         assert isinstance(step, Step)
-        return await self.call("this-computer", step.tool, step.parameters)
+        return await self.on_call("this-computer", step.tool, step.parameters)
 
-    async def call(
+    async def on_call(
         self, device: str, tool: str, parameters: dict[str, Any], timeout: float | None = None, said: str = ""
     ) -> Run:
-        await self.tools(device)
+        await self.on_tools(device)
         if tool not in self.host.tools:
             raise BadInput(f"There is no tool {tool!r}.", ErrorCode.UNKNOWN_TOOL)
         number = next(self.host.numbers)
@@ -263,7 +263,7 @@ class MemoryConsole(MemoryDevices):
         self.host.ended[number].set()
         self.host.hub.publish(RunChanged(run=summary))
 
-    async def wait_run(self, run: str, timeout: float) -> Run:
+    async def on_wait_run(self, run: str, timeout: float) -> Run:
         self.host.asked["wait_run"] += 1
         self.host.entered.release()
         try:
@@ -277,33 +277,33 @@ class MemoryConsole(MemoryDevices):
             raise
         return self.host.all_runs[run]
 
-    async def run(self, run: str) -> Run:
+    async def on_run(self, run: str) -> Run:
         if run not in self.host.all_runs:
             raise BadInput(f"There is no run {run!r}.", ErrorCode.NOT_FOUND)
         return self.host.all_runs[run]
 
-    async def runs(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
+    async def on_runs(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
         return [run.summary for run in self.host.all_runs.values()][:limit]
 
-    async def find_runs(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:
-        return RunPage(runs=await self.runs(limit=limit), next_before=None)
+    async def on_find_runs(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:
+        return RunPage(runs=await self.on_runs(limit=limit), next_before=None)
 
-    async def cancel_run(self, run: str) -> RunSummary:
+    async def on_cancel_run(self, run: str) -> RunSummary:
         self.host.asked["cancel_run"] += 1
         self.end(run, None, ErrorInfo.of(ErrorCode.CANCELLED, "Cancelled."))
         return self.host.all_runs[run].summary
 
-    async def approvals(self) -> list[Approval]:
+    async def on_approvals(self) -> list[Approval]:
         return [one for one in self.host.queue.values() if one.state is ApprovalState.WAITING]
 
-    async def approval(self, approval: str) -> Approval:
+    async def on_approval(self, approval: str) -> Approval:
         if approval not in self.host.queue:
             raise BadInput(f"There is no request {approval!r}.", ErrorCode.NOT_FOUND)
         return self.host.queue[approval]
 
-    async def decide(self, signed: SignedStatement, grant: SignedGrant | None = None) -> Approval:
+    async def on_decide(self, signed: SignedStatement, grant: SignedGrant | None = None) -> Approval:
         self.host.asked["decide"] += 1
-        approval = await self.approval(signed.statement.approval)
+        approval = await self.on_approval(signed.statement.approval)
         approved = signed.statement.verdict == "approve"
         state = ApprovalState.APPROVED if approved else ApprovalState.DENIED
         decided = approval.model_copy(update={"state": state, "decided_by": signed.statement.approver})
@@ -313,86 +313,86 @@ class MemoryConsole(MemoryDevices):
         self.end(approval.run, approval.request.parameters if approved else None, error)
         return decided
 
-    async def hold(self, approval: str, reading: bool) -> Approval:
-        held = await self.approval(approval)
+    async def on_hold(self, approval: str, reading: bool) -> Approval:
+        held = await self.on_approval(approval)
         self.host.holds.append((approval, reading))
         (self.held.add if reading else self.held.discard)(approval)
         self.host.holds_changed.set()
         return held
 
-    async def register_operator(self, operator: Operator, signed: SignedChange | None = None) -> Operator:
+    async def on_register_operator(self, operator: Operator, signed: SignedChange | None = None) -> Operator:
         self.host.asked["register_operator"] += 1
         return operator
 
-    async def remove_operator(self, name: str, signed: SignedChange | None = None) -> None:
+    async def on_remove_operator(self, name: str, signed: SignedChange | None = None) -> None:
         self.host.asked["remove_operator"] += 1
 
-    async def propose(self, wish: Change, text: str = "") -> Proposal:
+    async def on_propose(self, wish: Change, text: str = "") -> Proposal:
         self.host.asked["propose"] += 1
         return Proposal(home="", change=wish, needs_signature=False)
 
-    async def challenge(self) -> str:
+    async def on_challenge(self) -> str:
         return "challenge"
 
-    async def identify(self, signed: SignedIdentity) -> Operator:
+    async def on_identify(self, signed: SignedIdentity) -> Operator:
         self.host.asked["identify"] += 1
         return Operator(name=signed.identity.operator, public_key="0" * 64, has_passphrase=False)
 
-    async def accept_policy(self, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
+    async def on_accept_policy(self, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
         self.host.asked["accept_policy"] += 1
         return PolicyStatus(profile=Profile.GUARDED)
 
-    async def accept_settings(self, signed: SignedChange | None = None) -> PolicyStatus:
+    async def on_accept_settings(self, signed: SignedChange | None = None) -> PolicyStatus:
         self.host.asked["accept_settings"] += 1
         return PolicyStatus(profile=Profile.GUARDED)
 
-    async def set_profile(self, profile: Profile, signed: SignedChange | None = None) -> PolicyStatus:
+    async def on_set_profile(self, profile: Profile, signed: SignedChange | None = None) -> PolicyStatus:
         self.host.asked["set_profile"] += 1
         return PolicyStatus(profile=profile)
 
-    async def stop_all(self) -> str:
+    async def on_stop_all(self) -> str:
         return "Stopped."
 
-    async def resume(self, signed: SignedChange | None = None) -> None:
+    async def on_resume(self, signed: SignedChange | None = None) -> None:
         self.host.asked["resume"] += 1
 
-    async def entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
+    async def on_entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
         if query == "fault":
             raise RuntimeError("secret detail")
         found = [Entry(seq=1, time=TIME, kind=Kind.SERVICE_STARTED, actor="service")]
         return EntryPage(entries=found, more=False, total=1, total_exact=True, took_ms=0.1)
 
-    async def entry_numbers(
+    async def on_entry_numbers(
         self, query: str = "", before: int | None = None, limit: int = 10_000
     ) -> NumberPage:
         return NumberPage(numbers=[1], next_before=None)
 
-    async def entry(self, seq: int) -> Entry:
+    async def on_entry(self, seq: int) -> Entry:
         if seq != 1:
             raise BadInput(f"There is no entry {seq}.", ErrorCode.NOT_FOUND)
-        return (await self.entries()).entries[0]
+        return (await self.on_entries()).entries[0]
 
-    async def histogram(self, query: str = "", buckets: int = 80) -> list[Bucket]:
+    async def on_histogram(self, query: str = "", buckets: int = 80) -> list[Bucket]:
         return [Bucket(start=TIME, end=TIME, count=1)]
 
-    async def facets(self, field: str, prefix: str = "", limit: int = 12) -> list[Facet]:
+    async def on_facets(self, field: str, prefix: str = "", limit: int = 12) -> list[Facet]:
         return [Facet(value="x" * limit, count=1)]
 
-    async def proof(self, seq: int) -> Proof:
+    async def on_proof(self, seq: int) -> Proof:
         return Proof(seq=seq, leaf="00", path=["11", "22"], root="33", size=3)
 
-    async def command(self, call_id: str) -> CommandRecord:
+    async def on_command(self, call_id: str) -> CommandRecord:
         return CommandRecord(call_id=call_id, entries=[])
 
-    async def verify(self, checkpoint: str | None = None) -> VerifyReport:
+    async def on_verify(self, checkpoint: str | None = None) -> VerifyReport:
         return VerifyReport(ok=True, entries=1, blobs=0, checkpoints=0)
 
-    async def blob(self, sha256: str) -> bytes:
+    async def on_blob(self, sha256: str) -> bytes:
         if sha256 != sha256_hex(BLOB):
             raise BadInput("There is no such blob.", ErrorCode.NOT_FOUND)
         return BLOB
 
-    async def timeline(self, run: str | None = None, around: int | None = None) -> Timeline:
+    async def on_timeline(self, run: str | None = None, around: int | None = None) -> Timeline:
         return Timeline(
             title="t",
             run=run,
@@ -406,34 +406,34 @@ class MemoryConsole(MemoryDevices):
             frames=[],
         )
 
-    async def find_in_results(
+    async def on_find_in_results(
         self, words: list[str], run: str | None = None, around: int | None = None
     ) -> ContentHits:
         return ContentHits(numbers=[[] for _ in words], not_searched=0)
 
-    async def batches(self) -> list[str]:
+    async def on_batches(self) -> list[str]:
         return []
 
-    async def saved_batches(self) -> list[SavedBatch]:
+    async def on_saved_batches(self) -> list[SavedBatch]:
         return []
 
-    async def rename_batch(self, name: str, to: str) -> None:
+    async def on_rename_batch(self, name: str, to: str) -> None:
         self.host.asked[f"rename_batch {name} {to}"] += 1
 
-    async def delete_batch(self, name: str) -> None:
+    async def on_delete_batch(self, name: str) -> None:
         self.host.asked[f"delete_batch {name}"] += 1
 
-    async def load_batch(self, name: str) -> Batch:
+    async def on_load_batch(self, name: str) -> Batch:
         raise Refused(f"There is no batch {name!r}.", ErrorCode.DENIED_BY_POLICY)
 
-    async def save_batch(self, name: str, batch: Batch) -> None:
+    async def on_save_batch(self, name: str, batch: Batch) -> None:
         self.host.asked[f"save_batch {name} {batch.steps[0]}"] += 1
 
-    async def shut_down(self, cancel_work: bool) -> str:
+    async def on_shut_down(self, cancel_work: bool) -> str:
         self.host.asked["shut_down"] += 1
         self.host.on_shutdown_asked.set()
         return "It ends."
 
     async def close(self) -> None:
         for approval in sorted(self.held):
-            await self.hold(approval, False)
+            await self.on_hold(approval, False)

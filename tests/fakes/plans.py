@@ -31,7 +31,7 @@ def plan_cell(console: FakeConsole, device: Device, step: Step) -> PlannedCell:
     missing = [key for key in tool.input_schema.get("required", []) if key not in step.parameters]
     if missing:
         return cell("invalid", why=f"{missing[0]} is required")
-    decision = decide_call(tool, step.parameters, console.policy.profile, device)
+    decision = decide_call(tool, step.parameters, console.policy_status.profile, device)
     outcome = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}[decision.answer]
     why = decision.reasons[0].text
     return cell(outcome, answer=decision.answer, risk=decision.risk, summary=decision.summary, why=why)

@@ -48,8 +48,8 @@ async def expecting(home: Home, key: OperatorKey, name: str) -> AsyncIterator[Ex
     service = await Service.open(make_listening_home(home.path))
     try:
         console = signing(service.console("operator:anna"), service.home)
-        await console.register_operator(key.operator)
-        address = urlsplit((await console.pair(name, DeviceSettings())).stock_url)
+        await console.approvals.register_operator(key.operator)
+        address = urlsplit((await console.devices.pair(name, DeviceSettings())).stock_url)
         assert address.port
         yield Expected(service, console, address.port, parse_qs(address.query)["token"][0])
     finally:
@@ -143,7 +143,7 @@ async def stands(console: Console, name: str, *healths: Health, reason: str = ""
     async with asyncio.timeout(PATIENCE):
         events = console.events()
         while True:
-            for device in (await console.state()).devices:
+            for device in (await console.service.state()).devices:
                 if device.name == name and device.health in healths and reason in device.reason:
                     return device
             await anext(events)

@@ -25,7 +25,9 @@ Scenario = Callable[[Desk, ReplayScreen, FakeConsole], Awaitable[None]]
 
 def entries_of(console: FakeConsole, call: str) -> dict[str, Entry]:
     """The entries of one command of the bay count, by kind."""
-    return {entry.kind.value: entry for entry in console.journal.entries if entry.call_id == f"c-0414-{call}"}
+    return {
+        entry.kind.value: entry for entry in console.fake_journal.entries if entry.call_id == f"c-0414-{call}"
+    }
 
 
 def replay(
@@ -72,6 +74,6 @@ def fact(screen: ReplayScreen, label: str) -> str:
 
 def add_entry(console: FakeConsole, **more: str) -> Entry:
     """Something more happens in the run."""
-    return console.journal.write(
+    return console.fake_journal.write(
         Kind.PROGRESS_REPORTED, f"device:{DEVICE}", run=RUN, device=DEVICE, call_id="c-0414-10", **more
     )

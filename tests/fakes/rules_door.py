@@ -156,7 +156,7 @@ def make_grants() -> list[Grant]:
 class RulesDoor(ChangesDoor):
     """Rules are judged by the real policy; the past is invented."""
 
-    devices: dict[str, Device]
+    fleet: dict[str, Device]
     tools_of: dict[str, list[Tool]]
     policy_on_disk: str = RULES
     _given: list[Grant] | None = None
@@ -211,22 +211,22 @@ class RulesDoor(ChangesDoor):
                     contract = judge(ToolInfo.model_validate(_definition(tool)), ours=False)
                     tools[place] = tool.model_copy(update={"contract": contract})
 
-    async def policy_text(self) -> PolicyText:
+    async def on_policy_text(self) -> PolicyText:
         await self._step("policy_text")
         text = self.policy_on_disk
         return PolicyText(
             text=text,
-            path=self.policy.path,
+            path=self.policy_status.path,
             digest=sha256_hex(text.encode()),
-            problem=self.policy.problem,
+            problem=self.policy_status.problem,
             accepted=self.accepted_text,
         )
 
-    async def check_policy(self, text: str) -> PolicyCheck:
+    async def on_check_policy(self, text: str) -> PolicyCheck:
         await self._step("check_policy")
         return check_text(text)
 
-    async def try_policy(self, text: str, limit: int = 200) -> Trial:
+    async def on_try_policy(self, text: str, limit: int = 200) -> Trial:
         await self._step("try_policy")
         return self._trial(parse_policy(text), limit)
 
@@ -236,7 +236,7 @@ class RulesDoor(ChangesDoor):
         rows: list[TrialRow] = []
         against = number = 0
         for device, tool, parameters, was, human, many in _PAST:
-            if device not in self.devices:
+            if device not in self.fleet:
                 continue
             decision = judge.decide(self._asked(device, tool, parameters, "agent:night-shift"), grants)
             counts[decision.answer] += many
@@ -261,14 +261,16 @@ class RulesDoor(ChangesDoor):
         )  # fmt: skip
 
     def _asked(self, device: str, tool: str, parameters: dict[str, Any], actor: str) -> PolicyQuery:
-        known = self.devices[device]
+        known = self.fleet[device]
         found = self.tool_named(device, tool)
         return PolicyQuery(
             device=known, tool=found, parameters=parameters, shown=parameters, actor=actor,
             moment=NOW.replace(hour=11).astimezone(),
         )  # fmt: skip
 
-    async def save_policy(self, text: str, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
+    async def on_save_policy(
+        self, text: str, digest: str, signed: SignedChange | None = None
+    ) -> PolicyStatus:
         await self._step("save_policy")
         found = check_text(text)
         if not found.ok:
@@ -278,7 +280,7 @@ class RulesDoor(ChangesDoor):
         self.write(Kind.POLICY_SAVED, self.actor, body={"before": digest, "rules": found.rules, **proof})
         return self._accept(text)
 
-    async def explanation(
+    async def on_explanation(
         self, device: str, tool: str, parameters: dict[str, Any], actor: str = ""
     ) -> Explanation:
         await self._step("explanation")
@@ -297,12 +299,12 @@ class RulesDoor(ChangesDoor):
             near_grants=grants.near(question, None, asked.shown),
         )
 
-    async def grants(self) -> list[Grant]:
+    async def on_grants(self) -> list[Grant]:
         await self._step("grants")
         book: GrantBook | None = getattr(self, "grant_book", None)
         return [*(book.all() if book is not None else []), *self.given]
 
-    async def revoke_grant(self, grant: str) -> Grant:
+    async def on_revoke_grant(self, grant: str) -> Grant:
         await self._step("revoke_grant")
         book: GrantBook | None = getattr(self, "grant_book", None)
         if book is not None and any(one.terms.id == grant for one in book.all()):
@@ -315,7 +317,7 @@ class RulesDoor(ChangesDoor):
                 return self.given[place]
         raise BadInput(f"No grant has the id {grant}.", ErrorCode.NOT_FOUND)
 
-    async def contract_change(self, device: str, tool_key: str) -> ContractChange:
+    async def on_contract_change(self, device: str, tool_key: str) -> ContractChange:
         await self._step("contract_change")
         return self._change_of(device, tool_key)
 

@@ -141,8 +141,8 @@ class FakeRuns:
             tool = console.tool_named(cell.device, step.tool)
         except QuarterdeckError as error:
             return self._put(cell.model_copy(update={"state": CellState.NO_SUCH_TOOL, "note": error.message}))
-        device = console.devices[cell.device]
-        decision = decide_call(tool, step.parameters, console.policy.profile, device)
+        device = console.fleet[cell.device]
+        decision = decide_call(tool, step.parameters, console.policy_status.profile, device)
         console.write(
             Kind.COMMAND_DECIDED,
             "policy",
@@ -179,7 +179,7 @@ class FakeRuns:
             actor="operator:harbour",
             run=cell.run,
             step=cell.step,
-            production=self._console.devices[cell.device].production,
+            production=self._console.fleet[cell.device].production,
             asked_at=_now(),
             expires_at=_now(600),
             remaining_s=600.0,
@@ -224,9 +224,9 @@ class FakeRuns:
         if scripted is not None:
             return scripted, []
         if tool.tool_name == "screenshot":
-            platform = self._console.devices[cell.device].platform
+            platform = self._console.fleet[cell.device].platform
             data = desktop_png(cell.device, platform, lines=8 + self._next_call % 12)
-            blob = self._console.journal.add_blob(data)
+            blob = self._console.fake_journal.add_blob(data)
             self._console.change_device(cell.device, picture=blob, picture_at=_now())
             made = Evidence(
                 blob=blob, media_type="image/png", size=len(data), what="screenshot", width=1280, height=800

@@ -150,7 +150,7 @@ async def until_online(console: Console) -> None:
     """Wait until this computer is online."""
     events = console.events()
     async with asyncio.timeout(PATIENCE):
-        if (await console.state()).devices[0].health is Health.ONLINE:
+        if (await console.service.state()).devices[0].health is Health.ONLINE:
             return
         async for event in events:
             if isinstance(event, DeviceChanged) and event.device.health is Health.ONLINE:

@@ -53,12 +53,12 @@ class Desk:
 
     async def begin(self, word: str = "x", timeout: float = PATIENCE) -> str:
         """Let a command start that leaves `word` in the file, and approve it."""
-        run = await self.console.call(NAME, TOOL, {"command": f"echo {word} >> '{self.count}'"}, timeout)
+        run = await self.console.runs.call(NAME, TOOL, {"command": f"echo {word} >> '{self.count}'"}, timeout)
         await approve(self.console, await next_approval(self.console), self.key)
         return run.summary.id
 
     async def result(self, run: str) -> CommandResult:
-        [cell] = (await self.console.wait_run(run, PATIENCE)).cells
+        [cell] = (await self.console.runs.wait(run, PATIENCE)).cells
         assert cell.result is not None
         return cell.result
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 from core.aip.pairing import decode_pairing
 from core.approvals.models import Operator
@@ -24,7 +24,8 @@ from core.home import Home
 from core.policy.models import Profile
 from core.policy.policy_file import with_profile
 from core.policy.policy_store import text_digest
-from core.service.console import Console
+from core.service.api.methods import ApiMethod
+from core.service.console import Console, Event
 from core.service.trusted import POLICY_SUBJECT, SETTINGS_SUBJECT, loosening_settings, policy_change
 
 Wish = tuple[Change, str]
@@ -43,13 +44,13 @@ def signed_by(key: OperatorKey, proposal: Proposal) -> SignedChange:
 
 async def sign(console: Console, key: OperatorKey, wish: Change, text: str = "") -> SignedChange:
     """This operator's signature under what the service proposes for a wish."""
-    return signed_by(key, await console.propose(wish, text))
+    return signed_by(key, await console.service.propose(wish, text))
 
 
 async def identify(console: Console, key: OperatorKey) -> None:
     """Prove to the service that this operator is at the console."""
-    home_key = (await console.state()).home_key
-    await console.identify(key.sign_identity(home_key, await console.challenge()))
+    home_key = (await console.service.state()).home_key
+    await console.service.identify(key.sign_identity(home_key, await console.service.challenge()))
 
 
 async def accepted(home: Home, policy: str = "", **settings: Any) -> OperatorKey:
@@ -129,51 +130,53 @@ _WISHES: dict[str, Callable[..., Wish]] = {
 _WISHES_OF_STATE = ("set_profile", "remove_operator", "accept_policy", "accept_settings")
 
 
-class _Signing:
+class _Signing(Console):
     """A console whose operator signs whatever has to be signed, as one at a window or terminal would."""
 
     def __init__(self, console: Console, home: Home) -> None:
+        super().__init__()
         self._console = console
         self._home = home
 
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._console, name)
-        if name not in _WISHES and name not in _WISHES_OF_STATE:
-            return method
-
-        async def call(*arguments: Any) -> Any:
+    async def invoke(self, method: ApiMethod, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if kwargs or (method.wire not in _WISHES and method.wire not in _WISHES_OF_STATE):
+            return await self._console.invoke(method, args, kwargs)
+        signed = None
+        try:
+            wish, text = await self._wish(method.wire, args)
+            proposal = await self._console.service.propose(wish, text)
+            if proposal.needs_signature:
+                signed = signed_by(await self._key(), proposal)
+        except QuarterdeckError:
+            # The act itself says what is wrong with it.
             signed = None
-            try:
-                wish, text = await self._wish(name, arguments)
-                proposal = await self._console.propose(wish, text)
-                if proposal.needs_signature:
-                    signed = signed_by(await self._key(), proposal)
-            except QuarterdeckError:
-                # The act itself says what is wrong with it.
-                signed = None
-            return await method(*arguments, signed=signed)
+        return await self._console.invoke(method, args, {"signed": signed})
 
-        return call
+    def events(self) -> AsyncIterator[Event]:
+        return self._console.events()
+
+    async def close(self) -> None:
+        await self._console.close()
 
     async def _wish(self, name: str, arguments: tuple[Any, ...]) -> Wish:
         if name == "set_profile":
             profile: Profile = arguments[0]
-            return _policy(with_profile((await self._console.policy_text()).text, profile))
+            return _policy(with_profile((await self._console.policy.text()).text, profile))
         if name == "accept_policy":
-            return _policy((await self._console.policy_text()).text)
+            return _policy((await self._console.policy.text()).text)
         if name == "accept_settings":
             after = loosening_settings(self._home.settings())
             return Change(kind=ChangeKind.SETTINGS, subject=SETTINGS_SUBJECT, after=after), ""
         if name == "remove_operator":
-            operators = (await self._console.state()).operators
+            operators = (await self._console.service.state()).operators
             return removing(next(one for one in operators if one.name == arguments[0])), ""
         return _WISHES[name](*arguments)
 
     async def _key(self) -> OperatorKey:
         """A key of a registered operator that lies in the home; anna's, when there is no operator yet."""
-        registered = {one.name: one.public_key for one in (await self._console.state()).operators}
+        registered = {one.name: one.public_key for one in (await self._console.service.state()).operators}
         if not registered:
-            await self._console.register_operator(anna(self._home).operator)
+            await self._console.approvals.register_operator(anna(self._home).operator)
             return anna(self._home)
         for file in list_operator_keys(self._home):
             if registered.get(file.name) == file.public_key and not file.has_passphrase:
@@ -183,7 +186,7 @@ class _Signing:
 
 def signing(console: Console, home: Home) -> Console:
     """This console, with an operator of the home at it who signs what has to be signed."""
-    return console if isinstance(console, _Signing) else cast(Console, _Signing(console, home))
+    return console if isinstance(console, _Signing) else _Signing(console, home)
 
 
 def register(operators: Operators, operator: Operator) -> None:

@@ -85,24 +85,24 @@ class LyingConsole(MemoryConsole):
         super().__init__(host, actor)
         self.liar = host
 
-    async def state(self) -> ConsoleState:
-        return (await super().state()).model_copy(update={"operators": [self.liar.operator]})
+    async def on_state(self) -> ConsoleState:
+        return (await super().on_state()).model_copy(update={"operators": [self.liar.operator]})
 
-    async def call(self, *asked: Any, **more: Any) -> Any:
-        run = await super().call(*asked, **more)
+    async def on_call(self, *asked: Any, **more: Any) -> Any:
+        run = await super().on_call(*asked, **more)
         for name, approval in self.host.queue.items():
             self.host.queue[name] = approval.model_copy(update={"request": self.liar.request})
         return run
 
-    async def decide(self, signed: SignedStatement, grant: SignedGrant | None = None) -> Approval:
+    async def on_decide(self, signed: SignedStatement, grant: SignedGrant | None = None) -> Approval:
         self.liar.harvest += [signed, *([grant] if grant else [])]
-        return await super().decide(signed, grant)
+        return await super().on_decide(signed, grant)
 
 
 @asynccontextmanager
 async def standing_in(home: Home, operator: Operator, request: Request) -> AsyncIterator[StandIn]:
     """A stand-in on the home's control socket, where one request waits."""
     host = StandIn(operator, request)
-    await host.console("agent:night").call("this-computer", "change", {})
+    await host.console("agent:night").runs.call("this-computer", "change", {})
     async with serving(home, host):
         yield host

@@ -108,16 +108,16 @@ def story(operators: list[Operator] | None = None) -> FakeConsole:
     console.given = make_grants()
     _pictures(console)
     _fill_journal(console)
-    console.journal.status = console.journal.status.model_copy(
+    console.fake_journal.status = console.fake_journal.status.model_copy(
         update={"verified_at": stamp(at(900)), "verified_ok": True, "verified_entries": LAST_ENTRY - 12}
     )
     return console
 
 
 def _old_entries(console: FakeConsole) -> None:
-    journal = console.journal
+    journal = console.fake_journal
     journal.write(Kind.SERVICE_STARTED, "service", at(32_000))
-    for device in console.devices.values():
+    for device in console.fleet.values():
         journal.write(Kind.DEVICE_CONNECTED, f"device:{device.name}", at(31_900), device=device.name)
 
 
@@ -160,7 +160,7 @@ def _make_run(
 ) -> None:
     start = minutes_ago * 60 + 40
     steps = flatten(batch.steps)
-    console.journal.write(Kind.RUN_STARTED, actor, at(start), run=run_id, body={"devices": devices})
+    console.fake_journal.write(Kind.RUN_STARTED, actor, at(start), run=run_id, body={"devices": devices})
     cells = []
     for device, signs in zip(devices, rows, strict=True):
         for place, (step, sign) in enumerate(zip(steps, signs, strict=True)):
@@ -201,7 +201,7 @@ def _cell(
         )
         return cell.model_copy(update={"approval": approval.id})
     if sign == "r":
-        console.journal.write(
+        console.fake_journal.write(
             Kind.COMMAND_SENT,
             "service",
             at(began),
@@ -227,8 +227,8 @@ def _result(
     evidence = []
     answer: Any = {"info_type": "disk", "filesystems": [{"mount_point": "/", "use_percent": 91.4}]}
     if step.tool == "screenshot":
-        data = desktop_png(device, console.devices[device].platform, lines=6 + int(began) % 14)
-        blob = console.journal.add_blob(data)
+        data = desktop_png(device, console.fleet[device].platform, lines=6 + int(began) % 14)
+        blob = console.fake_journal.add_blob(data)
         evidence = [
             Evidence(
                 blob=blob, media_type="image/png", size=len(data), what="screenshot", width=1280, height=800
@@ -253,9 +253,9 @@ def _result(
         result=None if sign in "x?" else answer,
         duration_ms=180.0 + began % 400,
         evidence=evidence,
-        decision=decide_step(console.tools_of[device], step, console.devices[device]),
+        decision=decide_step(console.tools_of[device], step, console.fleet[device]),
     )
-    console.journal.write(
+    console.fake_journal.write(
         Kind.COMMAND_REFUSED if sign == "x" else Kind.RESULT_RECORDED,
         f"device:{device}",
         at(began - 1),
@@ -274,18 +274,18 @@ def _result(
 
 
 def _pictures(console: FakeConsole) -> None:
-    for name, device in list(console.devices.items()):
+    for name, device in list(console.fleet.items()):
         if device.health.value == "offline":
             continue
-        blob = console.journal.add_blob(desktop_png(name, device.platform))
+        blob = console.fake_journal.add_blob(desktop_png(name, device.platform))
         # What was not heard for a while has shown nothing since.
         heard = device.last_heard if device.health.value in ("stale", "reconnecting") else ago(4)
         console.change_device(name, picture=blob, picture_at=heard)
 
 
 def _fill_journal(console: FakeConsole) -> None:
-    journal = console.journal
-    names = [name for name, device in console.devices.items() if device.health.value != "offline"]
+    journal = console.fake_journal
+    names = [name for name, device in console.fleet.items() if device.health.value != "offline"]
     # The rest of the three hundred: observations in the last minutes, as any fleet has them.
     missing = LAST_ENTRY - journal.status.entries
     for number in range(missing):

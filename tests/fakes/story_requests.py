@@ -33,8 +33,8 @@ def add_request(
     seconds_ago: float,
 ) -> Approval:
     tool = console.tool_named(device, tool_name)
-    known = console.devices[device]
-    decision = decide_call(tool, parameters, console.policy.profile, known)
+    known = console.fleet[device]
+    decision = decide_call(tool, parameters, console.policy_status.profile, known)
     reasons = [*decision.reasons]
     if decision.answer is not Answer.ASK:
         reasons.insert(
@@ -71,7 +71,7 @@ def add_request(
         said=said,
     )
     console.request(approval)
-    console.journal.write(
+    console.fake_journal.write(
         Kind.APPROVAL_REQUESTED,
         actor,
         at(seconds_ago),

@@ -56,7 +56,7 @@ class TrustDesk:
 
     async def sign(self, wish: Change, text: str = "") -> SignedChange | None:
         """Anna's signature under what the service proposes for a wish, where it needs one."""
-        proposal = await self.console.propose(wish, text)
+        proposal = await self.console.service.propose(wish, text)
         if not proposal.needs_signature:
             return None
         return self.key.sign_change(change_statement(proposal, self.key.name))
@@ -65,7 +65,7 @@ class TrustDesk:
         """Pair a device that dials in; gives its token."""
         wish = Change(kind=ChangeKind.DEVICE_PAIRED, subject=name, after={"direction": "in", **settings})
         wanted = DeviceSettings.model_validate(settings)
-        pairing = await self.console.pair(name, wanted, await self.sign(wish))
+        pairing = await self.console.devices.pair(name, wanted, await self.sign(wish))
         return decode_pairing(pairing.string).token
 
     async def pair_listening(self, name: str, url: str, token: str) -> None:
@@ -73,13 +73,13 @@ class TrustDesk:
         line = encode_pairing(Pairing(url, name, token))
         after = {"direction": "out", "url": url, "fingerprint": ""}
         wish = Change(kind=ChangeKind.DEVICE_PAIRED, subject=name, after=after)
-        await self.console.pair_listening(name, line, DeviceSettings(), await self.sign(wish, line))
+        await self.console.devices.pair_listening(name, line, DeviceSettings(), await self.sign(wish, line))
 
     async def set_device(self, name: str, **settings: Any) -> None:
         """Set tags, production or agent."""
         wish = Change(kind=ChangeKind.DEVICE_SET, subject=name, after=settings)
         wanted = DeviceSettings.model_validate(settings)
-        await self.console.set_device(name, wanted, await self.sign(wish))
+        await self.console.devices.update(name, wanted, await self.sign(wish))
 
     async def review(self, name: str, found: Tool) -> Tool:
         """Trust a tool as it is now."""
@@ -87,7 +87,7 @@ class TrustDesk:
         wish = Change(
             kind=ChangeKind.CONTRACT, subject=f"{name}/{found.tool_key}", after={"contract": digest}
         )
-        return await self.console.review_contract(name, found.tool_key, digest, await self.sign(wish))
+        return await self.console.devices.review_tool(name, found.tool_key, digest, await self.sign(wish))
 
     async def lets_in(self, token: str) -> bool:
         """Whether the listener takes this token."""
@@ -110,7 +110,7 @@ class TrustDesk:
 
     async def tools(self, name: str) -> dict[str, bool]:
         """By name of a tool, whether it is blocked."""
-        return {found.tool_name: found.changed for found in await self.console.tools(name)}
+        return {found.tool_name: found.changed for found in await self.console.devices.tools(name)}
 
     async def entries(self, query: str) -> list[Entry]:
         """What the journal has, oldest first."""
@@ -129,7 +129,7 @@ async def trust_desk(home: Home) -> AsyncIterator[TrustDesk]:
     try:
         console = service.console("operator:anna")
         key = operator_key(home)
-        await console.register_operator(key.operator)
+        await console.approvals.register_operator(key.operator)
         yield TrustDesk(home, service, console, key)
     finally:
         async with asyncio.timeout(30):

@@ -57,7 +57,7 @@ class Bay:
 
     async def signed_by(self, name: str, wish: Change, text: str = "") -> SignedChange:
         """What another client of this operator signs."""
-        proposal = await self.beside.propose(wish, text)
+        proposal = await self.beside.service.propose(wish, text)
         return self.keys[name].sign_change(change_statement(proposal, name))
 
     async def entries(self, *kinds: Kind) -> list[Entry]:
@@ -123,11 +123,11 @@ def play_on_service(
 async def _begin(service: Service, keys: list[OperatorKey], policy: str) -> None:
     console = service.console("cli:test")
     for number, key in enumerate(keys):
-        proposal = await console.propose(adding(key.operator))
+        proposal = await console.service.propose(adding(key.operator))
         signed = keys[0].sign_change(change_statement(proposal, keys[0].name)) if number else None
-        await console.register_operator(key.operator, signed)
+        await console.approvals.register_operator(key.operator, signed)
     if policy:
-        found = await console.policy_text()
-        proposal = await console.propose(policy_change(policy), policy)
+        found = await console.policy.text()
+        proposal = await console.service.propose(policy_change(policy), policy)
         signed = keys[0].sign_change(change_statement(proposal, keys[0].name))
-        await console.save_policy(policy, found.digest, signed)
+        await console.policy.save(policy, found.digest, signed)

@@ -23,7 +23,7 @@ async def run(home: Home, theme: Theme, command: str) -> None:
     desk.begin()
     await seen(lambda: desk.state.loaded and desk.state.devices["this-computer"].tool_count, 30)
     desk.link.ask(
-        lambda console: console.call("this-computer", "shell_execute", {"command": command}),
+        lambda console: console.runs.call("this-computer", "shell_execute", {"command": command}),
         lambda started: print(started.summary.id, flush=True),
         what="start the run",
     )

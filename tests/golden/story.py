@@ -162,7 +162,7 @@ def stranger() -> OperatorKey:
 
 async def ended(console: Console, run: Run) -> Run:
     """The run once it has ended."""
-    now = await console.wait_run(run.summary.id, PATIENCE)
+    now = await console.runs.wait(run.summary.id, PATIENCE)
     assert now.summary.state.ended, now
     return now
 
@@ -170,7 +170,9 @@ async def ended(console: Console, run: Run) -> Run:
 async def answer(play: Play, console: Console, verdict: Any, reason: str = "", **more: Any) -> Approval:
     """Answer what waits."""
     approval = await next_approval(console)
-    return await console.decide(play.key.sign(statement_for(approval, verdict, "anna", reason)), **more)
+    return await console.approvals.decide(
+        play.key.sign(statement_for(approval, verdict, "anna", reason)), **more
+    )
 
 
 async def refused(call: Any) -> QuarterdeckError:
@@ -185,78 +187,78 @@ async def refused(call: Any) -> QuarterdeckError:
 async def begin(play: Play, console: Console) -> tuple[int, str, str]:
     """Operators, a policy, two devices; gives the port, the token of `lab-1`, the string of `lab-2`."""
     await stands(console, OWN, Health.ONLINE)
-    await console.register_operator(play.key.operator)
+    await console.approvals.register_operator(play.key.operator)
     await identify(console, play.key)
     for other in play.others:
-        await console.register_operator(other.operator)
-    text = await console.policy_text()
-    await console.check_policy(POLICY)
-    await refused(console.save_policy("profile = ", text.digest))
-    await console.save_policy(POLICY, text.digest)
-    await console.accept_policy((await console.policy_text()).digest)
-    await console.accept_settings()
-    await console.listening()
-    address = urlsplit((await console.pair(SCRIPTED, DeviceSettings(tags=["lab"]))).stock_url)
-    ours = await console.pair(OURS, DeviceSettings(tags=["lab"], production=False))
+        await console.approvals.register_operator(other.operator)
+    text = await console.policy.text()
+    await console.policy.check(POLICY)
+    await refused(console.policy.save("profile = ", text.digest))
+    await console.policy.save(POLICY, text.digest)
+    await console.policy.accept((await console.policy.text()).digest)
+    await console.service.accept_settings()
+    await console.devices.listening()
+    address = urlsplit((await console.devices.pair(SCRIPTED, DeviceSettings(tags=["lab"]))).stock_url)
+    ours = await console.devices.pair(OURS, DeviceSettings(tags=["lab"], production=False))
     assert address.port
     return address.port, parse_qs(address.query)["token"][0], ours.string
 
 
 async def reads(play: Play, console: Console, device: ScriptedDevice) -> None:
     """What only looks: the devices, one read, calls that are refused before they are commands."""
-    await console.tools(SCRIPTED)
-    await console.match_devices("tag:lab")
-    await console.device_details(SCRIPTED)
-    await console.doctor(SCRIPTED)
-    await console.explain(SCRIPTED, "shell_execute", {"command": "id"})
-    await console.explanation(SCRIPTED, "shell_execute", {"command": "reboot now"}, "agent:clerk")
-    run = await console.call(SCRIPTED, LOOK, {}, said="a look")
+    await console.devices.tools(SCRIPTED)
+    await console.devices.match("tag:lab")
+    await console.devices.details(SCRIPTED)
+    await console.devices.diagnose(SCRIPTED)
+    await console.policy.explain(SCRIPTED, "shell_execute", {"command": "id"})
+    await console.policy.explanation(SCRIPTED, "shell_execute", {"command": "reboot now"}, "agent:clerk")
+    run = await console.runs.call(SCRIPTED, LOOK, {}, said="a look")
     await device.answer(await device.command(), {"seen": ["a", "b"]})
     await ended(console, run)
-    run = await console.call(SCRIPTED, LOOK, {"info_type": "seen"})
+    run = await console.runs.call(SCRIPTED, LOOK, {"info_type": "seen"})
     await device.answer(await device.command(), {"media_type": "image/png", "data_base64": PIXEL})
     await device.answer(await device.command(), {"seen": []})
     await ended(console, run)
     for name, arguments in (("nothing", {}), ("shell_execute", {"command": 7}), ("shell_execute", {})):
-        await ended(console, await console.call(SCRIPTED, name, arguments))
-    await ended(console, await console.call(SCRIPTED, "shell_execute", {"command": "reboot"}))
-    await refused(console.call("nowhere", LOOK, {}))
+        await ended(console, await console.runs.call(SCRIPTED, name, arguments))
+    await ended(console, await console.runs.call(SCRIPTED, "shell_execute", {"command": "reboot"}))
+    await refused(console.runs.call("nowhere", LOOK, {}))
 
 
 async def approvals(play: Play, console: Console, watcher: Console, device: ScriptedDevice) -> None:
     """Approved, edited, denied, expired, stopped, cancelled; under a grant."""
-    run = await console.call(SCRIPTED, "shell_execute", {"command": "rm -rf build"})
+    run = await console.runs.call(SCRIPTED, "shell_execute", {"command": "rm -rf build"})
     asked = await next_approval(console)
-    await console.approval(asked.id)
-    await console.preview(asked.id)
-    for helper in await console.helpers(asked.id):
-        await console.explain(SCRIPTED, helper.tool, helper.parameters)
-    await refused(console.run_helper(asked.id, "none"))
-    await console.hold(asked.id, True)
-    await console.hold(asked.id, False)
-    await console.edit_approval(asked.id, {"command": "rm -r build"})
+    await console.approvals.get(asked.id)
+    await console.approvals.preview(asked.id)
+    for helper in await console.approvals.helpers(asked.id):
+        await console.policy.explain(SCRIPTED, helper.tool, helper.parameters)
+    await refused(console.approvals.run_helper(asked.id, "none"))
+    await console.approvals.hold(asked.id, True)
+    await console.approvals.hold(asked.id, False)
+    await console.approvals.edit(asked.id, {"command": "rm -r build"})
     edited = await next_approval(console)
-    await refused(console.decide(stranger().sign(statement_for(edited, "approve", "anna", ""))))
-    await console.decide(play.key.sign(statement_for(edited, "approve", "anna", "")))
+    await refused(console.approvals.decide(stranger().sign(statement_for(edited, "approve", "anna", ""))))
+    await console.approvals.decide(play.key.sign(statement_for(edited, "approve", "anna", "")))
     frame = await device.command()
     if_progress = {"call_id": frame["actions"][0]["call_id"], "stream": "stdout", "text": "gone\n"}
     await device.say(type="quarterdeck.progress", seq=0, **if_progress)
     await device.answer(frame, "done")
     await ended(console, run)
 
-    run = await console.call(SCRIPTED, "shell_execute", {"command": "id"})
+    run = await console.runs.call(SCRIPTED, "shell_execute", {"command": "id"})
     await answer(play, console, "deny", "Not now")
     denied = await ended(console, run)
-    run = await console.call(SCRIPTED, "poke", {})
+    run = await console.runs.call(SCRIPTED, "poke", {})
     await ended(console, run)  # Nobody answers: it expires.
-    run = await console.call(SCRIPTED, "shell_execute", {"command": "id"})
+    run = await console.runs.call(SCRIPTED, "shell_execute", {"command": "id"})
     await next_approval(console)
-    await console.cancel_run(run.summary.id)
+    await console.runs.stop(run.summary.id)
     await ended(console, run)
-    run = await console.call(SCRIPTED, "shell_execute", {"command": "sleep 9"})
+    run = await console.runs.call(SCRIPTED, "shell_execute", {"command": "sleep 9"})
     await answer(play, console, "approve")
     frame = await device.command()
-    await console.cancel_run(run.summary.id)
+    await console.runs.stop(run.summary.id)
     stop = await device.command()
     await device.answer(stop, {"cancelled": True})
     await device.say(
@@ -278,14 +280,14 @@ async def approvals(play: Play, console: Console, watcher: Console, device: Scri
     )
     await ended(console, run)
 
-    run = await console.call(SCRIPTED, "shell_execute", {"command": "sleep 1"}, 0.5)
+    run = await console.runs.call(SCRIPTED, "shell_execute", {"command": "sleep 1"}, 0.5)
     await answer(play, console, "approve")
     frame = await device.command()
     await ended(console, run)
     await device.answer(frame, "too late")
     await until(watcher, lambda: _has(watcher, "kind:late_answer_received"), watcher.events())
 
-    run = await console.call(SCRIPTED, "shell_execute", {"command": "uptime"})
+    run = await console.runs.call(SCRIPTED, "shell_execute", {"command": "uptime"})
     asked = await next_approval(console)
     terms = GrantTerms(
         id=f"g-{new_id()}",
@@ -300,96 +302,96 @@ async def approvals(play: Play, console: Console, watcher: Console, device: Scri
         uses=3,
         expires=(datetime.now(UTC) + timedelta(hours=1)).isoformat(),
     )
-    await console.decide(
+    await console.approvals.decide(
         play.key.sign(statement_for(asked, "approve", "anna", "")), play.key.sign_grant(terms)
     )
     for _again in range(2):
         await device.answer(await device.command(), "up")
         await ended(console, run)
-        run = await console.call(SCRIPTED, "shell_execute", {"command": "uptime"})
+        run = await console.runs.call(SCRIPTED, "shell_execute", {"command": "uptime"})
     await device.answer(await device.command(), "up")
     await ended(console, run)
-    await console.grants()
-    await console.revoke_grant(terms.id)
-    await console.fatigue("anna")
+    await console.approvals.grants()
+    await console.approvals.revoke_grant(terms.id)
+    await console.approvals.fatigue("anna")
 
-    run = await console.call(SCRIPTED, "shell_execute", {"command": "id"})
+    run = await console.runs.call(SCRIPTED, "shell_execute", {"command": "id"})
     await next_approval(console)
-    await console.stop_all()
+    await console.service.stop_all()
     await ended(console, run)
-    await ended(console, await console.call(SCRIPTED, LOOK, {}))
-    await console.resume()
+    await ended(console, await console.runs.call(SCRIPTED, LOOK, {}))
+    await console.service.resume()
     command = denied.cells[0].result
     assert command is not None
-    await console.command(command.call_id)
+    await console.journal.command(command.call_id)
 
 
 async def batches(play: Play, console: Console, device: ScriptedDevice) -> None:
     """A batch that stops at its second step."""
     batch = Batch.model_validate(BATCH)
-    await console.save_batch(batch.name, batch)
-    await console.batches()
-    await console.load_batch(batch.name)
-    await console.rename_batch(batch.name, "poke")
-    await console.saved_batches()
-    await console.delete_batch("poke")
-    await refused(console.load_batch("none"))
-    await console.plan(batch)
-    await refused(console.start_run(batch, ["lab-9"]))
-    run = await console.start_run(batch, [SCRIPTED])
+    await console.runs.save_batch(batch.name, batch)
+    await console.runs.batch_names()
+    await console.runs.load_batch(batch.name)
+    await console.runs.rename_batch(batch.name, "poke")
+    await console.runs.saved_batches()
+    await console.runs.delete_batch("poke")
+    await refused(console.runs.load_batch("none"))
+    await console.runs.plan(batch)
+    await refused(console.runs.start(batch, ["lab-9"]))
+    run = await console.runs.start(batch, [SCRIPTED])
     await device.answer(await device.command(), {"seen": []})
     await answer(play, console, "approve", "As planned")
     await device.answer(await device.command(), {"success": False, "error": "no such thing"})
     await ended(console, run)
-    await console.run(run.summary.id)
-    await console.runs()
-    await console.find_runs("look poke")
-    await console.timeline(run.summary.id)
-    await console.find_in_results(["no", "such"], run.summary.id)
+    await console.runs.get(run.summary.id)
+    await console.runs.list()
+    await console.runs.find("look poke")
+    await console.journal.timeline(run.summary.id)
+    await console.journal.find_in_results(["no", "such"], run.summary.id)
 
 
 async def files(play: Play, console: Console) -> None:
     """Our own device: written under two signatures, read, run, taken back."""
     path = str(play.root / "notes.txt")
-    run = await console.call(OURS, "write_file", {"file_path": path, "content": "first\n"})
+    run = await console.runs.call(OURS, "write_file", {"file_path": path, "content": "first\n"})
     asked = await next_approval(console)
-    await console.preview(asked.id)
+    await console.approvals.preview(asked.id)
     for other in play.others:
-        await console.decide(other.sign(statement_for(asked, "approve", other.name, "")))
+        await console.approvals.decide(other.sign(statement_for(asked, "approve", other.name, "")))
     run = await ended(console, run)
     result = run.cells[0].result
     assert result is not None
     assert result.error is None, result
-    await ended(console, await console.call(OURS, "read_file", {"file_path": path}))
-    await ended(console, await console.call(OURS, "list_directory", {"path": str(play.root)}))
+    await ended(console, await console.runs.call(OURS, "read_file", {"file_path": path}))
+    await ended(console, await console.runs.call(OURS, "list_directory", {"path": str(play.root)}))
     for line in ("printf golden", "exit 3"):
-        run = await console.call(OURS, "shell_execute", {"command": line})
+        run = await console.runs.call(OURS, "shell_execute", {"command": line})
         await answer(play, console, "approve")
         await ended(console, run)
-    await ended(console, await console.call(OURS, "read_file", {"file_path": "/opt/other.txt"}))
+    await ended(console, await console.runs.call(OURS, "read_file", {"file_path": "/opt/other.txt"}))
     play.undo = result.result["undo"]
-    run = await console.call(OURS, "undo", {"undo_id": play.undo})
+    run = await console.runs.call(OURS, "undo", {"undo_id": play.undo})
     await answer(play, console, "approve")
     await ended(console, run)
 
 
 async def journal(play: Play, console: Console) -> None:
     """What the journal answers."""
-    page = await console.entries("verdict:confirmed", limit=5)
+    page = await console.journal.entries("verdict:confirmed", limit=5)
     first = page.entries[0]
-    await console.entry(first.seq)
-    await console.entry_numbers("kind:command_refused")
-    await console.histogram("", 2)
-    await console.facets("tool")
-    await console.proof(1)
-    await console.timeline(around=first.seq)
-    await console.try_policy(POLICY)
+    await console.journal.entry(first.seq)
+    await console.journal.numbers("kind:command_refused")
+    await console.journal.histogram("", 2)
+    await console.journal.facets("tool")
+    await console.journal.prove(1)
+    await console.journal.timeline(around=first.seq)
+    await console.policy.backtest(POLICY)
     for blob in [
-        sha for entry in (await console.entries("kind:policy_saved")).entries for sha in entry.blobs
+        sha for entry in (await console.journal.entries("kind:policy_saved")).entries for sha in entry.blobs
     ]:
-        await console.blob(blob)
-    await console.verify()
-    await refused(console.entry(10_000_000))
+        await console.journal.blob(blob)
+    await console.journal.verify()
+    await refused(console.journal.entry(10_000_000))
 
 
 async def changes(play: Play, console: Console, watcher: Console, device: ScriptedDevice) -> None:
@@ -403,30 +405,30 @@ async def changes(play: Play, console: Console, watcher: Console, device: Script
         await until(watcher, lambda broken=is_broken: _is_broken(watcher, broken), watcher.events())
     laxer = with_profile(POLICY, Profile.TRUSTED)
     wish = Change(kind=ChangeKind.POLICY, subject=POLICY_SUBJECT, after={"sha256": text_digest(laxer)})
-    forged = signed_by(stranger(), await console.propose(wish, laxer))
+    forged = signed_by(stranger(), await console.service.propose(wish, laxer))
     assert play.client is not None
-    await refused(play.client.set_profile(Profile.TRUSTED, forged))
+    await refused(play.client.policy.set_profile(Profile.TRUSTED, forged))
     device.tools = tools("Presses something else.")
-    await console.reconnect(SCRIPTED)
-    run = await ended(console, await console.call(SCRIPTED, "poke", {}))
+    await console.devices.reconnect(SCRIPTED)
+    run = await ended(console, await console.runs.call(SCRIPTED, "poke", {}))
     assert run.cells[0].result is not None
-    await console.contract_change(SCRIPTED, "action::poke")
-    [poke] = [one for one in await console.tools(SCRIPTED) if one.tool_name == "poke"]
-    await console.review_contract(SCRIPTED, "action::poke", poke.contract.digest)
-    await console.set_device(SCRIPTED, DeviceSettings(tags=["lab", "new"], production=True))
-    await console.watch_pictures([SCRIPTED])
+    await console.devices.tool_change(SCRIPTED, "action::poke")
+    [poke] = [one for one in await console.devices.tools(SCRIPTED) if one.tool_name == "poke"]
+    await console.devices.review_tool(SCRIPTED, "action::poke", poke.contract.digest)
+    await console.devices.update(SCRIPTED, DeviceSettings(tags=["lab", "new"], production=True))
+    await console.devices.watch([SCRIPTED])
     await device.answer(await device.command(), {"media_type": "image/png", "data_base64": PIXEL})
     await until(watcher, lambda: _has(watcher, "kind:result_recorded glimpse"), watcher.events())
-    await console.watch_pictures([])
-    await console.set_profile(Profile.LOCKDOWN)
-    await console.set_profile(Profile.GUARDED)
-    await console.propose(Change(kind=ChangeKind.RESUME))
-    await refused(console.pair_listening("lab-3", "nonsense", DeviceSettings()))
+    await console.devices.watch([])
+    await console.policy.set_profile(Profile.LOCKDOWN)
+    await console.policy.set_profile(Profile.GUARDED)
+    await console.service.propose(Change(kind=ChangeKind.RESUME))
+    await refused(console.devices.pair_listening("lab-3", "nonsense", DeviceSettings()))
 
 
 async def lost(play: Play, console: Console, device: ScriptedDevice) -> None:
     """A device that vanishes while an action runs: nobody knows what became of it."""
-    run = await console.call(SCRIPTED, "shell_execute", {"command": "vanish"}, 2.0)
+    run = await console.runs.call(SCRIPTED, "shell_execute", {"command": "vanish"}, 2.0)
     await answer(play, console, "approve")
     await device.command()
     await device.connection.close()
@@ -436,16 +438,16 @@ async def lost(play: Play, console: Console, device: ScriptedDevice) -> None:
 
 async def last(play: Play, console: Console) -> None:
     """Devices and operators go, and the service."""
-    await console.refusals()
-    await console.listen("127.0.0.1:0")
-    await console.revoke(OURS)
+    await console.devices.rejected_connections()
+    await console.devices.listen("127.0.0.1:0")
+    await console.devices.revoke(OURS)
     events = console.events()
-    await console.forget(OURS)
+    await console.devices.forget(OURS)
     async for event in events:
         if event.event == "device_forgotten":
             break
-    await console.remove_operator("bert")
-    await console.shut_down(True)
+    await console.approvals.remove_operator("bert")
+    await console.service.shut_down(True)
 
 
 async def play_story(folder: Path) -> Play:
@@ -469,7 +471,7 @@ async def play_story(folder: Path) -> Play:
             )
             await stands(console, SCRIPTED, Health.ONLINE)
             device.tools = tools()
-            await console.reconnect(SCRIPTED)
+            await console.devices.reconnect(SCRIPTED)
             await reads(play, console, device)
             await approvals(play, console, watcher, device)
             await batches(play, console, device)
@@ -486,7 +488,7 @@ async def play_story(folder: Path) -> Play:
             await files(play, console)
             await journal(play, console)
             # The service is killed while a command is on its way.
-            run = await console.call(OURS, "shell_execute", {"command": "sleep 30"})
+            run = await console.runs.call(OURS, "shell_execute", {"command": "sleep 30"})
             await answer(play, console, "approve")
             sent = f"kind:command_sent run:{run.summary.id}"
             await until(watcher, lambda: _has(watcher, sent), watcher.events())
@@ -496,7 +498,7 @@ async def play_story(folder: Path) -> Play:
         console = await stack.enter_async_context(attached(play))
         await stands(console, OWN, Health.ONLINE)
         await identify(console, play.key)
-        await console.run(run.summary.id)
+        await console.runs.get(run.summary.id)
         await last(play, console)
         await service.ends()
     kept = await Journal.open(home.path, load_or_create_journal_key(home.keys / "journal.key"), "quarterdeck")
@@ -512,12 +514,12 @@ async def play_story(folder: Path) -> Play:
 
 
 async def _is_broken(console: Console, expected: bool) -> bool:
-    policy = (await console.state()).policy
+    policy = (await console.service.state()).policy
     return bool(policy.problem) is expected
 
 
 async def _has(console: Console, query: str) -> bool:
-    return bool((await console.entries(query)).entries)
+    return bool((await console.journal.entries(query)).entries)
 
 
 def read_play(play: Play, fixed: frozenset[str]) -> tuple[dict[str, list[str]], set[str]]:

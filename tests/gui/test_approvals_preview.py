@@ -207,7 +207,7 @@ def test_the_words_hide_neither_target_nor_edge(x: int, y: int) -> None:
 
 def test_a_click_shows_the_last_picture_with_the_target_alone_bright(play: Play) -> None:
     async def story(desk: ApprovalsDesk) -> None:
-        blob = desk.console.journal.add_blob(desktop_png("stock", "macos", lines=10))
+        blob = desk.console.fake_journal.add_blob(desktop_png("stock", "macos", lines=10))
         desk.console.previews["a-0001"] = Preview(
             kind="screen",
             picture=blob,

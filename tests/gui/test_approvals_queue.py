@@ -284,14 +284,14 @@ def test_the_place_in_the_list_is_kept_when_cards_come_above(play: Play) -> None
 def test_a_card_that_is_read_is_held_and_let_go_again(play: Play) -> None:
     async def story(desk: ApprovalsDesk) -> None:
         held: list[tuple[str, bool]] = []
-        real = desk.console.hold
+        real = desk.console.approvals.hold
 
         async def hold(approval: str, reading: bool) -> Approval:
             held.append((approval, reading))
             return await real(approval, reading)
 
         await desk.until(lambda: desk.shown().paused, "the first card is held")
-        desk.console.hold = hold  # type: ignore[method-assign]  # to see the arguments
+        desk.console.approvals.hold = hold  # type: ignore[method-assign]  # to see the arguments
         assert desk.screen.card.header.time_left.text().endswith("paused while you read")
         desk.screen.open_card("a-0002")
         await desk.until(lambda: len(held) == 2)

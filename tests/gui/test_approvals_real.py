@@ -33,7 +33,7 @@ async def open_screen(home: Home) -> AsyncIterator[tuple[ApprovalsScreen, Consol
     async with open_service(home) as service:
         console = service.console("operator:harbour")
         keys = OperatorKeys(home)
-        await console.register_operator(await keys.create("harbour", None))
+        await console.approvals.register_operator(await keys.create("harbour", None))
         state = AppState()
 
         async def open_console() -> Console:
@@ -70,7 +70,7 @@ def test_the_service_takes_what_the_screen_signs(
 
     async def story() -> None:
         async with open_screen(home) as (screen, console):
-            run = await console.call("this-computer", "shell_execute", {"command": f"touch '{touched}'"})
+            run = await console.runs.call("this-computer", "shell_execute", {"command": f"touch '{touched}'"})
             await seen(screen.bar.approve.isEnabled)
             assert not touched.exists()
             if approve:
@@ -79,7 +79,7 @@ def test_the_service_takes_what_the_screen_signs(
                 QTest.keyClick(screen, Qt.Key.Key_D)
                 QTest.keyClicks(screen.bar.reason, "Not now")
                 QTest.keyClick(screen.bar.reason, Qt.Key.Key_Return)
-            ended = await console.wait_run(run.summary.id, 20)
+            ended = await console.runs.wait(run.summary.id, 20)
             assert ended.summary.state.ended
             await seen(lambda: screen._log.decided)
             outcome = screen._log.outcome(screen._log.decided[0])
@@ -102,7 +102,7 @@ def test_a_file_is_compared_edited_and_written_as_it_was_approved(
     async def story() -> None:
         async with open_screen(home) as (screen, console):
             asked = {"file_path": str(target), "content": "one\n2\n", "mode": "overwrite"}
-            run = await console.call("this-computer", "write_file", asked)
+            run = await console.runs.call("this-computer", "write_file", asked)
             await seen(screen.card.bytes.diff.isVisible)
             assert "1 line added, 1 removed" in screen.card.header.summary.text()
             await seen(screen.bar.edit.isEnabled)
@@ -117,7 +117,7 @@ def test_a_file_is_compared_edited_and_written_as_it_was_approved(
             await seen(screen.bar.approve.isEnabled)
             assert target.read_text() == "one\ntwo\n"
             QTest.keyClick(screen, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
-            await console.wait_run(run.summary.id, 20)
+            await console.runs.wait(run.summary.id, 20)
             assert target.read_text() == "one\nthree\n"
 
     run_on_qt(qapp, story())

@@ -33,9 +33,9 @@ class Recorder(FakeConsole):
         super().__init__()
         self.started: list[tuple[Batch, list[str] | None]] = []
 
-    async def start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
+    async def on_start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
         self.started.append((batch, expected_devices))
-        return await super().start_run(batch, expected_devices)
+        return await super().on_start_run(batch, expected_devices)
 
 
 def three(name: str = "Three", targets: str = "name:this-computer") -> Batch:

@@ -52,11 +52,11 @@ def test_reads_end_at_once_and_the_shell_line_waits_with_the_bytes_that_were_typ
         assert isinstance(target, OpenRun)
         waiting = await next_approval(doors[0])
         assert waiting.request.parameters == {"command": f"touch '{touched}'"}
-        run = await doors[0].run(target.run)
+        run = await doors[0].runs.get(target.run)
         assert run.summary.state is RunState.WAITING
         assert run.cells[0].state.value == "done"
         assert not touched.exists()
-        await doors[0].cancel_run(target.run)
+        await doors[0].runs.stop(target.run)
         await stack.aclose()
 
     play(theme, tmp_path / "window", opened, scenario)

@@ -391,7 +391,7 @@ def test_what_tightens_and_low_risk_take_any_press(theme: Theme, tmp_path: Path)
         press_over_the_bus(screen.bar.deny_now)
         await seen(lambda: console.asked.count("decide") == 2)
         desk.window.choose_profile(Profile.LOCKDOWN)
-        await seen(lambda: console.policy.profile is Profile.LOCKDOWN)
+        await seen(lambda: console.policy_status.profile is Profile.LOCKDOWN)
         press_over_the_bus(desk.window.top_bar.stop)
         await seen(lambda: console.stopped)
 

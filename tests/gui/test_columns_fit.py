@@ -34,14 +34,14 @@ Scene = Callable[[Desk], Awaitable[DataTable]]
 def tagged() -> FakeConsole:
     """The story, with tags as a fleet of some years has them."""
     console = story()
-    for name, device in list(console.devices.items()):
+    for name, device in list(console.fleet.items()):
         more = {
             "edge-gw-11": ["edge", "eu-west", "canary", "prod"],
             "db-primary": ["postgres", "eu-west", "prod"],
             "lab-lnx-01": ["lab", "linux", "arm64", "hall-17"],
         }.get(name)
         if more:
-            console.devices[name] = device.model_copy(update={"tags": more})
+            console.fleet[name] = device.model_copy(update={"tags": more})
     return console
 
 

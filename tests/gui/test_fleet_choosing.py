@@ -76,7 +76,7 @@ def test_one_long_name_pushes_no_column_out_for_good_nor_over_a_restart(theme: T
         assert table.horizontalHeader().length() <= table.viewport().width()
         assert "tags" in columns_in(desk)
         shown.append(columns_in(desk))
-        await desk.link.ask(lambda door: door.forget(long.name))
+        await desk.link.ask(lambda door: door.devices.forget(long.name))
         await seen(lambda: table.rows_model.place_of(long.name) < 0)
         await seen(lambda: table.columnWidth(NAME) < table.widest_name())
         shown.append(columns_in(desk))

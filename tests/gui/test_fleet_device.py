@@ -116,10 +116,10 @@ def test_no_word_of_a_device_hides_turns_around_or_makes_a_row_of_its_own(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
-    known = console.devices["lab-lnx-01"]
+    known = console.fleet["lab-lnx-01"]
     odd = {"system": ODD, "client": ODD, "platform": ODD, "agent": ODD}
     lost = {"health": Health.OFFLINE, "reason": ODD, "progress": "", "doing": ""}
-    console.devices["lab-lnx-01"] = known.model_copy(
+    console.fleet["lab-lnx-01"] = known.model_copy(
         update={**odd, **lost, "unavailable": [Unavailable(tool=ODD, reason=ODD, how_to_fix=ODD)]}
     )
 
@@ -131,7 +131,7 @@ def test_no_word_of_a_device_hides_turns_around_or_makes_a_row_of_its_own(
         assert not {"\u202e", "\t"} & set(_shown(fleet))
 
     play(theme, tmp_path, console, scenario)
-    device = console.devices["lab-lnx-01"]
+    device = console.fleet["lab-lnx-01"]
     texts = [fact.value for fact in device_facts(device)]
     for row in (device_row(device), *unavailable_rows(device.unavailable)):
         for cell in row.cells:
@@ -376,10 +376,10 @@ def test_the_tab_of_a_device_whose_tools_were_never_listed_has_no_number(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
-    never = console.devices["this-computer"].model_copy(
+    never = console.fleet["this-computer"].model_copy(
         update={"health": Health.OFFLINE, "tool_count": 0, "reason": "It has never been connected."}
     )
-    console.devices["this-computer"] = never
+    console.fleet["this-computer"] = never
 
     async def scenario(desk: Desk) -> None:
         bar = page_of(desk, "this-computer", "overview").panel.tabs

@@ -203,7 +203,7 @@ def test_the_old_picture_stands_until_the_new_one_has_come_and_is_dropped_then(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
-    blobs = [console.journal.add_blob(desktop_png(words)) for words in ("one", "two", "three", "four")]
+    blobs = [console.fake_journal.add_blob(desktop_png(words)) for words in ("one", "two", "three", "four")]
 
     async def scenario(desk: Desk) -> None:
         fleet = live_wall(desk)
@@ -234,7 +234,7 @@ def test_the_old_picture_stands_until_the_new_one_has_come_and_is_dropped_then(
 
 def test_two_hundred_live_tiles_are_painted_twice_a_second_and_quickly(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole(many_devices(200), story().operators)
-    blobs = [console.journal.add_blob(desktop_png(f"screen {number}")) for number in range(12)]
+    blobs = [console.fake_journal.add_blob(desktop_png(f"screen {number}")) for number in range(12)]
 
     async def scenario(desk: Desk) -> None:
         fleet = live_wall(desk)

@@ -58,7 +58,7 @@ def test_a_tile_follows_the_screen_while_it_is_seen_and_no_longer(
         services.append(service)
         console = service.console("operator:harbour")
         key = create_operator_key(Home(tmp_path / "keys").create(), "harbour", None)
-        await console.register_operator(key.operator)
+        await console.approvals.register_operator(key.operator)
         return console
 
     async def scenario(desk: Desk) -> None:

@@ -127,7 +127,7 @@ def test_t_takes_pictures_of_all_marked_devices_and_a_few_at_a_time(theme: Theme
     console = story()
     under_way = most = 0
     asked: list[str] = []
-    really_call, really_wait = console.call, console.wait_run
+    really_call, really_wait = console.runs.call, console.runs.wait
 
     async def call(device: str, tool: str, *more: object, **named: object):  # type: ignore[no-untyped-def]
         nonlocal under_way, most
@@ -143,7 +143,7 @@ def test_t_takes_pictures_of_all_marked_devices_and_a_few_at_a_time(theme: Theme
         finally:
             under_way -= 1
 
-    console.call, console.wait_run = call, wait_run  # type: ignore[method-assign]
+    console.runs.call, console.runs.wait = call, wait_run  # type: ignore[method-assign]
 
     async def scenario(desk: Desk) -> None:
         fleet = fleet_of(desk)
@@ -160,14 +160,14 @@ def test_t_takes_pictures_of_all_marked_devices_and_a_few_at_a_time(theme: Theme
 
 def test_what_one_device_refuses_stops_no_other_picture_and_is_said(theme: Theme, tmp_path: Path) -> None:
     console = story()
-    really_call = console.call
+    really_call = console.runs.call
 
     async def call(device: str, tool: str, *more: object, **named: object):  # type: ignore[no-untyped-def]
         if device == "lab-lnx-01":
             raise DeviceError("lab-lnx-01 is asleep.")
         return await really_call(device, tool, *more, **named)  # type: ignore[arg-type]
 
-    console.call = call  # type: ignore[method-assign]
+    console.runs.call = call  # type: ignore[method-assign]
     failed: list[tuple[str, str]] = []
 
     async def scenario(desk: Desk) -> None:
@@ -245,10 +245,10 @@ def test_the_page_follows_its_device_and_closes_when_that_is_forgotten(theme: Th
         fleet.listing.choose("lab-lnx-01")
         fleet.listing.opened.emit("lab-lnx-01")
         await seen(lambda: fleet.panel.is_wide)
-        await console.revoke("lab-lnx-01")
+        await console.devices.revoke("lab-lnx-01")
         desk.window.open("fleet")
         await seen(lambda: fleet.panel._health.accessibleName().lower().endswith("offline"))
-        await console.forget("lab-lnx-01")
+        await console.devices.forget("lab-lnx-01")
         await seen(lambda: not fleet.panel.is_wide and fleet.table.isVisible())
 
     play(theme, tmp_path, console, scenario)

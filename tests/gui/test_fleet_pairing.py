@@ -75,8 +75,8 @@ def test_the_string_is_shown_once_copied_whole_and_the_device_awaited(theme: The
         await sign(desk)
         result = sheet.result
         await seen(result.isVisible)
-        assert console.devices["db-4"].tags == ["db", "prod"]
-        assert console.devices["db-4"].production
+        assert console.fleet["db-4"].tags == ["db", "prod"]
+        assert console.fleet["db-4"].production
         result.string.button.click()
         assert QGuiApplication.clipboard().text() == result.string.text() != ""
         result.command.button.click()
@@ -226,7 +226,7 @@ def test_tags_and_production_are_set_from_the_device_page(theme: Theme, tmp_path
         QTest.keyClick(sheet.focusWidget(), Qt.Key.Key_Backspace)
         sheet.answer("save").click()
         shown = await sign(desk)
-        await seen(lambda: console.devices["lab-lnx-05"].tags == ["lab", "spare"])
+        await seen(lambda: console.fleet["lab-lnx-05"].tags == ["lab", "spare"])
         assert (shown.before["tags"], shown.after["tags"]) == (["lab"], ["lab", "spare"])
 
     play(theme, tmp_path, console, scenario)

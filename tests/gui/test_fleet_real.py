@@ -31,8 +31,8 @@ def test_a_stock_client_is_paired_in_the_window_seen_tried_and_revoked(theme: Th
     async def opened() -> Console:
         service = await stack.enter_async_context(open_service(home))
         console = service.console("window:test")
-        await console.listen("127.0.0.1:0")
-        await console.register_operator(operator)
+        await console.devices.listen("127.0.0.1:0")
+        await console.approvals.register_operator(operator)
         return console
 
     async def scenario(desk: Desk) -> None:

@@ -206,7 +206,7 @@ def test_a_claim_alone_that_was_taken_back_can_be_read_and_trusted(
         assert (device, tool_key) == (change.device, change.tool_key)
         return change
 
-    monkeypatch.setattr(console, "contract_change", changed)
+    monkeypatch.setattr(console, "on_contract_change", changed)
 
     async def scenario(desk: Desk) -> None:
         sheet = await review_of(desk)

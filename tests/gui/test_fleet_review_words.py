@@ -64,7 +64,7 @@ def test_the_button_of_the_sheet_names_it(
     async def contract_change(_device: str, _tool_key: str) -> ContractChange:
         return changed
 
-    monkeypatch.setattr(console, "contract_change", contract_change)
+    monkeypatch.setattr(console, "on_contract_change", contract_change)
 
     def chosen(fleet: FleetScreen) -> Tool | None:
         return fleet.panel.tools_tab.chosen()

@@ -80,8 +80,8 @@ def test_a_burst_of_a_thousand_events_never_holds_the_loop_for_long(
 
     async def longest_stall() -> float:
         """Emit one change of each device; the most work between two ticks until all are shown."""
-        for name, device in list(console.devices.items()):
-            console.devices[name] = changed = device.model_copy(update={"tool_count": device.tool_count + 1})
+        for name, device in list(console.fleet.items()):
+            console.fleet[name] = changed = device.model_copy(update={"tool_count": device.tool_count + 1})
             console.emit(DeviceChanged(device=changed))
         worst, until = 0.0, time.monotonic() + 0.8
         while time.monotonic() < until:
@@ -114,7 +114,7 @@ def test_a_large_fleet_is_shown_at_most_four_times_a_second_and_the_wall_twice(
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
         await seen(lambda: fleet.listing.shown_count() == 200)
-        name = next(iter(console.devices))
+        name = next(iter(console.fleet))
         for wall, most in ((False, 4), (True, 2)):
             fleet.show_as(wall)
             shown: list[float] = []

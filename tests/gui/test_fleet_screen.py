@@ -181,7 +181,7 @@ def test_an_offline_device_says_why_its_tools_cannot_be_read(theme: Theme, tmp_p
 
 def test_taking_a_picture_shows_it(theme: Theme, tmp_path: Path) -> None:
     console = story()
-    console.devices["lab-lnx-02"] = console.devices["lab-lnx-02"].model_copy(update={"picture": None})
+    console.fleet["lab-lnx-02"] = console.fleet["lab-lnx-02"].model_copy(update={"picture": None})
 
     async def scenario(desk: Desk) -> None:
         fleet = fleet_of(desk)
@@ -198,8 +198,8 @@ def test_taking_a_picture_shows_it(theme: Theme, tmp_path: Path) -> None:
 
 def test_a_picture_that_is_no_image_is_said_to_be_unreadable(theme: Theme, tmp_path: Path) -> None:
     console = story()
-    blob = console.journal.add_blob(b"not an image")
-    console.devices["lab-lnx-02"] = console.devices["lab-lnx-02"].model_copy(update={"picture": blob})
+    blob = console.fake_journal.add_blob(b"not an image")
+    console.fleet["lab-lnx-02"] = console.fleet["lab-lnx-02"].model_copy(update={"picture": blob})
 
     async def scenario(desk: Desk) -> None:
         fleet = fleet_of(desk)
@@ -276,15 +276,15 @@ def test_a_changed_definition_is_blocked_shown_whole_and_trusted_only_by_a_butto
         await read_to_the_end(sheet)
         shown = " ".join(line.text for line in sheet.diff.shown)
         assert "also deletes what the index does not name" in shown
-        assert CHANGED_KEY in console.devices["build-lnx-03"].changed_tools
+        assert CHANGED_KEY in console.fleet["build-lnx-03"].changed_tools
         sheet.answer("trust").click()
         await do_not_sign(desk)
         await seen(sheet.trust.isEnabled)
-        assert CHANGED_KEY in console.devices["build-lnx-03"].changed_tools
+        assert CHANGED_KEY in console.fleet["build-lnx-03"].changed_tools
         sheet.answer("trust").click()
         await sign(desk)
         await seen(lambda: not overview.notice.isVisible())
-        assert console.devices["build-lnx-03"].changed_tools == []
+        assert console.fleet["build-lnx-03"].changed_tools == []
 
     play(theme, tmp_path, console, scenario)
 

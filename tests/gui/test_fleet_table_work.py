@@ -176,8 +176,8 @@ def test_no_turn_paints_or_makes_much_when_every_cell_of_a_thousand_devices_chan
         fleet = await fleet_of(desk)
         await at_rest(fleet)
         work.begin()
-        for number, (name, device) in enumerate(list(console.devices.items()), 100):
-            console.devices[name] = changed = wholly_changed(device, number)
+        for number, (name, device) in enumerate(list(console.fleet.items()), 100):
+            console.fleet[name] = changed = wholly_changed(device, number)
             console.emit(DeviceChanged(device=changed))
         model, tools = fleet.table.rows_model, NAMES.index("tools")
         wanted = {str(number) for number in range(100, 100 + COUNT)}
@@ -239,13 +239,13 @@ def test_changes_that_never_pause_are_shown_all_the_same(theme: Theme, tmp_path:
         model = fleet.table.rows_model
         filled: list[int] = []
         fleet.listing.filled.connect(lambda: filled.append(1))
-        devices = list(console.devices.items())
+        devices = list(console.fleet.items())
         number, last = 0, devices[-1][0]
         async with asyncio.timeout(20):
             while len(filled) < 3:
                 number += 1
                 for name, device in devices:
-                    console.devices[name] = changed = device.model_copy(update={"tool_count": number})
+                    console.fleet[name] = changed = device.model_copy(update={"tool_count": number})
                     console.emit(DeviceChanged(device=changed))
                 await asyncio.sleep(0.005)
         # No change comes after these, and the newest is what stays.

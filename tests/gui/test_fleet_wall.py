@@ -194,9 +194,9 @@ def test_only_tiles_in_sight_are_painted_and_only_their_pictures_are_fetched(
 ) -> None:
     console = FakeConsole(many_devices(300), story().operators)
     blobs = {}
-    for number, (name, device) in enumerate(console.devices.items()):
-        blobs[name] = console.journal.add_blob(f"picture {number}".encode())
-        console.devices[name] = device.model_copy(update={"picture": blobs[name], "picture_at": ago(1)})
+    for number, (name, device) in enumerate(console.fleet.items()):
+        blobs[name] = console.fake_journal.add_blob(f"picture {number}".encode())
+        console.fleet[name] = device.model_copy(update={"picture": blobs[name], "picture_at": ago(1)})
 
     async def scenario(desk: Desk) -> None:
         fleet = wall_of(desk)

@@ -40,7 +40,7 @@ async def entry_of(desk: Desk, seq: int, tab: str = "entry") -> JournalScreen:
 
 
 def first_seq(console: FakeConsole, query: str) -> int:
-    return console.journal.matching(query)[0].seq
+    return console.fake_journal.matching(query)[0].seq
 
 
 # Proofs, attacked
@@ -125,7 +125,7 @@ def test_p_proves_the_entry_and_shows_the_way_to_the_checkpoint(theme: Theme, tm
         await seen(lambda: proof.verdict.isVisible())
         assert proof.verdict.text() == "In the journal, unchanged."
         assert proof.checkpoint.toPlainText().startswith("qd-desk-1/journal\n18204\n")
-        assert proof.text.exact_bytes == entry_bytes(console.journal.find(seq))
+        assert proof.text.exact_bytes == entry_bytes(console.fake_journal.find(seq))
         QTest.mouseClick(proof.tree.more, Qt.MouseButton.LeftButton)
         assert proof.tree._open
 
@@ -134,12 +134,12 @@ def test_p_proves_the_entry_and_shows_the_way_to_the_checkpoint(theme: Theme, tm
 
 def test_a_forged_proof_is_shown_as_a_failure(theme: Theme, tmp_path: Path) -> None:
     console = story()
-    honest = console.journal.proof
+    honest = console.fake_journal.proof
 
     def forged(seq: int) -> Proof:
         return honest(seq).model_copy(update={"root": "00" * 32})
 
-    console.journal.proof = forged  # type: ignore[method-assign]  # the service lies here
+    console.fake_journal.proof = forged  # type: ignore[method-assign]  # the service lies here
 
     async def scenario(desk: Desk) -> None:
         screen = await entry_of(desk, first_seq(console, "kind:command_refused"), "proof")
@@ -170,7 +170,7 @@ def test_the_pane_shows_the_fields_and_the_body(theme: Theme, tmp_path: Path) ->
     async def scenario(desk: Desk) -> None:
         seq = first_seq(console, "tool:screenshot kind:result_recorded")
         screen = await entry_of(desk, seq)
-        entry = console.journal.find(seq)
+        entry = console.fake_journal.find(seq)
         assert screen.pane.entry_tab.body.value == entry.body
         assert screen.pane.entry_tab.facts.value("Command").text() == entry.call_id
         assert screen.pane._title.text().startswith(f"screenshot on {entry.device}, {entry.run} step")
@@ -205,7 +205,7 @@ def test_neighbours_are_shown_and_the_same_command_is_marked(theme: Theme, tmp_p
 
 def test_pictures_texts_and_a_damaged_blob_each_have_their_place(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
-    journal = console.journal
+    journal = console.fake_journal
     picture = journal.add_blob(desktop_png("lab-lnx-01", "linux"))
     text = journal.add_blob(b"stdout of a command\nsecond line\n")
     other = journal.add_blob(bytes(range(128, 256)))
@@ -229,7 +229,7 @@ def test_pictures_texts_and_a_damaged_blob_each_have_their_place(theme: Theme, t
 
 def test_a_blob_that_is_not_what_it_was_says_so_in_its_place(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
-    blob = console.journal.add_blob(b"text")
+    blob = console.fake_journal.add_blob(b"text")
     console.write(Kind.RESULT_RECORDED, "service", blobs=[blob])
     console.fail_next["blob"] = JournalCorrupt("The blob is not what was stored.")
 
@@ -264,11 +264,11 @@ def test_r_replays_the_run_or_what_was_around(theme: Theme, tmp_path: Path, in_r
         opened: list[Any] = []
         desk.window.open = lambda name, target=None: opened.append((name, target))  # type: ignore[method-assign]
         QTest.keyClick(screen.table, Qt.Key.Key_R)
-        run = console.journal.find(seq).run
+        run = console.fake_journal.find(seq).run
         if in_run:
             assert opened == [("replay", OpenReplay(run=run, at=seq))]
             QTest.mouseClick(screen.pane.run, Qt.MouseButton.LeftButton)
-            entry = console.journal.find(seq)
+            entry = console.fake_journal.find(seq)
             assert opened[1] == ("runs", OpenRun(entry.run, entry.device, entry.step))
         else:
             assert opened == [("replay", OpenReplay(around=seq, at=seq))]

@@ -163,9 +163,9 @@ def test_values_come_with_how_many_entries_have_them(theme: Theme, tmp_path: Pat
         await seen(lambda: screen.bar.field.list_is_open())
         model = screen.bar.field.suggestions.view.model()
         shown = {model.index(row, 0).data() for row in range(model.rowCount())}
-        assert shown == {one.value for one in console.journal.facets("actor", "ag", 12)}
+        assert shown == {one.value for one in console.fake_journal.facets("actor", "ag", 12)}
         spoken = str(model.index(0, 0).data(Qt.ItemDataRole.AccessibleTextRole))
-        assert spoken == f"agent:clerk, {console.journal.facets('actor', 'ag', 1)[0].count}"
+        assert spoken == f"agent:clerk, {console.fake_journal.facets('actor', 'ag', 1)[0].count}"
 
     play_without_fleet(theme, tmp_path, console, scenario)
 
@@ -256,7 +256,7 @@ def test_the_count_says_how_many_of_how_many_and_how_long_it_took(theme: Theme, 
 
     async def scenario(desk: Desk) -> None:
         screen = await journal_of(desk, "tool:screenshot")
-        count = len(console.journal.matching("tool:screenshot"))
+        count = len(console.fake_journal.matching("tool:screenshot"))
         await seen(lambda: screen.bar.field._count == f"{count} of 18,204 entries, 3 ms")
 
     play_without_fleet(theme, tmp_path, console, scenario)
@@ -337,7 +337,7 @@ def test_a_click_on_a_bar_narrows_the_query_to_its_time(theme: Theme, tmp_path: 
         await seen(lambda: "since:" in screen.feed.query and not screen.feed.loading)
         assert "until:" in screen.feed.query
         assert screen.feed.total >= count
-        assert screen.feed.total < len(console.journal.entries)
+        assert screen.feed.total < len(console.fake_journal.entries)
 
     play_without_fleet(theme, tmp_path, console, scenario)
 

@@ -54,14 +54,14 @@ class DiskConsole(FakeConsole):
 
     def _tell(self) -> None:
         state = self.disk.state
-        self.journal.status = self.journal.status.model_copy(update={"entries": state.entries})
-        self.emit(JournalChanged(journal=self.journal.status))
+        self.fake_journal.status = self.fake_journal.status.model_copy(update={"entries": state.entries})
+        self.emit(JournalChanged(journal=self.fake_journal.status))
 
     async def append(self, entry: NewEntry) -> None:
         await self.disk.append(entry)
         self._tell()
 
-    async def entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
+    async def on_entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
         page = await self.disk.query(query, before=before, limit=limit)
         return EntryPage(
             entries=page.entries,
@@ -71,26 +71,26 @@ class DiskConsole(FakeConsole):
             took_ms=page.took_ms,
         )
 
-    async def entry(self, seq: int) -> Entry:
+    async def on_entry(self, seq: int) -> Entry:
         return await self.disk.entry(seq)
 
-    async def histogram(self, query: str = "", buckets: int = 80) -> list[Bucket]:
+    async def on_histogram(self, query: str = "", buckets: int = 80) -> list[Bucket]:
         spans = await self.disk.histogram(query, buckets)
         return [Bucket(start=one.start, end=one.end, count=one.count) for one in spans]
 
-    async def facets(self, field: str, prefix: str = "", limit: int = 12) -> list[Facet]:
+    async def on_facets(self, field: str, prefix: str = "", limit: int = 12) -> list[Facet]:
         found = await self.disk.facets(field, prefix, limit)
         return [Facet(value=one.value, count=one.count) for one in found]
 
-    async def proof(self, seq: int) -> Proof:
+    async def on_proof(self, seq: int) -> Proof:
         found = await self.disk.prove(seq)
         return Proof(**found.model_dump(), public_key=self.disk.public_key.public_bytes_raw().hex())
 
-    async def verify(self) -> VerifyReport:
+    async def on_verify(self) -> VerifyReport:
         found = await self.disk.verify()
         return VerifyReport(**{**found.model_dump(), "problem": found.problem or ""})
 
-    async def blob(self, sha256: str) -> bytes:
+    async def on_blob(self, sha256: str) -> bytes:
         return await self.disk.get_blob(sha256)
 
 

@@ -372,7 +372,7 @@ def test_a_request_waits_for_you_only_as_long_as_it_does(theme: Theme, tmp_path:
     async def scenario(desk: Desk) -> None:
         screen = await journal_of(desk, "call:c-0419-1 kind:approval_requested")
         assert screen.table.entries.row_at(0).cells[7].text == "waiting"
-        await desk.link.ask(lambda door: door.stop_all())
+        await desk.link.ask(lambda door: door.service.stop_all())
         await seen(lambda: not desk.state.approvals)
         await seen(lambda: screen.table.entries.row_at(0).cells[7].text == "")
 

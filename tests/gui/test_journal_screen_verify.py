@@ -28,8 +28,8 @@ async def journal_of(desk: Desk) -> JournalScreen:
 
 
 def tell(console: FakeConsole, **changes: Any) -> None:
-    console.journal.status = console.journal.status.model_copy(update=changes)
-    console.emit(JournalChanged(journal=console.journal.status))
+    console.fake_journal.status = console.fake_journal.status.model_copy(update=changes)
+    console.emit(JournalChanged(journal=console.fake_journal.status))
 
 
 def link_of(screen: JournalScreen, words: str) -> Any:
@@ -57,7 +57,9 @@ def test_v_verifies_in_the_background_and_says_what_was_checked(theme: Theme, tm
         await seen(lambda: not banner.running)
         await seen(lambda: banner.banner.kind == "ok" and " blob" in banner.banner.words())
         words = banner.banner.words()
-        assert words.startswith(f"Everything verifies. 18,204 entries, {len(console.journal.blobs)} blobs,")
+        assert words.startswith(
+            f"Everything verifies. 18,204 entries, {len(console.fake_journal.blobs)} blobs,"
+        )
         assert words.endswith(" in 0.40 s")
         assert console.asked.count("verify") == 1
 
@@ -125,7 +127,7 @@ def test_a_failed_verification_names_the_entry_shows_it_and_says_what_to_do(
             ok=False, entries=18_204, blobs=3, checkpoints=4, first_bad=18_010, problem="why", checked_at=at
         )
 
-    console.verify = failing  # type: ignore[method-assign]  # a journal that does not verify
+    console.journal.verify = failing  # type: ignore[method-assign]  # a journal that does not verify
 
     async def scenario(desk: Desk) -> None:
         screen = await journal_of(desk)

@@ -70,7 +70,7 @@ def test_with_no_run_at_all_the_screen_says_what_will_appear(theme: Theme, tmp_p
         assert screen.pages.currentWidget() is screen.empty
         assert "Nothing has run yet." in screen.empty.accessibleName()
         assert "pictures before and after" in screen.empty.accessibleName()
-        await console.call("lab-lnx-01", "screenshot", {})
+        await console.runs.call("lab-lnx-01", "screenshot", {})
         await seen(lambda: screen.pages.currentIndex() == 0)
 
     play_without_fleet(theme, tmp_path, console, scenario)
@@ -317,10 +317,10 @@ def test_a_search_finds_the_texts_of_results_and_says_what_it_searches(theme: Th
             "media_type": "text/plain",
             "size": MOST_TEXT_BYTES + 1,
         }
-        wanted = console.journal.write(
+        wanted = console.fake_journal.write(
             Kind.RESULT_RECORDED, "service", run=RUN, device="stock-pc-02", tool="exec_cli", body=body
         )
-        desk.window.open("replay", OpenReplay(run=RUN, at=console.journal.entries[0].seq))
+        desk.window.open("replay", OpenReplay(run=RUN, at=console.fake_journal.entries[0].seq))
         await seen(lambda: screen.reel is not None and wanted.seq in screen.reel.seqs)
         screen.go_to(0)
         assert "texts of results" in screen.head.search.toolTip()

@@ -205,9 +205,9 @@ def shelf_of(
 
 def test_changes_far_apart_are_places_of_their_own(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
-    before = console.journal.add_blob(png([]))
-    after = console.journal.add_blob(png([(16, 16, 60, 40), (70, 20, 90, 40), (500, 300, 520, 320)]))
-    other = console.journal.add_blob(png([], (320, 200)))
+    before = console.fake_journal.add_blob(png([]))
+    after = console.fake_journal.add_blob(png([(16, 16, 60, 40), (70, 20, 90, 40), (500, 300, 520, 320)]))
+    other = console.fake_journal.add_blob(png([], (320, 200)))
 
     async def scenario(shelf: PictureShelf) -> None:
         shelf.want("test", [Pair(before, after), Pair(before, other), Small(after, 128, 80)])
@@ -230,7 +230,7 @@ def test_changes_far_apart_are_places_of_their_own(theme: Theme, tmp_path: Path)
 
 def test_what_is_wanted_later_replaces_what_was_wanted_before(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
-    shas = [console.journal.add_blob(png([(0, 0, number, number)])) for number in range(40)]
+    shas = [console.fake_journal.add_blob(png([(0, 0, number, number)])) for number in range(40)]
     gate = console.hold_back("blob")
 
     async def scenario(shelf: PictureShelf) -> None:
@@ -247,13 +247,13 @@ def test_what_is_wanted_later_replaces_what_was_wanted_before(theme: Theme, tmp_
 def test_a_failed_picture_is_tried_again_only_after_a_reconnection(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
     data = png([])
-    sha = console.journal.add_blob(data)
-    del console.journal.blobs[sha]
+    sha = console.fake_journal.add_blob(data)
+    del console.fake_journal.blobs[sha]
 
     async def scenario(shelf: PictureShelf) -> None:
         shelf.want("test", [sha])
         await seen(lambda: isinstance(shelf.picture(sha), Problem))
-        console.journal.blobs[sha] = data
+        console.fake_journal.blobs[sha] = data
         shelf.want("test", [sha])
         assert isinstance(shelf.picture(sha), Problem)
         shelf.forget_problems()

@@ -101,14 +101,14 @@ def test_a_picture_that_cannot_be_trusted_is_replaced_by_the_reason(
 ) -> None:
     console = story()
     bad = entries_of(console, "07")["result_recorded"].blobs[0]
-    whole = console.blob
+    whole = console.on_blob
 
     async def blob(sha256: str) -> bytes:
         if sha256 == bad:
             raise error
         return await whole(sha256)
 
-    monkeypatch.setattr(console, "blob", blob)
+    monkeypatch.setattr(console, "on_blob", blob)
 
     async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
         await seen(lambda: screen.pictures.changed.problem == words)
@@ -123,7 +123,7 @@ def test_a_picture_that_cannot_be_trusted_is_replaced_by_the_reason(
 @pytest.mark.parametrize("data", [b"", b"not a picture", b"\x89PNG\r\n\x1a\n" + b"\x00" * 64, b"<svg/>"])
 def test_bytes_that_are_no_picture_are_said_to_be_none(theme: Theme, tmp_path: Path, data: bytes) -> None:
     console = story()
-    console.journal.blobs[entries_of(console, "07")["result_recorded"].blobs[0]] = data
+    console.fake_journal.blobs[entries_of(console, "07")["result_recorded"].blobs[0]] = data
 
     async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
         await seen(lambda: "picture" in screen.pictures.changed.problem and not_reading(screen))
@@ -146,13 +146,13 @@ def test_the_proof_is_checked_in_the_window_and_a_wrong_one_is_said_to_be_wrong(
         proof_tab = screen.details.proof_tab
         await seen(lambda: proof_tab.holds.isVisible())
         assert proof_tab.facts.value("Entry").text() == f"{seq_of(screen):,}"
-        whole = console.proof
+        whole = console.on_proof
 
         async def forged(seq: int) -> object:
             proof = await whole(seq)
             return proof.model_copy(update={"entry": proof.entry.replace("confirmed", "unverified")})
 
-        monkeypatch.setattr(console, "proof", forged)
+        monkeypatch.setattr(console, "on_proof", forged)
         screen.go_to_entry(entries_of(console, "07")["result_recorded"].seq)
         await seen(lambda: "does not match its proof" in proof_tab.notice.accessibleName())
         assert not proof_tab.holds.isVisible()

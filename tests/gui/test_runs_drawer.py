@@ -153,7 +153,7 @@ def test_a_denial_names_the_operator_when_and_why(theme: Theme, tmp_path: Path) 
         console, "edge-gw-11", "clean", error=ErrorInfo.of(ErrorCode.DENIED_BY_OPERATOR, "Not today.")
     )
     signed = {"statement": {"reason": "Not today."}, "signature": "00"}
-    console.journal.write(
+    console.fake_journal.write(
         Kind.APPROVAL_DENIED,
         "operator:anna",
         call_id=cell.call_id,
@@ -243,7 +243,10 @@ def test_several_pictures_are_chosen_by_their_number(theme: Theme, tmp_path: Pat
         data = desktop_png("lab-lnx-01", "linux", lines=lines)
         evidence.append(
             Evidence(
-                blob=console.journal.add_blob(data), media_type="image/png", size=len(data), what="picture"
+                blob=console.fake_journal.add_blob(data),
+                media_type="image/png",
+                size=len(data),
+                what="picture",
             )
         )
     change_cell(console, "lab-lnx-01", "shot", evidence=evidence)
@@ -263,7 +266,7 @@ def test_several_pictures_are_chosen_by_their_number(theme: Theme, tmp_path: Pat
 
 def test_bytes_that_are_no_picture_are_not_shown_as_one(theme: Theme, tmp_path: Path) -> None:
     console = story()
-    blob = console.journal.add_blob(b"not a picture")
+    blob = console.fake_journal.add_blob(b"not a picture")
     made = Evidence(blob=blob, media_type="image/png", size=13, what="picture")
     change_cell(console, "lab-lnx-01", "shot", evidence=[made])
 
@@ -290,8 +293,8 @@ def test_the_decision_shows_answer_risk_reasons_and_who_approved(theme: Theme, t
         "parameters": {"command": "rm -rf x"},
         "said": "Be <b>quick</b>",
     }
-    console.journal.write(Kind.COMMAND_PREPARED, "agent:night", call_id=cell.call_id, body=prepared)
-    console.journal.write(
+    console.fake_journal.write(Kind.COMMAND_PREPARED, "agent:night", call_id=cell.call_id, body=prepared)
+    console.fake_journal.write(
         Kind.APPROVAL_GIVEN, "operator:harbour", call_id=cell.call_id, body={"approval": "a-1", "signed": {}}
     )
 

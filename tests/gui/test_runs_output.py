@@ -130,7 +130,7 @@ def test_a_flood_of_colors_costs_the_view_a_bounded_number_of_marks() -> None:
 def test_a_large_output_is_read_from_its_blob_and_saved_whole(theme: Theme, tmp_path: Path) -> None:
     console = story()
     data = b"".join(b"line %06d\n" % number for number in range(120_000))
-    blob = console.journal.add_blob(data)
+    blob = console.fake_journal.add_blob(data)
     place = {"blob": blob, "media_type": "text/plain", "size": len(data), "head": "line 000000"}
     change_cell(console, "lab-lnx-01", "clean", result={"stdout": place, "stderr": "", "exit_code": 0})
 

@@ -37,7 +37,7 @@ MOST_TURN_S = 0.03
 def crowded(*numbers: int) -> tuple[FakeConsole, list[Run]]:
     """A console with a thousand devices, and runs over all of them."""
     console = FakeConsole(many_devices(COUNT), story().operators)
-    runs = [big_run(number, list(console.devices)) for number in numbers]
+    runs = [big_run(number, list(console.fleet)) for number in numbers]
     for run in runs:
         console.work.add(run)
     return console, runs

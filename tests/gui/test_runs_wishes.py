@@ -119,7 +119,7 @@ def test_without_a_run_the_screen_says_what_to_do(theme: Theme, tmp_path: Path) 
         assert isinstance(screen, RunsScreen)
         assert screen.empty.isVisible()
         assert screen.empty.accessibleName().startswith("Nothing has run yet.")
-        await console.call("this-computer", "get_system_info", {"info_type": "memory"})
+        await console.runs.call("this-computer", "get_system_info", {"info_type": "memory"})
         await seen(lambda: screen.matrix.cells.total() == 1)
         assert not screen.empty.isVisible()
 

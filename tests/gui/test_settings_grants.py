@@ -79,7 +79,7 @@ def test_a_grant_is_revoked_only_after_a_question_that_shows_its_scope(theme: Th
         assert "\n".join(section.details.scope_words()) in asked, "the very words of the list, local time too"
         sheet_of(desk).answer("revoke").click()
         await seen(lambda: section.table.rows_model.rowCount() == 2)
-        assert console.journal.entries[-1].kind is Kind.GRANT_REVOKED
+        assert console.fake_journal.entries[-1].kind is Kind.GRANT_REVOKED
         section.begin("g-0030-c0ffee")
         await seen(lambda: section.table.current_key() == "g-0030-c0ffee")
         assert not section.details.revoke.isEnabled()

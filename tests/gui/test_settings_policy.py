@@ -291,7 +291,7 @@ def test_a_broken_policy_says_everywhere_why_everything_asks_and_leads_to_the_li
     console = story()
     console.policy_on_disk = console.policy_on_disk.replace('tool = "write_file"', 'tol = "write_file"')
     problem = "policy.toml line 29: rule spool-files: tol: there is no such key"
-    console.policy = console.policy.model_copy(update={"problem": problem})
+    console.policy_status = console.policy_status.model_copy(update={"problem": problem})
 
     async def scenario(desk: Desk) -> None:
         window = desk.window
@@ -400,7 +400,9 @@ def test_the_profile_is_chosen_by_the_window_and_shown_when_it_holds(theme: Them
         page = await policy_of(desk)
         page.profile.chosen.emit("lockdown")
         await seen(lambda: page.profile.current() == "lockdown")
-        console.emit(ControlChanged(stopped=False, stopped_note="", policy=console.policy, operators=[]))
+        console.emit(
+            ControlChanged(stopped=False, stopped_note="", policy=console.policy_status, operators=[])
+        )
 
     play_without_fleet(theme, tmp_path, console, scenario)
 

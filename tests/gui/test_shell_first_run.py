@@ -159,7 +159,7 @@ def test_what_the_window_signs_is_what_the_service_accepts(theme: Theme, tmp_pat
         await seen(lambda: desk.keys.unlocked == "harbour")
         approval = desk.state.waiting()[0]
         signed = desk.keys.sign(approval, "approve")
-        desk.link.ask(lambda door: door.decide(signed), what="approve")
+        desk.link.ask(lambda door: door.approvals.decide(signed), what="approve")
         await seen(lambda: approval.id not in desk.state.approvals)
 
     play(theme, tmp_path, console, scenario)

@@ -50,7 +50,7 @@ def test_missed_events_make_the_window_read_the_state_again(theme: Theme, tmp_pa
 
     async def scenario(desk: Desk) -> None:
         # Changed behind the window's back: no event tells it.
-        gone = console.devices.pop("kiosk-yard")
+        gone = console.fleet.pop("kiosk-yard")
         console.emit(Missed(count=40))
         await seen(lambda: gone.name not in desk.state.devices)
         assert console.asked.count("state") == 2
@@ -89,7 +89,7 @@ def test_a_wish_while_the_service_is_lost_fails_where_it_was_made(
 
     async def scenario(desk: Desk) -> None:
         errors: list[QuarterdeckError] = []
-        desk.link.ask(lambda console: console.batches(), on_error=errors.append, what="list batches")
+        desk.link.ask(lambda console: console.runs.batch_names(), on_error=errors.append, what="list batches")
         await seen(lambda: errors)
         assert "not connected" in errors[0].message
 
@@ -109,7 +109,7 @@ def test_an_answer_for_a_widget_that_is_gone_is_dropped(theme: Theme, tmp_path: 
     async def scenario(desk: Desk) -> None:
         gate = console.hold_back("batches")
         asker = Asker()
-        task = desk.link.ask(lambda door: door.batches(), asker.take)
+        task = desk.link.ask(lambda door: door.runs.batch_names(), asker.take)
         asker.deleteLater()
         gone: list[bool] = []
         asker.destroyed.connect(lambda: gone.append(True))
@@ -143,7 +143,7 @@ def test_a_wish_says_what_it_could_not_do(theme: Theme, tmp_path: Path) -> None:
     console.fail_next["verify"] = BadInput("The folder is gone.")
 
     async def scenario(desk: Desk) -> None:
-        desk.link.ask(lambda door: door.verify(), what="verify the journal")
+        desk.link.ask(lambda door: door.journal.verify(), what="verify the journal")
         await seen(lambda: any("Could not verify the journal." in one for one in desk.window.notices.words()))
 
     play(theme, tmp_path, console, scenario)

@@ -202,12 +202,12 @@ def test_runs_are_found_by_the_service_by_what_no_line_shows_and_an_exact_id_com
         if number == 16:
             changes |= {"tools": ["defragment_everything"], "effect": "Reads /srv/oddity"}
         console.work.add(pattern.model_copy(update={"summary": pattern.summary.model_copy(update=changes)}))
-    whole = console.state
+    whole = console.service.state
 
     async def state() -> ConsoleState:
         return (await whole()).model_copy(update={"runs": []})
 
-    console.state = state  # type: ignore[method-assign]  # a window that knows none of the runs
+    console.service.state = state  # type: ignore[method-assign]  # a window that knows none of the runs
 
     async def scenario(desk: Desk) -> None:
         for query in ("r-0016", "defragment", "oddity"):
@@ -226,13 +226,13 @@ def test_runs_are_found_by_the_service_by_what_no_line_shows_and_an_exact_id_com
 
 def test_a_count_that_stops_at_a_bound_says_so(theme: Theme, tmp_path: Path) -> None:
     console = story()
-    whole = console.entries
+    whole = console.journal.entries
 
     async def entries(query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
         page = await whole(query, before, limit)
         return page.model_copy(update={"total": 10_000, "total_exact": False})
 
-    console.entries = entries  # type: ignore[method-assign]
+    console.journal.entries = entries  # type: ignore[method-assign]
 
     async def scenario(desk: Desk) -> None:
         desk.window.open_palette("shell")
@@ -244,12 +244,12 @@ def test_a_count_that_stops_at_a_bound_says_so(theme: Theme, tmp_path: Path) -> 
 
 def test_an_older_run_is_found_by_its_id(theme: Theme, tmp_path: Path) -> None:
     console = story()
-    whole = console.state
+    whole = console.service.state
 
     async def state() -> ConsoleState:
         return (await whole()).model_copy(update={"runs": []})
 
-    console.state = state  # type: ignore[method-assign]  # a window that knows none of the runs
+    console.service.state = state  # type: ignore[method-assign]  # a window that knows none of the runs
 
     async def scenario(desk: Desk) -> None:
         QTest.keyClick(desk.window, Qt.Key.Key_K, Qt.KeyboardModifier.ControlModifier)
@@ -471,8 +471,8 @@ def test_a_question_finds_this_computers_own_tool_and_its_entries_have_the_polic
     async def opened() -> Console:
         service = await stack.enter_async_context(open_service(home))
         console = service.console("window:test")
-        run = await console.call("this-computer", "get_system_info", {"info_type": "os"})
-        await console.wait_run(run.summary.id, 20)
+        run = await console.runs.call("this-computer", "get_system_info", {"info_type": "os"})
+        await console.runs.wait(run.summary.id, 20)
         return console
 
     async def scenario(desk: Desk) -> None:

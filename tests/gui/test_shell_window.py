@@ -137,12 +137,12 @@ def test_a_laxer_profile_is_signed_before_it_is_set(theme: Theme, tmp_path: Path
     async def scenario(desk: Desk) -> None:
         desk.window.choose_profile(Profile.TRUSTED)
         sheet = await sign_sheet(desk)
-        assert console.policy.profile is Profile.GUARDED
+        assert console.policy_status.profile is Profile.GUARDED
         assert "low and medium risk run" in " ".join(label.text() for label in sheet.findChildren(QLabel))
         await (sign if signed else do_not_sign)(desk)
         if signed:
             await seen(lambda: desk.window.top_bar.profile.text() == "trusted")
-        assert console.policy.profile is (Profile.TRUSTED if signed else Profile.GUARDED)
+        assert console.policy_status.profile is (Profile.TRUSTED if signed else Profile.GUARDED)
         assert ("set_profile" in console.asked) is signed
 
     play(theme, tmp_path, console, scenario)
@@ -157,22 +157,22 @@ def test_a_stricter_profile_is_set_without_a_question_also_while_something_waits
         console.changed_by_another_program(console.policy_on_disk.replace("<=medium", "<=high"))
         await seen(lambda: desk.state.policy and desk.state.policy.pending)
         desk.window.choose_profile(Profile.LOCKDOWN)
-        await seen(lambda: console.policy.profile is Profile.LOCKDOWN)
+        await seen(lambda: console.policy_status.profile is Profile.LOCKDOWN)
         assert "propose" not in console.asked
-        assert console.policy.pending, "what was to be looked at still is"
+        assert console.policy_status.pending, "what was to be looked at still is"
 
     play(theme, tmp_path, console, scenario)
 
 
 def test_a_broken_policy_stands_in_a_banner_until_it_is_mended(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
-    console.policy = console.policy.model_copy(update={"problem": "line 3: unknown key"})
+    console.policy_status = console.policy_status.model_copy(update={"problem": "line 3: unknown key"})
 
     async def scenario(desk: Desk) -> None:
         await seen(lambda: any("everything asks" in one for one in desk.window.notices.words()))
         desk.window.notices.dismiss_newest()
         assert desk.window.notices.words(), "what is true cannot be put away"
-        console.policy = console.policy.model_copy(update={"problem": ""})
+        console.policy_status = console.policy_status.model_copy(update={"problem": ""})
         console._tell_control()
         await seen(lambda: not desk.window.notices.words())
 
@@ -332,7 +332,7 @@ def test_an_unverified_journal_warns_and_a_bad_entry_fails(theme: Theme, tmp_pat
     async def scenario(desk: Desk) -> None:
         bar = desk.window.status_bar
         assert bar._verified.text_shown() == "not verified yet"
-        console.journal.status = console.journal.status.model_copy(
+        console.fake_journal.status = console.fake_journal.status.model_copy(
             update={"verified_ok": False, "first_bad": 9412, "verified_at": "2026-01-01T00:00:00Z"}
         )
         console.write("run_started", "service")  # type: ignore[arg-type]  # pydantic reads the word

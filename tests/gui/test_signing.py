@@ -113,7 +113,7 @@ def test_a_long_difference_has_to_be_read_to_its_end_before_it_can_be_signed_by_
             press_where_the_keyboard_is(Qt.Key.Key_Tab)
         QTest.keyClicks(QApplication.focusWidget(), PHRASE)
         press_where_the_keyboard_is(Qt.Key.Key_Return, CTRL)
-        await seen(lambda: not console.policy.pending)
+        await seen(lambda: not console.policy_status.pending)
         assert len(console.signed) == 1
 
     play_without_fleet(theme, tmp_path, console, scenario, size=SMALLEST)
@@ -195,7 +195,7 @@ def test_another_operator_can_be_chosen_to_sign(theme: Theme, tmp_path: Path) ->
         assert "quay" in " ".join(fact.value for fact in sheet.facts._shown)
         QTest.keyClicks(part.secret, PHRASE)
         await sign(desk)
-        await seen(lambda: console.policy.profile is Profile.TRUSTED)
+        await seen(lambda: console.policy_status.profile is Profile.TRUSTED)
         assert console.signed[0].statement.approver == "quay"
 
     play_without_fleet(theme, tmp_path, console, scenario)
@@ -231,11 +231,11 @@ def test_an_act_that_fails_after_it_was_signed_is_told_where_it_was_asked_for(
         desk.window.choose_profile(Profile.TRUSTED)
         await sign(desk)
         await seen(lambda: any("look again and sign anew" in words for words in banners(desk)))
-        assert console.policy.profile is Profile.GUARDED
+        assert console.policy_status.profile is Profile.GUARDED
         # Nothing of the first try is left in the way of the second.
         desk.window.choose_profile(Profile.TRUSTED)
         await sign(desk)
-        await seen(lambda: console.policy.profile is Profile.TRUSTED)
+        await seen(lambda: console.policy_status.profile is Profile.TRUSTED)
 
     play_without_fleet(theme, tmp_path, console, scenario)
 
@@ -251,7 +251,7 @@ def test_a_service_that_is_lost_while_the_sheet_is_open_changes_nothing_and_says
         desk.window.choose_profile(Profile.TRUSTED)
         await sign(desk)
         await seen(lambda: any("The line broke." in words for words in banners(desk)))
-        assert console.policy.profile is Profile.GUARDED
+        assert console.policy_status.profile is Profile.GUARDED
 
     play_without_fleet(theme, tmp_path, console, scenario)
     capsys.readouterr()
@@ -267,7 +267,7 @@ def test_another_screen_puts_the_sheet_away_unsigned(theme: Theme, tmp_path: Pat
         await seen(lambda: not sign_sheets(desk))
         assert banners(desk) == []
         assert console.signed == []
-        assert console.policy.profile is Profile.GUARDED
+        assert console.policy_status.profile is Profile.GUARDED
 
     play_without_fleet(theme, tmp_path, console, scenario)
 
@@ -362,7 +362,7 @@ def test_what_does_not_count_is_told_whole_and_can_be_put_away_until_there_is_so
     first = ["operators.json names mallory with a key that is not registered in the journal."]
 
     def tell(notes: list[str]) -> None:
-        console.policy = console.policy.model_copy(update={"notes": notes})
+        console.policy_status = console.policy_status.model_copy(update={"notes": notes})
         console._tell_control()
 
     async def scenario(desk: Desk) -> None:
@@ -390,7 +390,7 @@ def test_a_policy_that_cannot_be_read_says_why_and_the_page_what_to_do(theme: Th
 
     async def scenario(desk: Desk) -> None:
         console.accepted_policy, console.policy_on_disk = console.policy_on_disk, ""
-        console.policy = console.policy.model_copy(update={"problem": problem})
+        console.policy_status = console.policy_status.model_copy(update={"problem": problem})
         console._tell_control()
         await seen(lambda: banners(desk))
         assert banners(desk) == [f"The policy cannot be read: everything asks. {problem}"]

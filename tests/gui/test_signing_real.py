@@ -48,7 +48,7 @@ async def settings_of(bay: Bay, section: str, tab: str = "") -> SettingsScreen:
 
 
 async def status_of(bay: Bay) -> PolicyStatus:
-    return (await bay.beside.state()).policy
+    return (await bay.beside.service.state()).policy
 
 
 def test_a_policy_is_saved_by_a_signature_over_exactly_the_text_that_was_shown(
@@ -120,11 +120,11 @@ def test_commands_leave_again_after_a_signature_over_the_stop_that_was_shown(
     theme: Theme, tmp_path: Path
 ) -> None:
     async def scenario(bay: Bay) -> None:
-        words = await bay.beside.stop_all()
+        words = await bay.beside.service.stop_all()
         await seen(lambda: bay.desk.state.stopped)
         bay.desk.window.control.start_resume()
         await do_not_sign(bay.desk)
-        assert (await bay.beside.state()).stopped
+        assert (await bay.beside.service.state()).stopped
         bay.desk.window.control.start_resume()
         shown = await sign(bay.desk)
         assert shown.before == {"stopped": words}
@@ -221,7 +221,7 @@ def test_tags_are_signed_where_the_policy_looks_at_them(theme: Theme, tmp_path: 
 async def _paired(bay: Bay, name: str, tags: list[str]) -> None:
     after = {"direction": "in", "tags": tags}
     signed = await bay.signed_by("harbour", Change(kind="device_paired", subject=name, after=after))
-    await bay.beside.pair(name, DeviceSettings(tags=tags), signed)
+    await bay.beside.devices.pair(name, DeviceSettings(tags=tags), signed)
     await seen(lambda: name in bay.desk.state.devices)
 
 
@@ -340,7 +340,7 @@ def test_a_program_that_presses_every_button_while_the_key_is_locked_loosens_not
         assert not bay.home.policy.exists()
         assert (await status_of(bay)).profile is Profile.GUARDED
         line = {"command": "rm -rf ~"}
-        assert (await bay.beside.explain("this-computer", "shell_execute", line)).answer.value == "ask"
+        assert (await bay.beside.policy.explain("this-computer", "shell_execute", line)).answer.value == "ask"
         assert await bay.entries(Kind.POLICY_SAVED, Kind.PROFILE_CHANGED, Kind.CHANGE_REFUSED) == []
 
     play_on_service(theme, tmp_path, scenario, operators=(("harbour", PHRASE),))
@@ -379,7 +379,7 @@ def test_what_changed_while_the_sheet_was_open_is_refused_told_and_can_be_signed
         sheet = await sign_sheet(bay.desk)
         # Another client has another policy accepted, and the file put back: only the accepted text differs.
         signed = await bay.signed_by("harbour", policy_change(other), other)
-        await bay.beside.save_policy(other, page.work.base.digest if page.work.base else "", signed)
+        await bay.beside.policy.save(other, page.work.base.digest if page.work.base else "", signed)
         bay.home.policy.unlink()
         press(sheet)
         await seen(lambda: not page.work.saving and page.banner.isVisible())
@@ -409,7 +409,7 @@ def test_a_service_that_proposes_something_else_gets_no_signature(
     theme: Theme, tmp_path: Path, lie: Lie, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario(bay: Bay) -> None:
-        honest = bay.doors[-1].propose
+        honest = bay.doors[-1].service.propose
 
         async def lying(wish: Change, text: str = "") -> Any:
             proposal = await honest(wish, text)
@@ -445,7 +445,7 @@ def test_a_policy_is_not_signed_beside_a_difference_that_is_not_its_own(
         page = (await settings_of(bay, "policy")).policy
         page.editor.replace_text(ALLOW)
         await seen(lambda: page.work.found is not None and page.work.found.ok)
-        honest = bay.doors[-1].policy_text
+        honest = bay.doors[-1].policy.text
 
         async def lying() -> Any:
             # As if nearly nothing would change.
@@ -469,12 +469,12 @@ def test_what_another_program_wrote_stands_in_a_banner_and_holds_once_it_is_sign
         window = bay.desk.window
         bay.home.policy.write_text(ALLOW)
         # Noticed when the service looks at the policy next: here, when another client reads it.
-        await bay.beside.policy_text()
+        await bay.beside.policy.text()
         await seen(lambda: window.notices.words())
         [words] = window.notices.words()
         assert words.startswith("policy.toml was changed by another program. What it tightens holds; 1 thing")
         allowed = {"file_path": str(tmp_path / "x"), "content": ""}
-        assert (await bay.beside.explain("this-computer", "write_file", allowed)).answer.value == "ask"
+        assert (await bay.beside.policy.explain("this-computer", "write_file", allowed)).answer.value == "ask"
         page = (await settings_of(bay, "policy", "accepted")).policy
         await seen(lambda: page.stand.text() == "1 thing in it waits for a signature")
         assert "Rule mine allows." in page.accepted.pending.accessibleName()
@@ -487,7 +487,9 @@ def test_what_another_program_wrote_stands_in_a_banner_and_holds_once_it_is_sign
         entry, signed = await bay.signed_entry(Kind.POLICY_SAVED)
         assert signed.statement.change == shown
         assert entry.body["by_file"] is True
-        assert (await bay.beside.explain("this-computer", "write_file", allowed)).answer.value == "allow"
+        assert (
+            await bay.beside.policy.explain("this-computer", "write_file", allowed)
+        ).answer.value == "allow"
         await seen(lambda: page.stand.text() == "Saved; this is in force")
 
     play_on_service(theme, tmp_path, scenario)
@@ -501,7 +503,7 @@ def test_settings_that_another_program_wrote_are_accepted_after_the_policy_in_on
         settings = bay.home.path / "settings.toml"
         settings.write_text(settings.read_text().replace("127.0.0.1:0", "0.0.0.0:5000"))
         bay.home.policy.write_text(ALLOW)
-        await bay.beside.policy_text()
+        await bay.beside.policy.text()
         await seen(lambda: window.notices.words())
         assert "policy.toml and settings.toml were changed" in window.notices.words()[0]
         window.control.start_accept()
@@ -524,7 +526,7 @@ def test_a_missing_policy_is_told_and_put_back_without_a_signature_or_its_absenc
     async def scenario(bay: Bay) -> None:
         window = bay.desk.window
         bay.home.policy.unlink()
-        await bay.beside.policy_text()
+        await bay.beside.policy.text()
         await seen(lambda: any("everything asks" in words for words in window.notices.words()))
         page = (await settings_of(bay, "policy", "accepted")).policy
         await seen(lambda: page.accepted.restore.isVisible() and page.accepted.accept.isVisible())
@@ -535,7 +537,7 @@ def test_a_missing_policy_is_told_and_put_back_without_a_signature_or_its_absenc
         await seen(bay.home.policy.exists)
         await seen(lambda: not window.notices.words())
         bay.home.policy.unlink()
-        await bay.beside.policy_text()
+        await bay.beside.policy.text()
         await seen(page.accepted.accept.isVisible)
         page.accepted.accept.click()
         sheet = await sign_sheet(bay.desk)
@@ -555,7 +557,7 @@ def test_the_window_proves_who_is_at_it_and_only_as_long_as_the_key_is_unlocked(
 
         async def asker() -> tuple[str, str]:
             run = await desk.link.perform(
-                lambda console: console.call("this-computer", "get_system_info", {})
+                lambda console: console.runs.call("this-computer", "get_system_info", {})
             )
             [entry] = [one for one in await bay.entries(Kind.RUN_STARTED) if one.run == run.summary.id]
             return run.summary.actor, str(entry.body.get("operator", ""))
@@ -586,7 +588,9 @@ def test_the_proof_is_made_anew_after_the_connection_was_lost(theme: Theme, tmp_
         await bay.server.open()
         desk.link.try_now()
         await seen(lambda: desk.link.connected and desk.window.identity.proved == "harbour")
-        run = await desk.link.perform(lambda console: console.call("this-computer", "get_system_info", {}))
+        run = await desk.link.perform(
+            lambda console: console.runs.call("this-computer", "get_system_info", {})
+        )
         assert run.summary.actor == "operator:harbour"
         assert len(bay.doors) == 2
 
@@ -618,15 +622,15 @@ def test_a_key_that_is_not_the_registered_one_proves_and_signs_nothing(theme: Th
 
 def test_a_signature_of_the_window_is_worth_nothing_for_a_second_act(theme: Theme, tmp_path: Path) -> None:
     async def scenario(bay: Bay) -> None:
-        first = await bay.beside.stop_all()
+        first = await bay.beside.service.stop_all()
         await seen(lambda: bay.desk.state.stopped)
         bay.desk.window.control.start_resume()
         await sign(bay.desk)
         await seen(lambda: not bay.desk.state.stopped)
         _, signed = await bay.signed_entry(Kind.ALL_RESUMED)
-        assert await bay.beside.stop_all() == first, "the same change once more"
+        assert await bay.beside.service.stop_all() == first, "the same change once more"
         with pytest.raises(Refused, match="used already"):
-            await bay.beside.resume(signed)
-        assert (await bay.beside.state()).stopped
+            await bay.beside.service.resume(signed)
+        assert (await bay.beside.service.state()).stopped
 
     play_on_service(theme, tmp_path, scenario)

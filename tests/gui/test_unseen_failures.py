@@ -42,7 +42,7 @@ def test_an_error_in_an_answer_reaches_the_banner_and_fails_the_test(theme: Them
 
         heard: list[str] = []
         desk.reporter.happened.connect(lambda words, _details: heard.append(words))
-        desk.link.ask(lambda console: console.approvals(), broken)
+        desk.link.ask(lambda console: console.approvals.list(), broken)
         await seen(lambda: heard)
         assert heard == ["ValueError: nobody sees this"]
 
@@ -52,7 +52,7 @@ def test_an_error_in_an_answer_reaches_the_banner_and_fails_the_test(theme: Them
 
 def test_the_link_goes_on_after_an_error_that_nobody_expected(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
-    real, calls = console.state, list[int]()
+    real, calls = console.service.state, list[int]()
 
     async def state() -> Any:
         calls.append(1)
@@ -60,7 +60,7 @@ def test_the_link_goes_on_after_an_error_that_nobody_expected(theme: Theme, tmp_
             raise ValueError("a bug of the window")
         return await real()
 
-    console.state = state  # type: ignore[method-assign]  # it fails once
+    console.service.state = state  # type: ignore[method-assign]  # it fails once
 
     async def scenario(desk: Desk) -> None:
         await seen(lambda: desk.state.service.link is Link.CONNECTED)
@@ -78,7 +78,7 @@ def test_a_refused_act_is_told_although_its_dialog_was_closed(theme: Theme, tmp_
         await answer.wait()
         raise Refused("The disk is full.")
 
-    console.revoke = revoke  # type: ignore[method-assign]  # it is refused late
+    console.devices.revoke = revoke  # type: ignore[method-assign]  # it is refused late
 
     async def scenario(desk: Desk) -> None:
         desk.window.open("fleet")
@@ -103,12 +103,12 @@ def test_a_proof_of_another_entry_is_no_proof_of_the_one_that_was_asked_for(
     theme: Theme, tmp_path: Path
 ) -> None:
     console = story()
-    real = console.proof
+    real = console.journal.prove
 
     async def proof(seq: int) -> Proof:
         return await real(seq - 1)
 
-    console.proof = proof  # type: ignore[method-assign]  # a service that answers with another entry's
+    console.journal.prove = proof  # type: ignore[method-assign]  # a service that answers with another entry's
 
     async def scenario(desk: Desk) -> None:
         desk.window.open("replay", OpenReplay(run="r-0418"))
@@ -161,7 +161,7 @@ def test_pictures_are_decoded_outside_the_gui_thread(
 
     monkeypatch.setattr(device_picture, "picture_or_none", picture_or_none)
     console = story()
-    console.journal.blobs["d" * 64] = desktop_png("x")
+    console.fake_journal.blobs["d" * 64] = desktop_png("x")
 
     async def scenario(desk: Desk) -> None:
         shown = list[QImage]()

@@ -43,13 +43,13 @@ def console(service: Service) -> Console:
 
 
 async def asked(console: Console, tool: str, device: str = HERE, **parameters: Any) -> Approval:
-    await console.call(device, tool, parameters)
+    await console.runs.call(device, tool, parameters)
     return await next_approval(console)
 
 
 async def written(console: Console, **parameters: Any) -> Preview:
     approval = await asked(console, "write_file", **parameters)
-    return await console.preview(approval.id)
+    return await console.approvals.preview(approval.id)
 
 
 @pytest.fixture
@@ -102,17 +102,17 @@ class TestFiles:
     async def test_what_the_card_compares_is_what_is_written(
         self, console: Console, folder: Path, operator: OperatorKey, encoding: str, mode: str
     ):
-        await console.register_operator(operator.operator)
+        await console.approvals.register_operator(operator.operator)
         path = folder / "a.txt"
         old, new = ("カナ\n", "テスト\n") if encoding == "shift_jis" else ("é old\n", "ü new\n")
         path.write_bytes(old.encode(encoding))
         sent = {"file_path": str(path), "content": new, "mode": mode, "encoding": encoding}
-        run = await console.call(HERE, "write_file", sent)
+        run = await console.runs.call(HERE, "write_file", sent)
         waiting = await next_approval(console)
-        shown = await console.preview(waiting.id)
+        shown = await console.approvals.preview(waiting.id)
         assert shown.before == old
-        await console.decide(operator.sign(statement_for(waiting, "approve", operator.name)))
-        await console.wait_run(run.summary.id, 20)
+        await console.approvals.decide(operator.sign(statement_for(waiting, "approve", operator.name)))
+        await console.runs.wait(run.summary.id, 20)
         if mode == "append" and encoding in ("utf-16", "utf-8-sig"):
             assert shown.after is None
             assert "byte order mark inside the file" in shown.problem
@@ -125,10 +125,10 @@ class TestFiles:
         path = folder / "large.txt"
         path.write_text("x" * 200_000)
         approval = await asked(console, "write_file", file_path=str(path), content="y")
-        shown = await console.preview(approval.id)
+        shown = await console.approvals.preview(approval.id)
         assert shown.before == "x" * 200_000
         path.write_text("x" * 1_100_000)
-        shown = await console.preview(approval.id)
+        shown = await console.approvals.preview(approval.id)
         assert shown.before is None
         assert "1,100,000 bytes" in shown.problem
 
@@ -146,7 +146,7 @@ class TestFiles:
         path.write_text("old\n")
         await written(console, file_path=str(path), content="new\n")
         await service.journal.settle()
-        page = await console.entries("tool:read_file", limit=50)
+        page = await console.journal.entries("tool:read_file", limit=50)
         kinds = {entry.kind: entry for entry in page.entries}
         assert {Kind.COMMAND_PREPARED, Kind.COMMAND_SENT, Kind.RESULT_RECORDED} <= kinds.keys()
         assert kinds[Kind.COMMAND_PREPARED].actor == "operator:anna"
@@ -154,17 +154,17 @@ class TestFiles:
     async def test_restoring_shows_the_file_as_it_is_and_says_that_the_old_text_is_with_the_device(
         self, console: Console, folder: Path, service: Service, operator: OperatorKey
     ):
-        await console.register_operator(operator.operator)
+        await console.approvals.register_operator(operator.operator)
         path = folder / "a.txt"
         path.write_text("old\n")
-        run = await console.call(HERE, "write_file", {"file_path": str(path), "content": "new\n"})
+        run = await console.runs.call(HERE, "write_file", {"file_path": str(path), "content": "new\n"})
         waiting = await next_approval(console)
-        await console.decide(operator.sign(statement_for(waiting, "approve", operator.name)))
-        result = (await console.wait_run(run.summary.id, 20)).cells[0].result
+        await console.approvals.decide(operator.sign(statement_for(waiting, "approve", operator.name)))
+        result = (await console.runs.wait(run.summary.id, 20)).cells[0].result
         assert result is not None
         await service.journal.settle()
         approval = await asked(console, "restore_file", undo_id=result.result["undo"])
-        shown = await console.preview(approval.id)
+        shown = await console.approvals.preview(approval.id)
         assert (shown.before, shown.after, shown.label) == ("new\n", None, str(path))
         assert "keeps the old content" in shown.problem
 
@@ -173,11 +173,11 @@ class TestFiles:
     ):
         service.policy.path.write_text('profile = "lockdown"\n')
         approval = await asked(console, "write_file", file_path=str(folder / "a"), content="new\n")
-        shown = await console.preview(approval.id)
+        shown = await console.approvals.preview(approval.id)
         assert shown.before is None
         assert "needs approval" in shown.problem
-        assert [one.id for one in await console.approvals()] == [approval.id]
-        assert await console.helpers(approval.id) == []
+        assert [one.id for one in await console.approvals.list()] == [approval.id]
+        assert await console.approvals.helpers(approval.id) == []
 
     async def test_a_device_without_a_tool_to_read_with_is_not_asked_to(
         self, console: Console, service: Service
@@ -189,14 +189,14 @@ class TestFiles:
             "desk", ConnectionInfo(channel, "in-process", "linux", "t", "t", [], None)
         )
         approval = await asked(console, "write_file", "desk", file_path="/srv/a", content="new\n")
-        shown = await console.preview(approval.id)
+        shown = await console.approvals.preview(approval.id)
         assert (shown.before, shown.after, shown.is_new) == (None, "new\n", False)
         assert (
             shown.problem == "This device has no tool to read the file with, so that nothing can be compared."
         )
         await service.journal.settle()
-        assert (await console.entries("tool:read_file", limit=5)).entries == []
-        assert await console.helpers(approval.id) == []
+        assert (await console.journal.entries("tool:read_file", limit=5)).entries == []
+        assert await console.approvals.helpers(approval.id) == []
 
 
 class TestScreens:
@@ -236,8 +236,8 @@ class TestScreens:
         return tools
 
     async def shot(self, console: Console, service: Service) -> None:
-        run = await console.call("desk", "screenshot", {})
-        await console.wait_run(run.summary.id, 20)
+        run = await console.runs.call("desk", "screenshot", {})
+        await console.runs.wait(run.summary.id, 20)
         await service.journal.settle()
 
     async def test_a_point_is_shown_in_the_very_picture_that_it_was_aimed_at(
@@ -246,22 +246,22 @@ class TestScreens:
         for _ in range(3):
             await self.shot(console, service)
         approval = await asked(console, "click_point", "desk", x=30, y=20, observation="ref-1")
-        shown = await console.preview(approval.id)
+        shown = await console.approvals.preview(approval.id)
         assert (shown.kind, shown.point, shown.problem) == ("screen", (30, 20), "")
         assert shown.picture is not None
-        assert (await console.blob(shown.picture)).startswith(b"\x89PNG")
+        assert (await console.journal.blob(shown.picture)).startswith(b"\x89PNG")
 
     async def test_a_point_outside_or_of_an_unknown_picture_is_said_to_be_so(
         self, console: Console, service: Service, desk: ScriptedTools
     ):
         await self.shot(console, service)
         approval = await asked(console, "click_point", "desk", x=300, y=20, observation="ref-0")
-        shown = await console.preview(approval.id)
+        shown = await console.approvals.preview(approval.id)
         assert shown.point is None
         assert "outside" in shown.problem
         service.approvals.withdraw("enough")
         approval = await asked(console, "click_point", "desk", x=3, y=2, observation="another")
-        shown = await console.preview(approval.id)
+        shown = await console.approvals.preview(approval.id)
         assert shown.picture is None
         assert "not known" in shown.problem
 
@@ -270,12 +270,12 @@ class TestScreens:
     ):
         await self.shot(console, service)
         approval = await asked(console, "click_element", "desk", control_id="c1")
-        shown = await console.preview(approval.id)
+        shown = await console.approvals.preview(approval.id)
         assert shown.target == Region(x=50, y=20, width=20, height=10)
         assert shown.label == "button Send"
         service.approvals.withdraw("enough")
         approval = await asked(console, "click_element", "desk", name="Far")
-        shown = await console.preview(approval.id)
+        shown = await console.approvals.preview(approval.id)
         assert shown.target is None
         assert "not in this picture" in shown.problem
 
@@ -290,13 +290,13 @@ class TestScreens:
         desk.answers["get_ui_tree"] = lambda command: {"tree": twins}
         await self.shot(console, service)
         approval = await asked(console, "click_element", "desk", process_name="mail", name=" send now")
-        shown = await console.preview(approval.id)
+        shown = await console.approvals.preview(approval.id)
         assert shown.target == Region(x=50, y=20, width=20, height=10)
         assert shown.label == "button Send  now"
 
     async def test_without_a_picture_or_a_control_it_says_so(self, console: Console, desk: ScriptedTools):
         approval = await asked(console, "press_key", "desk", key="Enter")
-        shown = await console.preview(approval.id)
+        shown = await console.approvals.preview(approval.id)
         assert shown.picture is None
         assert "no picture" in shown.problem
 
@@ -395,7 +395,7 @@ class TestHelpers:
     ):
         approval = await asked(console, "shell_execute", command=line)
         assert helpers_for(approval.request, ALL)
-        assert await console.helpers(approval.id) == []
+        assert await console.approvals.helpers(approval.id) == []
 
     def test_only_what_is_offered_is_and_a_device_without_a_read_shell_lists_by_folder(self):
         found = helpers_for(request("shell_execute", command="rm -r /srv/old/*"), {"list_directory"})
@@ -415,19 +415,22 @@ class TestHelpers:
         (folder / "two.log").write_text("2")
         (folder / "keep.txt").write_text("3")
         approval = await asked(console, "shell_execute", command=f"rm -r {folder}/*.log")
-        helpers = await console.helpers(approval.id)
+        helpers = await console.approvals.helpers(approval.id)
         [listing] = [one for one in helpers if one.tool == "list_directory"]
-        result = await console.run_helper(approval.id, listing.id)
+        result = await console.approvals.run_helper(approval.id, listing.id)
         assert [one["name"] for one in result.result["entries"]] == ["one.log", "two.log"]
         assert result.decision is not None
         with pytest.raises(BadInput) as unknown:
-            await console.run_helper(approval.id, "0" * 16)
+            await console.approvals.run_helper(approval.id, "0" * 16)
         assert unknown.value.code is ErrorCode.NOT_FOUND
         agent = service.console("agent:claude")
-        for act in (agent.run_helper(approval.id, listing.id), agent.preview(approval.id)):
+        for act in (
+            agent.approvals.run_helper(approval.id, listing.id),
+            agent.approvals.preview(approval.id),
+        ):
             with pytest.raises(Refused):
                 await act
-        assert (await console.approval(approval.id)).state is ApprovalState.WAITING
+        assert (await console.approvals.get(approval.id)).state is ApprovalState.WAITING
 
 
 class TestEdits:
@@ -447,15 +450,15 @@ class TestEdits:
             {"command": "true"},
         ):
             with pytest.raises(QuarterdeckError):
-                await console.edit_approval(approval.id, wrong)
-        assert (await console.approval(approval.id)).state is ApprovalState.WAITING
-        edited = await console.edit_approval(approval.id, {"command": "echo other"})
+                await console.approvals.edit(approval.id, wrong)
+        assert (await console.approvals.get(approval.id)).state is ApprovalState.WAITING
+        edited = await console.approvals.edit(approval.id, {"command": "echo other"})
         assert edited.state is ApprovalState.EDITED
         second = await next_approval(console)
         assert second.edited_from == approval.id
         assert second.request.parameters == {"command": "echo other"}
         with pytest.raises(Refused):
-            await service.console("agent:claude").edit_approval(second.id, {"command": "echo more"})
+            await service.console("agent:claude").approvals.edit(second.id, {"command": "echo more"})
 
 
 async def test_a_changed_definition_is_shown_beside_the_trusted_one(console: Console, service: Service):
@@ -464,10 +467,10 @@ async def test_a_changed_definition_is_shown_beside_the_trusted_one(console: Con
     channel = LocalCommandDispatcher("desk", tools, service.dispatcher.gate)
     arrival = ConnectionInfo(channel, "in-process", "linux", "t", "t", [], None)
     await service.fleet.arrived("desk", arrival)
-    [trusted] = await console.tools("desk")
+    [trusted] = await console.devices.tools("desk")
     tools.infos = [tools.infos[0].model_copy(update={"description": "act, and more"})]
     await service.fleet.arrived("desk", arrival)
-    change = await console.contract_change("desk", "action::act")
+    change = await console.devices.tool_change("desk", "action::act")
     assert change.changed == ["description"]
     assert change.before_contract == trusted.contract
     assert change.before is not None

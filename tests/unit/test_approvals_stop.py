@@ -69,9 +69,9 @@ class Crowd:
     async def fill(self) -> list[str]:
         """Start everything and wait until it hangs or waits; the runs."""
         self._never = asyncio.Event()
-        runs = [await self.console.start_run(batch("get_system_info", RUNNING, info_type="disk"))]
+        runs = [await self.console.runs.start(batch("get_system_info", RUNNING, info_type="disk"))]
         for _ in range(RUNS):
-            runs.append(await self.console.start_run(batch("shell_execute", OF_A_RUN, command="true")))
+            runs.append(await self.console.runs.start(batch("shell_execute", OF_A_RUN, command="true")))
         queue, dispatcher = self.service.approvals, self.service.dispatcher
         waiting = RUNS * OF_A_RUN
         await until(
@@ -84,7 +84,7 @@ class Crowd:
         """Let what hangs end."""
         self._never.set()
         for run in runs:
-            assert (await self.console.wait_run(run, 30)).summary.state.ended
+            assert (await self.console.runs.wait(run, 30)).summary.state.ended
 
 
 async def test_everything_stops_within_a_tenth_of_a_second(service: Service):
@@ -98,7 +98,7 @@ async def test_everything_stops_within_a_tenth_of_a_second(service: Service):
         runs = await crowd.fill()
         with one:
             began = time.perf_counter()
-            words = await console.stop_all()
+            words = await console.service.stop_all()
             one.seconds = time.perf_counter() - began
             # What the service writes after its answer is not the machine's slowness.
             await service.journal.settle()
@@ -112,12 +112,12 @@ async def test_everything_stops_within_a_tenth_of_a_second(service: Service):
         await crowd.empty(runs)
         assert len(tools.seen) == RUNNING
         assert sorted(tools.cancelled) == sorted(one.call_id for one in tools.seen)
-        await console.resume()
+        await console.service.resume()
     crowd.tools.answers.clear()
-    again = await console.call(DEVICE, "get_system_info", {"info_type": "disk"})
-    result = (await console.wait_run(again.summary.id, 30)).cells[0].result
+    again = await console.runs.call(DEVICE, "get_system_info", {"info_type": "disk"})
+    result = (await console.runs.wait(again.summary.id, 30)).cells[0].result
     assert result is not None
     assert result.error is None
-    page = await console.entries(f"kind:{Kind.COMMAND_REFUSED} tool:shell_execute", limit=200)
+    page = await console.journal.entries(f"kind:{Kind.COMMAND_REFUSED} tool:shell_execute", limit=200)
     assert page.total >= 200
     assert page.entries[0].body["result"]["error"]["code"] == ErrorCode.STOPPED

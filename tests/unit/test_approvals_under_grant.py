@@ -434,18 +434,18 @@ class TestThroughTheService:
     ):
         console, agent = signing(service.console("operator:anna"), home), service.console("agent:clerk")
         key = anna(home)
-        await console.register_operator(key.operator)
+        await console.approvals.register_operator(key.operator)
         places = [tmp_path / str(number) for number in range(4)]
         runs, approvals = [], []
         for place in places:
-            run = await agent.call("this-computer", "shell_execute", {"command": f"touch {place}"})
+            run = await agent.runs.call("this-computer", "shell_execute", {"command": f"touch {place}"})
             runs.append(run.summary.id)
             approvals.append(await self.waits_for(service, run.summary.id))
-        await console.cancel_run(runs[3])
+        await console.runs.stop(runs[3])
         terms = terms_for(approvals[0], key.name, devices=["this-computer"], **ANY_COMMAND)
-        await console.decide(yes(key, approvals[0]), signed_grant(key, terms))
-        states = [(await console.wait_run(run, 60)).summary.state for run in runs]
+        await console.approvals.decide(yes(key, approvals[0]), signed_grant(key, terms))
+        states = [(await console.runs.wait(run, 60)).summary.state for run in runs]
         assert [place.exists() for place in places] == [True, True, True, False]
         assert states == [RunState.DONE] * 3 + [RunState.CANCELLED]
-        assert [one.used for one in await console.grants()] == [2]
-        assert (await console.verify()).ok
+        assert [one.used for one in await console.approvals.grants()] == [2]
+        assert (await console.journal.verify()).ok

@@ -158,16 +158,16 @@ async def test_a_terminal_that_hangs_up_ends_the_question(monkeypatch: pytest.Mo
 
 
 class ServiceDies(MemoryConsole):
-    async def run(self, run: str) -> Any:
+    async def on_run(self, run: str) -> Any:
         raise ServiceError("The connection to the service was lost.")
 
 
 class DeviceAway(MemoryConsole):
-    async def state(self) -> ConsoleState:
+    async def on_state(self) -> ConsoleState:
         away = Device(name="this-computer", health=Health.OFFLINE, since=TIME, reason="it went home")
-        return (await super().state()).model_copy(update={"devices": [away]})
+        return (await super().on_state()).model_copy(update={"devices": [away]})
 
-    async def tools(self, device: str) -> list[Any]:
+    async def on_tools(self, device: str) -> list[Any]:
         return []
 
 

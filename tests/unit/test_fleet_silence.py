@@ -91,7 +91,7 @@ async def test_a_clock_that_is_set_forward_makes_no_device_silent(
             async with asyncio.timeout(20):
                 for _ in range(10):
                     await looks.acquire()
-            history = [one.health for one in (await console.device_details("lab-1")).history]
+            history = [one.health for one in (await console.devices.details("lab-1")).history]
         assert Health.STALE not in history
     finally:
         await service.close()

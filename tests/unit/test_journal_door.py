@@ -17,7 +17,7 @@ async def test_the_values_of_a_field_come_most_frequent_first(home: Home):
     async with open_service(home) as service:
         rare = [sent(f"x-{number:03d}") for number in range(60)]
         await service.journal.append_many([*rare, *[sent("x-zz")] * 5, *[sent("x-yy")] * 3, sent("x-yz")])
-        found = await signing(service.console("operator:anna"), service.home).facets("tool", "x-", 4)
+        found = await signing(service.console("operator:anna"), service.home).journal.facets("tool", "x-", 4)
         assert [(one.value, one.count) for one in found] == [
             ("x-zz", 5),
             ("x-yy", 3),
@@ -25,7 +25,8 @@ async def test_the_values_of_a_field_come_most_frequent_first(home: Home):
             ("x-001", 1),
         ]
         assert (
-            await signing(service.console("operator:anna"), service.home).facets("tool", "nothing", 4) == []
+            await signing(service.console("operator:anna"), service.home).journal.facets("tool", "nothing", 4)
+            == []
         )
 
 
@@ -42,7 +43,7 @@ async def test_bars_say_how_many_of_their_entries_failed_or_are_unknown(home: Ho
         )
         console = signing(service.console("operator:anna"), service.home)
         for query, counts in {"tool:x": (9, 4, 3), "tool:x status:failure": (4, 4, 0)}.items():
-            bars = await console.histogram(query, 5)
+            bars = await console.journal.histogram(query, 5)
             assert (
                 sum(bar.count for bar in bars),
                 sum(bar.failed for bar in bars),
@@ -55,10 +56,10 @@ async def test_the_numbers_of_what_matches_come_alone_highest_first_in_bounded_p
     async with open_service(home) as service:
         await service.journal.append_many([sent("x" if number % 3 else "y") for number in range(12_500)])
         console = signing(service.console("operator:anna"), service.home)
-        whole = [entry.seq for entry in (await console.entries("tool:y", limit=5_000)).entries]
-        page = await console.entry_numbers("tool:y", limit=3_000)
-        rest = await console.entry_numbers("tool:y", page.next_before, 3_000)
+        whole = [entry.seq for entry in (await console.journal.entries("tool:y", limit=5_000)).entries]
+        page = await console.journal.numbers("tool:y", limit=3_000)
+        rest = await console.journal.numbers("tool:y", page.next_before, 3_000)
         assert page.numbers + rest.numbers == whole
         assert (len(page.numbers), rest.next_before) == (3_000, None)
-        assert len((await console.entry_numbers("", limit=1_000_000)).numbers) == 10_000
-        assert (await console.entry_numbers("tool:nothing")).numbers == []
+        assert len((await console.journal.numbers("", limit=1_000_000)).numbers) == 10_000
+        assert (await console.journal.numbers("tool:nothing")).numbers == []

@@ -31,12 +31,12 @@ from tests.fakes.signing import anna
 async def given_up(service: Service, console: Console, device: ScriptedDevice) -> tuple[dict[str, Any], str]:
     """A command that the device has, of a run that has ended without its answer; its frame and call id."""
     await stands(console, "lab-1", Health.ONLINE)
-    run = await console.call("lab-1", "poke", {}, timeout=0.2)
+    run = await console.runs.call("lab-1", "poke", {}, timeout=0.2)
     key = anna(service.home)
-    await console.register_operator(key.operator)
+    await console.approvals.register_operator(key.operator)
     await approve(console, await next_approval(console), key)
     frame = await device.command()
-    ended = await console.wait_run(run.summary.id, 10)
+    ended = await console.runs.wait(run.summary.id, 10)
     [cell] = ended.cells
     assert cell.result is not None
     assert cell.result.verdict is Verdict.UNKNOWN
@@ -51,7 +51,7 @@ async def late_entries(service: Service, count: int = 1) -> list[Entry]:
 async def pairing(console: Console) -> tuple[str, str]:
     from core.aip.pairing import decode_pairing
 
-    made = await console.pair("lab-1", DeviceSettings())
+    made = await console.devices.pair("lab-1", DeviceSettings())
     return made.url, decode_pairing(made.string).token
 
 
@@ -64,7 +64,7 @@ async def test_a_late_answer_is_an_entry_beside_the_unknown_outcome(
         frame, call_id = await given_up(service, console, device)
         await device.answer(frame, {"pressed": True})
         [entry] = await late_entries(service)
-        record = await console.command(call_id)
+        record = await console.journal.command(call_id)
     assert (entry.device, entry.call_id, entry.tool, entry.status) == ("lab-1", call_id, "poke", "success")
     assert entry.run
     assert entry.step

@@ -19,7 +19,7 @@ from core.errors import BadInput, Refused
 from core.fleet.fleet import ConnectionInfo
 from core.fleet.models import Health
 from core.home import Home
-from core.service.api_models import LivePicture, LiveState
+from core.service.api.models import LivePicture, LiveState
 from core.service.live_view import LARGE_SLOWER, SMALL, LiveView, Pace, small_parameters
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.rig import Rig, ScriptedTools, open_rig, tool_info
@@ -345,20 +345,20 @@ async def test_through_the_door_stop_all_reaches_a_picture_under_way_and_whoever
             signing(service.console("operator:anna"), service.home),
             signing(service.console("operator:ben"), service.home),
         )
-        await console.watch_pictures(["desk"])
-        await other.watch_pictures(["desk"])
+        await console.devices.watch(["desk"])
+        await other.devices.watch(["desk"])
         await asyncio.wait_for(asked.wait(), PATIENCE)
-        assert "1 command was on a device" in await console.stop_all()
+        assert "1 command was on a device" in await console.service.stop_all()
         await until(lambda: tools.cancelled)
         gate.set()
-        [stands] = await console.watch_pictures(["desk"])
+        [stands] = await console.devices.watch(["desk"])
         assert "Everything was stopped" in stands.why
         await console.close()
         assert any("live pictures" in name for name in service.tasks.names)
         await other.close()
         await until(lambda: not any("live pictures" in name for name in service.tasks.names))
         with pytest.raises(Refused):
-            await service.console("agent:claude").watch_pictures(["desk"])
+            await service.console("agent:claude").devices.watch(["desk"])
 
 
 @pytest.mark.parametrize(

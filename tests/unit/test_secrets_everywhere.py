@@ -37,8 +37,8 @@ ALLOWS = '[[rule]]\nid = "all"\ndecision = "allow"\ntool = "poke"\nrisk = ["low"
 @asynccontextmanager
 async def a_device(service: Service, console: Console) -> AsyncIterator[ScriptedDevice]:
     """A device that takes any argument of its one tool; it runs unasked."""
-    await console.save_policy(ALLOWS, (await console.policy_text()).digest)
-    made = await console.pair("lab-1", DeviceSettings())
+    await console.policy.save(ALLOWS, (await console.policy.text()).digest)
+    made = await console.devices.pair("lab-1", DeviceSettings())
     token = decode_pairing(made.string).token
     async with scripted(made.url, token, "lab-1", features=FEATURES) as device:
         await stands(console, "lab-1", Health.ONLINE)
@@ -55,10 +55,10 @@ async def test_a_late_answer_is_masked_by_what_its_device_and_its_run_were_sent(
     service: Service, console: Console
 ) -> None:
     async with a_device(service, console) as device:
-        run = await console.call("lab-1", "poke", {"password": SAID}, timeout=0.2)
+        run = await console.runs.call("lab-1", "poke", {"password": SAID}, timeout=0.2)
         frame = await device.command()
         assert frame["actions"][0]["parameters"] == {"password": SAID}
-        await console.wait_run(run.summary.id, 10)
+        await console.runs.wait(run.summary.id, 10)
         await device.answer(frame, {"said": f"it was {SAID}", "log": "x" * 70_000 + SAID})
         [late] = await entries_when(service.journal, f"kind:{Kind.LATE_ANSWER_RECEIVED}", 1)
         assert late.body["result"]["said"] == f"it was {MASK}"
@@ -71,7 +71,7 @@ async def test_progress_that_cuts_a_secret_in_two_shows_neither_half(
     service: Service, console: Console
 ) -> None:
     async with a_device(service, console) as device:
-        run = await console.call("lab-1", "poke", {"password": SAID})
+        run = await console.runs.call("lab-1", "poke", {"password": SAID})
         frame = await device.command()
         call_id = frame["actions"][0]["call_id"]
         parts = ["begun\n", "using tr0u", "b4do", "r&3 now\n", f"{SAID} and {SAID[:5]}", "\n", "done\n"]
@@ -82,19 +82,19 @@ async def test_progress_that_cuts_a_secret_in_two_shows_neither_half(
         shown: list[str] = []
         events = console.events()
         async with asyncio.timeout(PATIENCE):
-            while not (await console.run(run.summary.id)).cells[0].output_tail.endswith("done\n"):
+            while not (await console.runs.get(run.summary.id)).cells[0].output_tail.endswith("done\n"):
                 shown.append((await anext(events)).model_dump_json())
-        [cell] = (await console.run(run.summary.id)).cells
+        [cell] = (await console.runs.get(run.summary.id)).cells
         assert cell.output_tail == f"begun\nusing {MASK} now\n{MASK} and tr0ub\ndone\n"
         assert "tr0ub4" not in "".join(shown)
         await device.answer(frame, {"done": True})
-        await console.wait_run(run.summary.id, PATIENCE)
+        await console.runs.wait(run.summary.id, PATIENCE)
         assert "tr0ub4" not in await in_journal(service)
 
 
 async def test_why_a_device_went_does_not_say_what_it_was_sent(service: Service, console: Console) -> None:
     async with a_device(service, console) as device:
-        await console.call("lab-1", "poke", {"password": SAID})
+        await console.runs.call("lab-1", "poke", {"password": SAID})
         await device.command()
         await device.connection.close(1000, f"crashed on {SAID}")
         lost = await stands(console, "lab-1", Health.RECONNECTING, Health.OFFLINE)
@@ -108,7 +108,7 @@ async def test_a_frame_that_breaks_the_protocol_says_nothing_in_the_log_or_the_r
 ) -> None:
     with logging_to(tmp_path / "service.log"):
         async with a_device(service, console) as device:
-            run = await console.call("lab-1", "poke", {"password": SAID})
+            run = await console.runs.call("lab-1", "poke", {"password": SAID})
             frame = await device.command()
             await device.say(
                 type="error", client_id="lab-1", status="error", error=f"{SAID} broke it", timestamp="x"
@@ -120,7 +120,7 @@ async def test_a_frame_that_breaks_the_protocol_says_nothing_in_the_log_or_the_r
                 prev_response_id=frame["response_id"],
                 action_results=SAID,
             )
-            ended = await console.wait_run(run.summary.id, PATIENCE)
+            ended = await console.runs.wait(run.summary.id, PATIENCE)
             structlog.get_logger("t").warning("words of a device", words=[{"a": f"is {SAID}"}], token="x")
     log = (tmp_path / "service.log").read_text()
     assert f"is {MASK}" in json.loads(log.splitlines()[-1])["words"][0]["a"]

@@ -22,7 +22,7 @@ from tests.fakes.signing import anna, signing
 
 async def ask(service: Service, console: Console, device: ScriptedDevice) -> str:
     """A run whose one command the device has and has not answered."""
-    run = await console.call("lab-1", device.tools[0]["tool_name"], {})
+    run = await console.runs.call("lab-1", device.tools[0]["tool_name"], {})
     await approve_if_asked(service, console)
     await device.command()
     return run.summary.id
@@ -30,7 +30,7 @@ async def ask(service: Service, console: Console, device: ScriptedDevice) -> str
 
 async def approve_if_asked(service: Service, console: Console) -> None:
     key = anna(service.home)
-    await console.register_operator(key.operator)
+    await console.approvals.register_operator(key.operator)
     await approve(console, await next_approval(console), key)
 
 
@@ -53,11 +53,11 @@ class TestExtensions:
             await device.say(type="quarterdeck.tools_changed")
             changed = await device_when(console, "device.changed_tools")
             assert changed.changed_tools == ["action::poke"]
-            assert {one.tool_name: one.changed for one in await console.tools("lab-1")} == {
+            assert {one.tool_name: one.changed for one in await console.devices.tools("lab-1")} == {
                 "poke": True,
                 "fresh": False,
             }
-            [entry] = (await console.entries("kind:contract_changed device:lab-1")).entries
+            [entry] = (await console.journal.entries("kind:contract_changed device:lab-1")).entries
             assert list(entry.body["tools"]) == ["action::poke"]
 
     async def test_a_risk_that_a_device_claims_no_more_is_blocked_also_when_it_dials_in_anew(self, console):
@@ -66,15 +66,17 @@ class TestExtensions:
         async with scripted(url, token, "lab-1", features=FEATURES) as device:
             device.tools = [{**poke, "meta": {"quarterdeck": {"risk": "critical"}}}]
             await stands(console, "lab-1", Health.ONLINE)
-            assert [one.contract.risk.value for one in await console.tools("lab-1")] == [Risk.CRITICAL]
+            assert [one.contract.risk.value for one in await console.devices.tools("lab-1")] == [
+                Risk.CRITICAL
+            ]
         await stands(console, "lab-1", *AWAY)
         async with scripted(url, token, "lab-1", features=FEATURES) as device:
             device.tools = [poke]
             await device_when(console, "device.changed_tools == ['action::poke']")
-            change = await console.contract_change("lab-1", "action::poke")
+            change = await console.devices.tool_change("lab-1", "action::poke")
             assert change.changed == ["claimed_risk"]
-            run = await console.call("lab-1", "poke", {})
-            [cell] = (await console.wait_run(run.summary.id, PATIENCE)).cells
+            run = await console.runs.call("lab-1", "poke", {})
+            [cell] = (await console.runs.wait(run.summary.id, PATIENCE)).cells
             assert cell.result is not None
             assert cell.result.error is not None
             assert cell.result.error.code is ErrorCode.CONTRACT_CHANGED
@@ -90,7 +92,7 @@ class TestExtensions:
             await device.say(type="quarterdeck.tools_changed")
             events = console.events()
             async with asyncio.timeout(20):
-                while [one.tool_name for one in await console.tools("lab-1")] != ["last"]:
+                while [one.tool_name for one in await console.devices.tools("lab-1")] != ["last"]:
                     await anext(events)
             assert device.listed <= 17
 
@@ -120,7 +122,7 @@ class TestExtensions:
         async with scripted(url, token, "lab-1", features=FEATURES) as device:
             device.tools = [{**tool("poke"), "annotations": {"readOnlyHint": True}}]
             await stands(console, "lab-1", Health.ONLINE)
-            [found] = await console.tools("lab-1")
+            [found] = await console.devices.tools("lab-1")
             assert found.contract.risk.value is Risk.HIGH
 
 
@@ -144,7 +146,7 @@ class TestHealth:
             assert "heartbeats" in stale.reason
             await device.beat()
             assert (await stands(console, "lab-1", Health.ONLINE)).reason == ""
-        history = [one.health for one in (await console.device_details("lab-1")).history]
+        history = [one.health for one in (await console.devices.details("lab-1")).history]
         assert Health.STALE in history
 
     async def test_a_stock_client_is_given_its_two_minutes(self, service, console):
@@ -168,7 +170,7 @@ class TestHealth:
         gone = service.fleet.get("lab-1")
         assert (gone.health, gone.reason) == (Health.OFFLINE, lost.reason)
         with pytest.raises(DeviceError, match="dials in by itself"):
-            await console.reconnect("lab-1")
+            await console.devices.reconnect("lab-1")
 
 
 class TestTrustThatEndsWhileADeviceRegisters:
@@ -180,7 +182,7 @@ class TestTrustThatEndsWhileADeviceRegisters:
                 await device.say(type="register", client_type="device", client_id="lab-1", status="ok")
                 await asyncio.wait_for(device.connection.wait_closed(), 10)
         assert device.listed == 0
-        assert "while it registered" in (await console.refusals())[0].reason
+        assert "while it registered" in (await console.devices.rejected_connections())[0].reason
 
     @pytest.mark.parametrize("end", ["revoke", "forget", "pair"])
     async def test_it_is_not_let_in(self, console, end):
@@ -189,15 +191,15 @@ class TestTrustThatEndsWhileADeviceRegisters:
             if end == "pair":
                 await pair(console)
             else:
-                await getattr(console, end)("lab-1")
+                await getattr(console.devices, end)("lab-1")
             # Its connection was let in while its token was good; now it says who it is.
             await device.say(type="register", client_type="device", client_id="lab-1", status="ok")
             await asyncio.wait_for(device.connection.wait_closed(), 10)
             assert device.listed == 0
-        assert "while it registered" in (await console.refusals())[0].reason
-        names = {one.name: one.health for one in (await console.state()).devices}
+        assert "while it registered" in (await console.devices.rejected_connections())[0].reason
+        names = {one.name: one.health for one in (await console.service.state()).devices}
         assert names.get("lab-1", Health.OFFLINE) is Health.OFFLINE
-        assert not (await console.entries("kind:device_connected device:lab-1")).entries
+        assert not (await console.journal.entries("kind:device_connected device:lab-1")).entries
 
 
 async def test_a_command_on_its_way_to_a_device_that_is_forgotten_ends_as_unknown(service, console):
@@ -206,8 +208,8 @@ async def test_a_command_on_its_way_to_a_device_that_is_forgotten_ends_as_unknow
         device.tools = [tool("look", tool_type="data_collection")]
         await stands(console, "lab-1", Health.ONLINE)
         run = await ask(service, console, device)
-        await console.forget("lab-1")
-        ended = await console.wait_run(run, 20)
+        await console.devices.forget("lab-1")
+        ended = await console.runs.wait(run, 20)
         assert ended.cells[0].result is not None
         assert ended.cells[0].result.error is not None
 
@@ -216,7 +218,7 @@ async def test_progress_reaches_the_cell_the_device_and_at_a_bounded_rate_the_jo
     url, token = await pair(console)
     async with scripted(url, token, "lab-1", features=FEATURES) as device:
         await stands(console, "lab-1", Health.ONLINE)
-        run = await console.call("lab-1", "poke", {})
+        run = await console.runs.call("lab-1", "poke", {})
         await approve_if_asked(service, console)
         frame = await device.command()
         call_id = frame["actions"][0]["call_id"]
@@ -233,14 +235,14 @@ async def test_progress_reaches_the_cell_the_device_and_at_a_bounded_rate_the_jo
             )
         told = await device_when(console, "device.progress == '50 of 50 files'")
         assert told.health is Health.BUSY
-        [cell] = (await console.run(run.summary.id)).cells
+        [cell] = (await console.runs.get(run.summary.id)).cells
         assert cell.progress == "50 of 50 files"
         assert cell.output_tail.endswith("line 48\nline 49\n")
         await device.answer(frame, {"done": True})
-        ended = await console.wait_run(run.summary.id, 20)
+        ended = await console.runs.wait(run.summary.id, 20)
         assert ended.cells[0].result is not None
         assert (await device_when(console, "device.health is Health.ONLINE")).progress == ""
-        entries = (await console.entries(f"kind:progress_reported run:{run.summary.id}")).entries
+        entries = (await console.journal.entries(f"kind:progress_reported run:{run.summary.id}")).entries
         assert 1 <= len(entries) <= 5
         assert {entry.call_id for entry in entries} == {call_id}
         assert {entry.actor for entry in entries} == {"device:lab-1"}
@@ -251,10 +253,10 @@ async def test_a_command_that_a_device_has_when_it_is_revoked_ends_at_once_as_un
     async with scripted(url, token, "lab-1", features=[*FEATURES, "recall"]) as device:
         await stands(console, "lab-1", Health.ONLINE)
         run = await ask(service, console, device)
-        await console.revoke("lab-1")
+        await console.devices.revoke("lab-1")
         # Far less than a lost answer waits for a device that may come back.
         async with asyncio.timeout(8):
-            ended = await console.wait_run(run, 20)
+            ended = await console.runs.wait(run, 20)
         assert ended.cells[0].result is not None
         assert ended.cells[0].result.verdict.value == "unknown"
 
@@ -264,10 +266,10 @@ async def test_changing_tags_does_not_touch_why_a_device_is_away(console):
     async with scripted(url, token, "lab-1"):
         await stands(console, "lab-1", Health.ONLINE)
     lost = await stands(console, "lab-1", *AWAY)
-    changed = await console.set_device("lab-1", DeviceSettings(tags=["prod"]))
+    changed = await console.devices.update("lab-1", DeviceSettings(tags=["prod"]))
     assert (changed.health, changed.reason, changed.since) == (lost.health, lost.reason, lost.since)
     assert changed.production
-    assert not (await console.set_device("lab-1", DeviceSettings(production=False))).production
+    assert not (await console.devices.update("lab-1", DeviceSettings(production=False))).production
 
 
 async def test_what_a_command_on_this_computer_prints_is_seen_while_it_runs(tmp_path):
@@ -279,17 +281,17 @@ async def test_what_a_command_on_this_computer_prints_is_seen_while_it_runs(tmp_
         await stands(console, "this-computer", Health.ONLINE)
         gate = tmp_path / "gate"
         line = f"echo first; while [ ! -e {gate} ]; do sleep 0.05; done; echo last"
-        run = (await console.call("this-computer", "shell_execute", {"command": line})).summary.id
+        run = (await console.runs.call("this-computer", "shell_execute", {"command": line})).summary.id
         events = console.events()
         await approve_if_asked(service, console)
         async with asyncio.timeout(20):
-            while not (await console.run(run)).cells[0].output_tail:
+            while not (await console.runs.get(run)).cells[0].output_tail:
                 await anext(events)
-        assert (await console.run(run)).cells[0].output_tail == "first\n"
+        assert (await console.runs.get(run)).cells[0].output_tail == "first\n"
         gate.touch()
-        ended = await console.wait_run(run, 20)
+        ended = await console.runs.wait(run, 20)
         assert ended.cells[0].result is not None
         assert ended.cells[0].result.error is None
-        assert (await console.entries(f"kind:progress_reported run:{run}")).entries
+        assert (await console.journal.entries(f"kind:progress_reported run:{run}")).entries
     finally:
         await service.close()

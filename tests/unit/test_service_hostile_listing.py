@@ -25,7 +25,7 @@ def worst(turn: int) -> list[dict[str, Any]]:
 
 
 async def paired(console: Console, name: str) -> tuple[str, str]:
-    pairing = await console.pair(name, DeviceSettings())
+    pairing = await console.devices.pair(name, DeviceSettings())
     return pairing.url, decode_pairing(pairing.string).token
 
 
@@ -45,7 +45,7 @@ async def test_others_are_answered_while_a_device_lists_what_takes_longest_to_re
                     await bad.has_listed.wait()
                     # The device lives on this loop, too: what it takes to write its frame is its own.
                     watch.take()
-                    while (await console.tools("lab-2"))[0].description != f"{turn}":
+                    while (await console.devices.tools("lab-2"))[0].description != f"{turn}":
                         async with asyncio.timeout(10):
                             await (await other.connection.ping())
                         pings += 1

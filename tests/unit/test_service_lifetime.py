@@ -59,7 +59,7 @@ async def test_it_stays_while_somebody_is_attached_and_ends_after_the_last_has_l
 
 async def test_it_stays_while_something_runs_and_notices_the_end_of_it(host, server):
     host.busy = True
-    run = await host.console("cli:x").call("this-computer", "change", {})
+    run = await host.console("cli:x").runs.call("this-computer", "change", {})
     async with asyncio.TaskGroup() as group:
         ending = group.create_task(until_not_needed(host, server, GRACE))
         done, _ = await asyncio.wait({ending}, timeout=GRACE * 4)

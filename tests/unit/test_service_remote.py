@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from core.batch.models import Batch, Step
 from core.canonical_json import sha256_hex
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused, ServiceError
-from core.service.console import Console, Missed, RunChanged
+from core.service.console import Console, Missed, RunChanged, api_methods
 from core.service.event_hub import MAX_PENDING
 from core.service.rpc import protocol
 from core.service.rpc.client import RemoteConsole
@@ -28,65 +28,66 @@ BATCH = Batch(name="b", steps=[Step(id="s", tool="echo", parameters={"text": "he
 
 class TestCalls:
     def test_every_call_of_the_console_crosses_without_code_of_its_own(self):
+        assert Console.__abstractmethods__ == {"invoke", "events", "close"}
+        assert set(protocol.methods()) == set(api_methods())
         assert not inspect.isabstract(RemoteConsole)
-        assert set(protocol.methods()) == Console.__abstractmethods__ - {"events", "close"}
 
     async def test_models_cross_unchanged_in_both_directions(self, attach, host):
         console = await attach()
         host.gate.set()
         local = host.console("operator:anna")
-        assert await console.state() == await local.state()
-        run = await console.start_run(BATCH, expected_devices=["this-computer"])
+        assert await console.service.state() == await local.service.state()
+        run = await console.runs.start(BATCH, expected_devices=["this-computer"])
         assert run == host.all_runs[run.summary.id]
-        assert await console.wait_run(run.summary.id, timeout=20) == run
-        assert await console.proof(7) == await local.proof(7)
-        assert await console.resume() is None
-        await console.save_batch("mine", BATCH)
+        assert await console.runs.wait(run.summary.id, timeout=20) == run
+        assert await console.journal.prove(7) == await local.journal.prove(7)
+        assert await console.service.resume() is None
+        await console.runs.save_batch("mine", BATCH)
         assert host.asked[f"save_batch mine {BATCH.steps[0]}"] == 1
 
     @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
     async def test_a_number_that_json_has_not_is_refused_and_never_sent_as_null(self, attach, host, number):
         console = await attach()
         with pytest.raises(BadInput, match=r"parameters\.deep\[1\]\.x must be a finite number"):
-            await console.call("this-computer", "echo", {"deep": [1, {"x": number}]})
+            await console.runs.call("this-computer", "echo", {"deep": [1, {"x": number}]})
         odd = Batch(name="b", steps=[Step(id="s", tool="echo", parameters={"x": number})])
         with pytest.raises(BadInput, match=r"batch\.steps\[0\]\.parameters\.x must be"):
-            await console.start_run(odd)
+            await console.runs.start(odd)
         assert not host.all_runs
 
     async def test_bytes_cross_as_they_are(self, attach):
         console = await attach()
-        assert await console.blob(sha256_hex(BLOB)) == BLOB
+        assert await console.journal.blob(sha256_hex(BLOB)) == BLOB
 
     async def test_an_error_arrives_as_the_class_and_code_it_was_raised_with(self, attach):
         console = await attach()
         with pytest.raises(BadInput, match="no run 'r9'") as unknown:
-            await console.run("r9")
+            await console.runs.get("r9")
         assert unknown.value.code is ErrorCode.NOT_FOUND
         with pytest.raises(Refused):
-            await console.load_batch("x")
+            await console.runs.load_batch("x")
 
     async def test_a_fault_in_the_service_is_told_without_its_details(self, attach):
         console = await attach()
         with pytest.raises(QuarterdeckError) as fault:
-            await console.entries("fault")
+            await console.journal.entries("fault")
         assert fault.value.code is ErrorCode.INTERNAL
         assert "secret" not in fault.value.message
-        assert (await console.entries()).total == 1
+        assert (await console.journal.entries()).total == 1
 
     async def test_wrong_arguments_are_named_before_anything_is_sent_or_done(self, attach):
         console = await attach()
         with pytest.raises(BadInput, match="wait_run"):
-            await console.wait_run("r1", minutes=3)
+            await console.runs.wait("r1", minutes=3)
         with pytest.raises(BadInput, match="entry"):
-            await console.entry("one")
+            await console.journal.entry("one")
 
     async def test_one_slow_call_does_not_hold_up_the_others(self, attach, host):
         console = await attach()
         async with asyncio.TaskGroup() as group:
-            slow = group.create_task(console.start_run(BATCH))
+            slow = group.create_task(console.runs.start(BATCH))
             await host.entered.acquire()
-            assert (await console.verify()).ok
+            assert (await console.journal.verify()).ok
             host.gate.set()
         assert slow.result().summary.id == "r1"
 
@@ -94,54 +95,54 @@ class TestCalls:
         console = await attach()
         async with asyncio.TaskGroup() as group:
             for _ in range(65):
-                group.create_task(console.start_run(BATCH))
+                group.create_task(console.runs.start(BATCH))
             for _ in range(64):
                 await host.entered.acquire()
             other = await attach()
-            await other.state()
+            await other.service.state()
             assert host.asked["start_run"] == 64
             host.gate.set()
         assert host.asked["start_run"] == 65
 
     async def test_a_call_that_is_given_up_is_forgotten_at_the_other_end(self, attach, host):
         console = await attach()
-        run = await console.call("this-computer", "change", {})
+        run = await console.runs.call("this-computer", "change", {})
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
-                await console.wait_run(run.summary.id, 500)
+                await console.runs.wait(run.summary.id, 500)
         await within(host.finished)
         assert host.asked["wait_run cancelled"] == 1
 
     async def test_a_service_that_does_not_answer_is_given_up_in_bounded_time(self, attach, host):
         console = await attach(timeout=0.1)
         with pytest.raises(ServiceError, match="did not answer start_run") as late:
-            await console.start_run(BATCH)
+            await console.runs.start(BATCH)
         assert late.value.code is ErrorCode.TIMEOUT
 
     async def test_an_argument_beyond_a_frame_is_refused_here_and_the_connection_lives(self, attach):
         console = await attach()
         with pytest.raises(BadInput) as large:
-            await console.call("this-computer", "echo", {"text": "x" * (protocol.MAX_FRAME + 1)})
+            await console.runs.call("this-computer", "echo", {"text": "x" * (protocol.MAX_FRAME + 1)})
         assert large.value.code is ErrorCode.TOO_LARGE
-        assert (await console.verify()).ok
+        assert (await console.journal.verify()).ok
 
     async def test_fifty_mebibytes_fit(self, attach):
         console = await attach()
         text = "x" * (50 * 1024 * 1024)
-        decision = await console.explain("this-computer", "echo", {"text": text})
+        decision = await console.policy.explain("this-computer", "echo", {"text": text})
         assert decision.summary == "Runs echo."
 
 
 class TestLeaving:
     async def test_a_client_that_goes_stops_no_work_but_frees_what_it_held(self, attach, host, server):
         console = await attach()
-        waiting = await console.call("this-computer", "change", {})
-        await console.hold(waiting.cells[0].approval, True)
+        waiting = await console.runs.call("this-computer", "change", {})
+        await console.approvals.hold(waiting.cells[0].approval, True)
         host.holds_changed.clear()
         stream = console.events()
         calls = [
-            asyncio.get_running_loop().create_task(console.start_run(BATCH)),
-            asyncio.get_running_loop().create_task(console.wait_run(waiting.summary.id, 600)),
+            asyncio.get_running_loop().create_task(console.runs.start(BATCH)),
+            asyncio.get_running_loop().create_task(console.runs.wait(waiting.summary.id, 600)),
         ]
         for _ in calls:
             await host.entered.acquire()
@@ -163,9 +164,9 @@ class TestLeaving:
 
     async def test_when_the_service_ends_every_waiting_call_says_so(self, attach, host, server):
         console = await attach()
-        run = await console.call("this-computer", "change", {})
+        run = await console.runs.call("this-computer", "change", {})
         stream = console.events()
-        waiting = asyncio.get_running_loop().create_task(console.wait_run(run.summary.id, 600))
+        waiting = asyncio.get_running_loop().create_task(console.runs.wait(run.summary.id, 600))
         reading = asyncio.get_running_loop().create_task(anext(stream))
         await host.entered.acquire()
         await server.close()
@@ -176,7 +177,7 @@ class TestLeaving:
         await within(console.closed)
         assert console.closed_reason == "The service has ended."
         with pytest.raises(ServiceError):
-            await console.state()
+            await console.service.state()
 
     async def test_the_answer_to_shut_down_still_arrives(self, attach, host, server):
         console = await attach()
@@ -187,7 +188,7 @@ class TestLeaving:
 
         async with asyncio.TaskGroup() as group:
             group.create_task(end())
-            assert await console.shut_down(cancel_work=False) == "It ends."
+            assert await console.service.shut_down(cancel_work=False) == "It ends."
 
     async def test_the_server_knows_whether_anybody_is_there(self, attach, server):
         assert server.unattended.is_set()
@@ -208,7 +209,7 @@ class TestEvents:
     async def test_a_stream_tells_what_happens_after_it_was_asked_for(self, attach, host):
         console = await attach()
         stream = console.events()
-        run = await console.call("this-computer", "echo", {})
+        run = await console.runs.call("this-computer", "echo", {})
         async with asyncio.timeout(20):
             event = await anext(stream)
         assert isinstance(event, RunChanged)
@@ -217,11 +218,11 @@ class TestEvents:
     async def test_a_stream_that_is_closed_costs_the_service_nothing_more(self, attach, host):
         console = await attach()
         stream = console.events()
-        await console.state()
+        await console.service.state()
         assert len(host.hub) == 1
         await stream.aclose()
-        await console.state()
-        await console.state()
+        await console.service.state()
+        await console.service.state()
         assert len(host.hub) == 0
         with pytest.raises(StopAsyncIteration):
             await anext(stream)
@@ -229,18 +230,18 @@ class TestEvents:
     async def test_a_stream_that_is_only_dropped_ends_with_the_next_event(self, attach, host):
         console = await attach()
         stream = console.events()
-        await console.state()
+        await console.service.state()
         del stream
-        await console.call("this-computer", "echo", {})
+        await console.runs.call("this-computer", "echo", {})
         async with asyncio.timeout(20):
             while len(host.hub):
-                await console.state()
+                await console.service.state()
 
     async def test_a_client_that_never_reads_blocks_nobody_and_is_told_what_it_missed(
         self, home, attach, host, server
     ):
         seeing = await attach()
-        await seeing.call("this-computer", "echo", {})
+        await seeing.runs.call("this-computer", "echo", {})
         stuck = await raw(home)
         await stuck.recv()
         await stuck.send('{"subscribe": 5}')
@@ -251,7 +252,7 @@ class TestEvents:
             host.hub.publish(changed(host, number))
         (pumped,) = (client for client in server._clients if client._streams)
         while pumped._connection.transport.get_write_buffer_size() < WRITE_LIMIT:
-            await seeing.verify()
+            await seeing.journal.verify()
         # In the time that publishing itself takes, however busy the machine is.
         spent = 0.0
         for number in range(FLOOD):
@@ -260,7 +261,7 @@ class TestEvents:
             host.hub.publish(event)
             spent += time.thread_time() - before
             if number % 1000 == 0:
-                await seeing.verify()
+                await seeing.journal.verify()
         assert spent / FLOOD < 100e-6
         assert len(pumped._streams[5]._pending) <= MAX_PENDING
         stuck.transport.resume_reading()
@@ -279,7 +280,7 @@ class TestEvents:
     async def test_a_client_that_stays_stuck_is_cut_off(self, home, host):
         server = ControlServer(host, home, stuck_after=0.1)
         await server.open()
-        await host.console("cli:x").call("this-computer", "echo", {})
+        await host.console("cli:x").runs.call("this-computer", "echo", {})
         stuck = await raw(home)
         await stuck.recv()
         await stuck.send('{"subscribe": 5}')

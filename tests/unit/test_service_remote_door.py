@@ -47,12 +47,12 @@ class TestAgents:
     async def test_an_agent_is_refused_whatever_decides_or_widens(self, attach, host, client, actor):
         console = await attach(client, actor)
         attempts = [
-            console.decide(signed()),
-            console.register_operator(Operator(name="x", public_key="00", has_passphrase=False)),
-            console.set_profile(Profile.TRUSTED),
-            console.resume(),
-            console.review_contract("this-computer", "ns::echo", "c"),
-            console.shut_down(cancel_work=True),
+            console.approvals.decide(signed()),
+            console.approvals.register_operator(Operator(name="x", public_key="00", has_passphrase=False)),
+            console.policy.set_profile(Profile.TRUSTED),
+            console.service.resume(),
+            console.devices.review_tool("this-computer", "ns::echo", "c"),
+            console.service.shut_down(cancel_work=True),
         ]
         for attempt in attempts:
             with pytest.raises(Refused) as refused:
@@ -182,7 +182,7 @@ class TestWhoComesIn:
         again = ControlServer(host, home)
         await again.open()
         console = await RemoteConsole.connect(home, "cli", "cli:x")
-        assert (await console.verify()).ok
+        assert (await console.journal.verify()).ok
         await console.close()
         await again.close()
         assert not home.socket.exists()
@@ -192,7 +192,7 @@ class TestWhoComesIn:
         server = ControlServer(host, home)
         await server.open()
         console = await RemoteConsole.connect(home, "cli", "cli:x")
-        assert (await console.verify()).ok
+        assert (await console.journal.verify()).ok
         await console.close()
         await server.close()
 
@@ -208,7 +208,7 @@ class TestLoopback:
     async def test_without_unix_sockets_a_port_and_a_token_do(self, home, port_server):
         assert stat.S_IMODE(port_file(home).stat().st_mode) == 0o600
         console = await RemoteConsole.connect(home, "cli", "cli:x")
-        assert (await console.verify()).ok
+        assert (await console.journal.verify()).ok
         await console.close()
 
     async def test_a_wrong_token_is_refused(self, home, port_server):

@@ -49,7 +49,7 @@ def wish(text: str = TRUSTED) -> Change:
 
 
 async def save(console: Console, text: str, signed: SignedChange | None = None) -> None:
-    await console.save_policy(text, (await console.policy_text()).digest, signed)
+    await console.policy.save(text, (await console.policy.text()).digest, signed)
 
 
 async def code_of(work: Any) -> ErrorCode:
@@ -59,15 +59,15 @@ async def code_of(work: Any) -> ErrorCode:
 
 
 async def test_nothing_that_loosens_is_done_unsigned(service: Service, program: Console):
-    await program.stop_all()
+    await program.service.stop_all()
     eve = Operator(name="eve", public_key="ab" * 32, has_passphrase=False)
     attempts = [
         save(program, TRUSTED),
-        program.set_profile(Profile.TRUSTED),
-        program.pair("lab-1", DeviceSettings()),
-        program.listen("0.0.0.0:0"),
-        program.resume(),
-        program.register_operator(eve),
+        program.policy.set_profile(Profile.TRUSTED),
+        program.devices.pair("lab-1", DeviceSettings()),
+        program.devices.listen("0.0.0.0:0"),
+        program.service.resume(),
+        program.approvals.register_operator(eve),
     ]
     for attempt in attempts:
         assert await code_of(attempt) is ErrorCode.SIGNATURE_REQUIRED
@@ -81,13 +81,13 @@ async def test_what_tightens_needs_no_signature_and_stays_when_a_program_takes_i
     service: Service, program: Console
 ):
     await save(program, NO_ETC)
-    await program.set_profile(Profile.LOCKDOWN)
+    await program.policy.set_profile(Profile.LOCKDOWN)
     service.home.policy.unlink()
-    status = (await program.state()).policy
+    status = (await program.service.state()).policy
     assert status.problem
     assert status.profile is Profile.LOCKDOWN
     service.home.policy.write_text('profile = "guarded"\n')
-    status = (await program.state()).policy
+    status = (await program.service.state()).policy
     assert status.profile is Profile.LOCKDOWN
     assert "Rule no-etc (denies) is gone." in status.pending
 
@@ -104,7 +104,7 @@ async def test_a_signature_for_anything_else_is_refused_and_the_refusal_journall
         case "other home":
             signed = key.sign_change(statement.model_copy(update={"home": "00" * 32}))
         case "expired":
-            proposal = await program.propose(wish(), TRUSTED)
+            proposal = await program.service.propose(wish(), TRUSTED)
             signed = key.sign_change(change_statement(proposal, key.name, valid_s=-1))
         case "stranger":
             eve = create_operator_key(service.home, "eve", None)
@@ -113,27 +113,27 @@ async def test_a_signature_for_anything_else_is_refused_and_the_refusal_journall
             signed = signed.model_copy(update={"statement": statement.model_copy(update={"nonce": "other"})})
         case "replayed":
             await save(program, TRUSTED, signed)
-            await program.set_profile(Profile.LOCKDOWN)
+            await program.policy.set_profile(Profile.LOCKDOWN)
             # The same change again, from another accepted text: the one signature does not stretch to it.
     assert await code_of(save(program, TRUSTED, signed)) is ErrorCode.APPROVAL_INVALID
-    assert (await program.state()).policy.profile is not Profile.TRUSTED
-    assert (await program.entries("kind:change_refused")).entries
+    assert (await program.service.state()).policy.profile is not Profile.TRUSTED
+    assert (await program.journal.entries("kind:change_refused")).entries
 
 
 async def test_a_signature_is_good_once_also_over_a_restart(memory_path: Path, key: OperatorKey):
     home = Home(memory_path / "home")
     service = await Service.open(home)
     program = service.console("window:root")
-    await program.stop_all()
+    await program.service.stop_all()
     signed = await sign(program, key, Change(kind=ChangeKind.RESUME))
-    await program.resume(signed)
+    await program.service.resume(signed)
     await service.close()
     service = await Service.open(home)
     try:
         stop = signed.statement.change.before["stopped"]
         service.dispatcher.stop(stop)
         with pytest.raises(Refused, match="used already"):
-            await service.console("window:root").resume(signed)
+            await service.console("window:root").service.resume(signed)
         assert service.dispatcher.stopped
     finally:
         await service.close()
@@ -142,10 +142,10 @@ async def test_a_signature_is_good_once_also_over_a_restart(memory_path: Path, k
 async def test_a_stop_that_came_after_the_signature_is_not_undone_by_it(
     service: Service, program: Console, key: OperatorKey
 ):
-    await program.stop_all()
+    await program.service.stop_all()
     signed = await sign(program, key, Change(kind=ChangeKind.RESUME))
     service.dispatcher.stop("Stopped once more.")
-    assert await code_of(program.resume(signed)) is ErrorCode.APPROVAL_INVALID
+    assert await code_of(program.service.resume(signed)) is ErrorCode.APPROVAL_INVALID
     assert service.dispatcher.stopped == "Stopped once more."
 
 
@@ -154,14 +154,14 @@ async def test_an_operator_is_removed_by_a_signature_and_a_home_has_one_first_op
 ):
     operator = signing(program, service.home)
     bert = create_operator_key(service.home, "bert", None)
-    await operator.register_operator(bert.operator)
-    assert await code_of(program.remove_operator("anna")) is ErrorCode.SIGNATURE_REQUIRED
-    await operator.remove_operator("anna")
+    await operator.approvals.register_operator(bert.operator)
+    assert await code_of(program.approvals.remove_operator("anna")) is ErrorCode.SIGNATURE_REQUIRED
+    await operator.approvals.remove_operator("anna")
     assert [known.name for known in service.operators.list()] == ["bert"]
     # Neither the last one goes, nor does one who was removed sign any more.
     with pytest.raises(Refused, match="only operator"):
-        await operator.remove_operator("bert")
-    proposal = await program.propose(wish(), TRUSTED)
+        await operator.approvals.remove_operator("bert")
+    proposal = await program.service.propose(wish(), TRUSTED)
     late = anna(service.home).sign_change(change_statement(proposal, "anna"))
     assert await code_of(save(program, TRUSTED, late)) is ErrorCode.APPROVAL_INVALID
 
@@ -188,7 +188,7 @@ async def test_who_may_approve_is_what_the_journal_says(
         program = service.console("window:root")
         assert [known.name for known in service.operators.list()] == ["anna"]
         eve = Operator(name="eve", public_key="ab" * 32, has_passphrase=False)
-        assert await code_of(program.register_operator(eve)) is ErrorCode.SIGNATURE_REQUIRED
+        assert await code_of(program.approvals.register_operator(eve)) is ErrorCode.SIGNATURE_REQUIRED
     finally:
         await service.close()
 
@@ -202,10 +202,10 @@ async def test_settings_that_loosen_hold_once_they_are_signed(memory_path: Path,
     assert service.settings.listen.startswith("127.0.0.1")
     assert not service.settings.ui_actions_on_this_computer
     assert service.settings.this_computer_tags == ["desk"]
-    assert len((await program.state()).policy.pending_settings) == 3
-    assert await code_of(program.accept_settings()) is ErrorCode.SIGNATURE_REQUIRED
-    await signing(program, home).accept_settings()
-    assert (await program.state()).policy.pending_settings == []
+    assert len((await program.service.state()).policy.pending_settings) == 3
+    assert await code_of(program.service.accept_settings()) is ErrorCode.SIGNATURE_REQUIRED
+    await signing(program, home).service.accept_settings()
+    assert (await program.service.state()).policy.pending_settings == []
     await service.close()
     service = await Service.open(home)
     try:
@@ -219,13 +219,13 @@ async def test_a_mixed_edit_tightens_at_once_and_loosens_when_it_is_accepted(
     service: Service, program: Console
 ):
     service.home.policy.write_text(TRUSTED + NO_ETC)
-    status = (await program.state()).policy
+    status = (await program.service.state()).policy
     assert status.pending == ["The profile becomes trusted; it was guarded."]
     assert status.profile is Profile.GUARDED
-    accept = (await program.policy_text()).digest
-    assert await code_of(program.accept_policy(accept)) is ErrorCode.SIGNATURE_REQUIRED
-    await signing(program, service.home).accept_policy(accept)
-    status = (await program.state()).policy
+    accept = (await program.policy.text()).digest
+    assert await code_of(program.policy.accept(accept)) is ErrorCode.SIGNATURE_REQUIRED
+    await signing(program, service.home).policy.accept(accept)
+    status = (await program.service.state()).policy
     assert (status.profile, status.pending) == (Profile.TRUSTED, [])
 
 
@@ -233,14 +233,14 @@ async def test_another_operator_proves_themselves_anew_on_the_same_connection(
     service: Service, program: Console, key: OperatorKey
 ):
     bert = create_operator_key(service.home, "bert", None)
-    await signing(program, service.home).register_operator(bert.operator)
-    home_key = (await program.state()).home_key
+    await signing(program, service.home).approvals.register_operator(bert.operator)
+    home_key = (await program.service.state()).home_key
     for known in (key, bert):
-        await program.identify(known.sign_identity(home_key, await program.challenge()))
-        await program.stop_all()
-        newest = (await program.entries("kind:all_stopped")).entries[0]
+        await program.service.identify(known.sign_identity(home_key, await program.service.challenge()))
+        await program.service.stop_all()
+        newest = (await program.journal.entries("kind:all_stopped")).entries[0]
         assert newest.actor == f"operator:{known.name}"
     other = service.console("window:root")
-    proof = key.sign_identity(home_key, await program.challenge())
+    proof = key.sign_identity(home_key, await program.service.challenge())
     with pytest.raises(Refused, match="another connection"):
-        await other.identify(proof)
+        await other.service.identify(proof)

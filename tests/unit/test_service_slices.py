@@ -67,7 +67,7 @@ async def test_others_get_a_turn_for_every_slice_of_a_long_answer(
                 arrived.append(turn)
 
         note_when(monkeypatch, "decode", turns, note)
-        answer = await console.run("r-0001")
+        answer = await console.runs.get("r-0001")
         assert answer == run
         assert turns.count - arrived[-1] >= len(DEVICES) / client.SLICE
         turns.close()
@@ -80,7 +80,7 @@ async def test_a_burst_of_events_is_read_in_slices_in_its_order(
     cells = ended_run(big_run(1, DEVICES)).cells
     async with attached(tmp_path, host) as console:
         events = console.events()
-        await console.approvals()  # the subscription went before it
+        await console.approvals.list()  # the subscription went before it
         turns = Turns()
         read: Counter[int] = Counter()
         note_when(monkeypatch, "decode_events", turns, lambda turn, made: read.update({turn: len(made)}))
@@ -107,7 +107,7 @@ async def test_frames_that_arrived_together_are_not_read_in_one_turn(
         read: Counter[int] = Counter()
         note_when(monkeypatch, "decode", turns, lambda turn, frame: read.update([turn] * ("result" in frame)))
         # The service answers on this very loop, so its frames wait in the client's queue in heaps.
-        await asyncio.gather(*(console.tools("this-computer") for _ in range(40)))
+        await asyncio.gather(*(console.devices.tools("this-computer") for _ in range(40)))
         assert max(read.values()) == 1
         turns.close()
 
@@ -128,9 +128,9 @@ async def test_an_answer_of_another_shape_fails_its_call_and_no_other(
 
         monkeypatch.setattr(protocol, "decode", spoiled)
         with pytest.raises(QuarterdeckError, match="cannot be read") as failed:
-            await console.run("r-0001")
+            await console.runs.get("r-0001")
         assert failed.value.code is ErrorCode.INTERNAL
-        assert [tool.tool_name for tool in await console.tools("this-computer")] == ["echo", "change"]
+        assert [tool.tool_name for tool in await console.devices.tools("this-computer")] == ["echo", "change"]
 
 
 async def test_whoever_leaves_while_the_answer_is_read_harms_nobody(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ async def test_whoever_leaves_while_the_answer_is_read_harms_nobody(tmp_path: Pa
     async with attached(tmp_path, host) as console:
         real = client._in_slices
         owner = TaskGroupOwner("whoever")
-        asked = owner.spawn("ask", console.run("r-0001"))
+        asked = owner.spawn("ask", console.runs.get("r-0001"))
 
         async def left_meanwhile(build: Any, values: Any) -> Any:
             asked.cancel()
@@ -150,5 +150,5 @@ async def test_whoever_leaves_while_the_answer_is_read_harms_nobody(tmp_path: Pa
             patch.setattr(client, "_in_slices", left_meanwhile)
             with pytest.raises(asyncio.CancelledError):
                 await asked
-            await console.approvals()
-        assert await console.run("r-0001") == run
+            await console.approvals.list()
+        assert await console.runs.get("r-0001") == run

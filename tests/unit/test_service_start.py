@@ -35,7 +35,7 @@ async def test_it_is_started_when_there_is_none_and_found_when_there_is(home):
     first = await ensure_service(home, "window", ACTOR)
     second = await ensure_service(home, "window", ACTOR)
     assert first.welcome.pid == second.welcome.pid != os.getpid()
-    assert (await second.state()).service_pid == first.welcome.pid
+    assert (await second.service.state()).service_pid == first.welcome.pid
     await first.close()
     await second.close()
 
@@ -46,11 +46,11 @@ async def test_long_work_tells_other_clients_too_how_far_it_has_come(home):
     wanted = {"verify", "try_policy"}
     async with asyncio.timeout(30), aclosing(watches.events()) as events:
         # Answered after the subscription before it was taken, which comes over another socket than the work.
-        await watches.state()
-        assert (await asks.verify()).ok
-        run = await asks.call("this-computer", "get_system_info", {"info_type": "memory"})
-        await asks.wait_run(run.summary.id, 30)
-        assert (await asks.try_policy('profile = "observe"')).commands == 1
+        await watches.service.state()
+        assert (await asks.journal.verify()).ok
+        run = await asks.runs.call("this-computer", "get_system_info", {"info_type": "memory"})
+        await asks.runs.wait(run.summary.id, 30)
+        assert (await asks.policy.backtest('profile = "observe"')).commands == 1
         async for event in events:
             if isinstance(event, WorkProgressed):
                 assert 0 < event.done <= event.total
@@ -75,7 +75,7 @@ async def test_a_socket_that_a_killed_service_left_behind_does_not_matter(home):
         await console.closed.wait()
     assert home.socket.exists()
     with pytest.raises(ServiceError) as gone:
-        await console.state()
+        await console.service.state()
     assert gone.value.code is ErrorCode.SERVICE_UNAVAILABLE
     again = await ensure_service(home, "window", ACTOR)
     assert again.welcome.pid != console.welcome.pid
@@ -113,7 +113,7 @@ async def test_a_signal_ends_it_in_order_and_leaves_no_process(tmp_path, how):
     service = psutil.Process(console.welcome.pid)
     events = console.events()
     async with asyncio.timeout(15):
-        while not any(device.health == "online" for device in (await console.state()).devices):
+        while not any(device.health == "online" for device in (await console.service.state()).devices):
             await anext(events)
     family = [service, *service.children(recursive=True)]
     assert len(family) == 2
@@ -160,10 +160,10 @@ async def test_the_current_folder_cannot_offer_another_core(home, tmp_path, monk
 
 async def test_a_service_that_was_started_outlives_a_client_that_is_dropped(home):
     first = await ensure_service(home, "window", ACTOR)
-    run = await first.call("this-computer", "get_system_info", {"info_type": "memory"})
+    run = await first.runs.call("this-computer", "get_system_info", {"info_type": "memory"})
     first._connection.transport.abort()
     second = await RemoteConsole.connect(home, "window", ACTOR)
     assert second.welcome.pid == first.welcome.pid
-    ended = await second.wait_run(run.summary.id, 10)
+    ended = await second.runs.wait(run.summary.id, 10)
     assert ended.summary.state == "done"
     await second.close()

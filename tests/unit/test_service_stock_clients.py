@@ -30,7 +30,7 @@ class TestStockClients:
         async with stock_client(f"{url}?token={token}", "lab-1", agents=agents) as client:
             assert (await device_when(console, "device.agent")).agent == "HardwareAgent"
             before = len(client.heard)
-            await console.reconnect("lab-1")
+            await console.devices.reconnect("lab-1")
             again = client.heard[before:]
             assert again
             assert {frame["agent_name"] for frame in again} == {"HardwareAgent"}
@@ -41,12 +41,12 @@ class TestStockClients:
             lost = await stands(console, "lab-1", Health.OFFLINE, reason="of no use yet")
             assert "answers for none of the agents HardwareAgent" in lost.reason
             assert lost.reason.endswith("the MCP server of that agent is not running there")
-            checks = {check.name: check for check in await console.doctor("lab-1")}
+            checks = {check.name: check for check in await console.devices.diagnose("lab-1")}
             assert checks["tools"].state == "failed"
             assert "the MCP server of that agent" in checks["tools"].found
             assert "devices reconnect lab-1" in checks["tools"].next
             assert "addressed as HardwareAgent" in checks["protocol"].found
-            await console.set_device("lab-1", DeviceSettings(agent="LinuxAgent"))
+            await console.devices.update("lab-1", DeviceSettings(agent="LinuxAgent"))
             assert (await stands(console, "lab-1", Health.ONLINE)).agent == "LinuxAgent"
 
     @pytest.mark.parametrize("listed_first", ["action", "data_collection"])
@@ -56,7 +56,7 @@ class TestStockClients:
             types = sorted(["action", "data_collection"], reverse=listed_first != "action")
             device.tools = [tool("poke", tool_type=one) for one in types]
             await stands(console, "lab-1", Health.ONLINE)
-            [found] = await console.tools("lab-1")
+            [found] = await console.devices.tools("lab-1")
             assert (found.tool_key, found.tool_type) == ("action::poke", "action")
 
     @pytest.mark.parametrize("metadata", [{}, {"features": FEATURES}])
@@ -90,9 +90,9 @@ class TestStockClients:
         async with scripted(url, token, "lab-1", ["LinuxAgent", "MobileAgent"]) as device:
             await device_when(console, "device.agent == 'LinuxAgent'")
             device.tools = [tool("swipe")]
-            await console.set_device("lab-1", DeviceSettings(agent="MobileAgent"))
+            await console.devices.update("lab-1", DeviceSettings(agent="MobileAgent"))
             await device_when(console, "device.agent == 'MobileAgent'")
-            assert [one.tool_name for one in await console.tools("lab-1")] == ["swipe"]
+            assert [one.tool_name for one in await console.devices.tools("lab-1")] == ["swipe"]
 
 
 @pytest.mark.parametrize(("features", "risk"), [({}, Risk.HIGH), ({"features": FEATURES}, Risk.LOW)])
@@ -101,5 +101,5 @@ async def test_a_stock_client_does_not_lower_a_risk_by_calling_its_tools_like_ou
     async with scripted(url, token, "lab-1", **features) as device:
         device.tools = [{**tool("get_system_info", tool_type="data_collection"), "namespace": "builtin"}]
         await stands(console, "lab-1", Health.ONLINE)
-        [found] = await console.tools("lab-1")
+        [found] = await console.devices.tools("lab-1")
         assert found.contract.risk.value is risk

@@ -52,10 +52,10 @@ async def test_a_device_that_is_revoked_while_its_tags_are_written_stays_revoked
 ) -> None:
     _, token = await pair(console)
     disk = SlowDisk(service, Kind.DEVICE_SET, monkeypatch)
-    setting = service.tasks.spawn("set", console.set_device("lab-1", FARM))
+    setting = service.tasks.spawn("set", console.devices.update("lab-1", FARM))
     async with asyncio.timeout(PATIENCE):
         await disk.asked.wait()
-    await while_written(disk, setting, service.tasks.spawn("revoke", console.revoke("lab-1")))
+    await while_written(disk, setting, service.tasks.spawn("revoke", console.devices.revoke("lab-1")))
     found = service.registry.owner_of(token)
     assert found is None or not found.paired
     assert not service.registry.get("lab-1").paired
@@ -67,10 +67,10 @@ async def test_a_device_that_is_forgotten_while_its_tags_are_written_does_not_co
 ) -> None:
     _, token = await pair(console)
     disk = SlowDisk(service, Kind.DEVICE_SET, monkeypatch)
-    setting = service.tasks.spawn("set", console.set_device("lab-1", FARM))
+    setting = service.tasks.spawn("set", console.devices.update("lab-1", FARM))
     async with asyncio.timeout(PATIENCE):
         await disk.asked.wait()
-    await while_written(disk, setting, service.tasks.spawn("forget", console.forget("lab-1")))
+    await while_written(disk, setting, service.tasks.spawn("forget", console.devices.forget("lab-1")))
     assert service.registry.owner_of(token) is None
     assert service.registry.find("lab-1") is None
     assert "lab-1" not in [one.name for one in service.fleet.devices()]
@@ -81,7 +81,7 @@ async def test_a_device_is_not_paired_anew_while_its_tags_are_written_which_are_
 ) -> None:
     _, old = await pair(console)
     disk = SlowDisk(service, Kind.DEVICE_SET, monkeypatch)
-    setting = service.tasks.spawn("set", console.set_device("lab-1", FARM))
+    setting = service.tasks.spawn("set", console.devices.update("lab-1", FARM))
     pairing = service.tasks.spawn("pair", pair(console))
     await while_written(disk, setting, pairing)
     # What was signed was a pairing without these tags.
@@ -101,7 +101,7 @@ async def test_a_device_that_is_paired_anew_while_it_is_forgotten_is_known_whole
         await stands(console, "lab-1", Health.ONLINE)
         # It does not answer the close yet, so forgetting it takes its time.
         device.connection.transport.pause_reading()
-        forgetting = service.tasks.spawn("forget", console.forget("lab-1"))
+        forgetting = service.tasks.spawn("forget", console.devices.forget("lab-1"))
         await asyncio.sleep(0)
         pairing = service.tasks.spawn("pair", pair(console))
         # As far as pairing comes meanwhile.
@@ -123,15 +123,15 @@ class TestWithoutRoomOnTheDisk:
             await stands(console, "lab-1", Health.ONLINE)
             # The journal has it, so that the copy may be behind.
             with full_disk_for(service.home.devices):
-                await console.revoke("lab-1")
+                await console.devices.revoke("lab-1")
                 async with asyncio.timeout(PATIENCE):
                     await device.connection.wait_closed()
                 await stands(console, "lab-1", *AWAY, reason="revoked")
         owner = service.registry.owner_of(token)
         assert owner is not None
         assert not owner.paired
-        assert (await console.entries("kind:device_revoked device:lab-1")).entries
-        await console.revoke("lab-1")
+        assert (await console.journal.entries("kind:device_revoked device:lab-1")).entries
+        await console.devices.revoke("lab-1")
         assert '"revoked_at"' in service.home.devices.read_text()
 
     async def test_a_forgotten_device_is_shut_out_at_once(self, service: Service, console: Console) -> None:
@@ -139,14 +139,14 @@ class TestWithoutRoomOnTheDisk:
         async with scripted(url, token, "lab-1", features=FEATURES) as device:
             await stands(console, "lab-1", Health.ONLINE)
             with full_disk_for(service.home.devices):
-                await console.forget("lab-1")
+                await console.devices.forget("lab-1")
                 async with asyncio.timeout(PATIENCE):
                     await device.connection.wait_closed()
         assert service.registry.owner_of(token) is None
         assert "lab-1" not in [one.name for one in service.fleet.devices()]
-        assert (await console.entries("kind:device_forgotten device:lab-1")).entries
+        assert (await console.journal.entries("kind:device_forgotten device:lab-1")).entries
         with pytest.raises(BadInput) as caught:
-            await console.forget("lab-1")
+            await console.devices.forget("lab-1")
         assert caught.value.code is ErrorCode.UNKNOWN_DEVICE
         await pair(console)
         assert len(service.home.devices.read_text().splitlines()) == 3
@@ -164,7 +164,7 @@ class TestWithoutRoomOnTheDisk:
             with monkeypatch.context() as patched:
                 patched.setattr("core.fleet.known_devices.Path.unlink", fails)
                 with pytest.raises(BadInput, match="Permission denied"):
-                    await console.revoke("lab-1")
+                    await console.devices.revoke("lab-1")
             with pytest.raises(ConnectionClosed):
                 async with asyncio.timeout(PATIENCE):
                     await device.connection.recv()

@@ -43,11 +43,11 @@ def console(service: Service) -> Console:
 
 
 async def revoke(console: Console) -> None:
-    await console.revoke("lab-1")
+    await console.devices.revoke("lab-1")
 
 
 async def forget(console: Console) -> None:
-    await console.forget("lab-1")
+    await console.devices.forget("lab-1")
 
 
 async def pair_anew(console: Console) -> None:
@@ -55,13 +55,13 @@ async def pair_anew(console: Console) -> None:
 
 
 async def forget_and_pair(console: Console) -> None:
-    await console.forget("lab-1")
+    await console.devices.forget("lab-1")
     await pair(console)
 
 
 async def turn_round(console: Console) -> None:
     line = encode_pairing(Pairing("ws://127.0.0.1:1/ws", "lab-1", "token"))
-    await console.pair_listening("lab-1", line, DeviceSettings())
+    await console.devices.pair_listening("lab-1", line, DeviceSettings())
 
 
 @pytest.mark.parametrize("change", [revoke, forget, pair_anew, forget_and_pair, turn_round])
@@ -76,8 +76,8 @@ async def test_who_was_let_in_by_a_token_that_is_worthless_by_now_gets_no_link(
         heard = [json.loads(frame)["type"] async for frame in connection]
     assert "command" not in heard
     assert service.links._live == {}
-    assert not (await console.entries("kind:device_connected device:lab-1")).entries
-    refused = [one.reason for one in await console.refusals()]
+    assert not (await console.journal.entries("kind:device_connected device:lab-1")).entries
+    refused = [one.reason for one in await console.devices.rejected_connections()]
     assert "its token was replaced or revoked while it registered" in refused
 
 
@@ -97,10 +97,10 @@ async def test_a_device_that_is_forgotten_while_it_is_dialled_is_let_go_at_once(
     async with server:
         url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/ws"
         line = encode_pairing(Pairing(url, "lab-1", "token"))
-        await console.pair_listening("lab-1", line, DeviceSettings())
+        await console.devices.pair_listening("lab-1", line, DeviceSettings())
         async with asyncio.timeout(PATIENCE):
             await came.wait()
-            await console.forget("lab-1")
+            await console.devices.forget("lab-1")
             await gone.wait()
     assert "service: dial lab-1" not in service.tasks.names
     assert "lab-1" not in [one.name for one in service.fleet.devices()]
@@ -130,5 +130,5 @@ async def test_of_many_that_register_under_one_name_at_once_one_is_the_device(
             group.create_task(register())
         await device_when(console, "device.refused == 19 and device.health is Health.ONLINE")
         assert len(service.links._live) == 1
-        assert len((await console.entries("kind:device_connected device:lab-1")).entries) == 1
+        assert len((await console.journal.entries("kind:device_connected device:lab-1")).entries) == 1
         done.set()

@@ -26,23 +26,23 @@ async def test_a_silent_stock_device_is_free_after_the_consoles_own_deadline(
     # The deadline itself, made short: what the argument asks for is a day.
     monkeypatch.setattr(core.dispatch.deadline, "DEFAULT_TIMEOUT", 0.3)
     key = anna(service.home)
-    await console.register_operator(key.operator)
+    await console.approvals.register_operator(key.operator)
     url, token = await pair(console)
     async with scripted(url, token, "lab-1") as device:
         device.tools[0]["input_schema"]["properties"] = {"timeout": {"type": "number", "description": words}}
         await stands(console, "lab-1", Health.ONLINE)
-        silent = await console.call("lab-1", "poke", {"timeout": 86_400_000})
+        silent = await console.runs.call("lab-1", "poke", {"timeout": 86_400_000})
         await approve(console, await next_approval(console), key)
         await device.command()
-        [cell] = (await console.wait_run(silent.summary.id, PATIENCE)).cells
+        [cell] = (await console.runs.wait(silent.summary.id, PATIENCE)).cells
         assert cell.result is not None
         assert cell.result.verdict is Verdict.UNKNOWN
         assert cell.result.error is not None
         assert cell.result.error.code is ErrorCode.OUTCOME_UNKNOWN
         # Its queue is free: the next command reaches it, and may take as long as was ordered.
-        after = await console.call("lab-1", "poke", {}, timeout=PATIENCE)
+        after = await console.runs.call("lab-1", "poke", {}, timeout=PATIENCE)
         await approve(console, await next_approval(console), key)
         await device.answer(await device.command(), "done")
-        [cell] = (await console.wait_run(after.summary.id, PATIENCE)).cells
+        [cell] = (await console.runs.wait(after.summary.id, PATIENCE)).cells
         assert cell.result is not None
         assert cell.result.result == "done"

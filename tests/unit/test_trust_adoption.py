@@ -167,9 +167,9 @@ async def test_a_damaged_list_of_devices_is_named_before_it_is_needed_no_more(ho
 async def test_what_it_trusted_is_revoked_paired_and_reviewed_as_anything_else(home: Home) -> None:
     async with trust_desk(home) as desk:
         token = await desk.pair("lab-1")
-        await desk.console.revoke("lab-5")
+        await desk.console.devices.revoke("lab-5")
         async with desk.online("lab-1", token, [KEPT, tool("look", tool_type="data_collection")]):
-            changed = [found for found in await desk.console.tools("lab-1") if found.changed]
+            changed = [found for found in await desk.console.devices.tools("lab-1") if found.changed]
             assert [found.tool_name for found in changed] == ["look"]
             await desk.review("lab-1", changed[0])
     async with trust_desk(home) as desk:

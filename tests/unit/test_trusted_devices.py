@@ -48,7 +48,7 @@ class TestACopyThatSaysMore:
         async with trust_desk(home) as desk:
             assert not await desk.lets_in(PLANTED)
             assert await desk.lets_in(token)
-            assert "lab-9" not in [one.name for one in await desk.console.match_devices("*")]
+            assert "lab-9" not in [one.name for one in await desk.console.devices.match("*")]
             assert "lab-9" in desk.notes()
             [started] = (await desk.entries("kind:service_started"))[-1:]
             assert "lab-9" in str(started.body["ignored"])
@@ -94,7 +94,7 @@ class TestACopyThatSaysMore:
     async def test_a_revocation_that_is_taken_out_stands(self, home: Home) -> None:
         async with trust_desk(home) as desk:
             token = await desk.pair("lab-1")
-            await desk.console.revoke("lab-1")
+            await desk.console.devices.revoke("lab-1")
         edit_json(home.devices, lab_1={"revoked_at": None})
         async with trust_desk(home) as desk:
             assert not await desk.lets_in(token)
@@ -106,7 +106,7 @@ class TestACopyThatSaysMore:
         async with trust_desk(home) as desk:
             token = await desk.pair("lab-1")
             old = copy_of(home)
-            await desk.console.forget("lab-1")
+            await desk.console.devices.forget("lab-1")
         home.devices.write_text(old)
         async with trust_desk(home) as desk:
             assert not await desk.lets_in(token)
@@ -195,7 +195,7 @@ async def test_whatever_becomes_of_the_copy_the_devices_of_the_journal_hold(
     async with trust_desk(home) as desk:
         token = await desk.pair("lab-1", tags=["lab"])
         revoked = await desk.pair("lab-3")
-        await desk.console.revoke("lab-3")
+        await desk.console.devices.revoke("lab-3")
         known = desk.service.registry.devices()
     whole = copy_of(home)
     damage(home.devices)
@@ -222,7 +222,7 @@ async def test_a_copy_that_is_a_folder_is_left_and_nothing_else_is_harmed(home: 
 async def test_an_older_copy_undoes_nothing_that_came_after_it(home: Home) -> None:
     async with trust_desk(home) as desk:
         first = await desk.pair("lab-1", tags=["free"])
-        await desk.console.revoke("lab-1")
+        await desk.console.devices.revoke("lab-1")
         old = copy_of(home)
         token = await desk.pair("lab-1")
         other = await desk.pair("lab-2")
@@ -274,7 +274,7 @@ class TestLessTrust:
         async with trust_desk(home) as desk:
             token = await desk.pair("lab-1")
             _FullDisk(desk.service, monkeypatch, Kind.DEVICE_REVOKED, Kind.DEVICE_FORGOTTEN)
-            await getattr(desk.console, end)("lab-1")
+            await getattr(desk.console.devices, end)("lab-1")
             assert not await desk.lets_in(token)
         async with trust_desk(home) as desk:
             assert not await desk.lets_in(token)
@@ -291,7 +291,7 @@ class TestLessTrust:
         async with trust_desk(home) as desk:
             token = await desk.pair("lab-1")
             with full_disk_for(home.devices):
-                await getattr(desk.console, end)("lab-1")
+                await getattr(desk.console.devices, end)("lab-1")
             assert "revoked_at" not in copy_of(home)
         async with trust_desk(home) as desk:
             assert not await desk.lets_in(token)
@@ -304,7 +304,7 @@ class TestLessTrust:
             token = await desk.pair("lab-1")
             disk = _FullDisk(desk.service, monkeypatch, Kind.DEVICE_REVOKED, Kind.DEVICE_FORGOTTEN)
             with full_disk_for(home.devices), pytest.raises(BadInput, match=r"cannot be written.*a restart"):
-                await getattr(desk.console, end)("lab-1")
+                await getattr(desk.console.devices, end)("lab-1")
             assert not await desk.lets_in(token)
             disk.full = False
             assert await desk.service.journal.flush_late()
@@ -317,7 +317,7 @@ class TestLessTrust:
         async with trust_desk(home) as desk:
             await desk.pair("lab-1")
             disk = _FullDisk(desk.service, monkeypatch, Kind.DEVICE_FORGOTTEN)
-            await desk.console.forget("lab-1")
+            await desk.console.devices.forget("lab-1")
             with pytest.raises(JournalUnavailable):
                 await desk.pair("lab-1")
             disk.full = False
@@ -345,7 +345,7 @@ async def test_the_token_for_dialling_a_device_goes_with_the_trust(home: Home, e
         elif end == "pair_listening":
             await desk.pair_listening("lab-2", "ws://127.0.0.1:9/ws", "another-token")
         else:
-            await getattr(desk.console, end)("lab-2")
+            await getattr(desk.console.devices, end)("lab-2")
     kept = b"".join(path.read_bytes() for path in home.path.rglob("*") if path.is_file())
     assert b"secret-token" not in kept
 
@@ -380,7 +380,7 @@ async def test_a_revocation_that_meets_a_new_pairing_ends_the_one_that_it_was_of
             await disconnect(name, why)
 
         monkeypatch.setattr(desk.service.links, "disconnect", slowly)
-        revoking = desk.service.tasks.spawn("revoke", desk.console.revoke("lab-1"))
+        revoking = desk.service.tasks.spawn("revoke", desk.console.devices.revoke("lab-1"))
         async with asyncio.timeout(20):
             await hanging.wait()
             token = await desk.pair("lab-1")
@@ -416,7 +416,7 @@ async def test_what_is_known_is_what_the_next_service_reads(home: Home, seed: in
         elif act == "set":
             await desk.set_device(name, **settings)
         else:
-            await getattr(desk.console, act)(name)
+            await getattr(desk.console.devices, act)(name)
 
     async def let_in(desk: TrustDesk) -> list[str]:
         owners = [desk.service.registry.owner_of(token) for token in tokens]
@@ -441,7 +441,7 @@ class TestWhatIsSigned:
     async def test_no_device_is_paired_without_a_signature(self, home: Home) -> None:
         async with trust_desk(home) as desk:
             with pytest.raises(Refused) as caught:
-                await desk.console.pair("lab-1", DeviceSettings())
+                await desk.console.devices.pair("lab-1", DeviceSettings())
             assert caught.value.code is ErrorCode.SIGNATURE_REQUIRED
             assert desk.service.registry.devices() == []
             assert not await desk.entries("kind:device_paired")
@@ -451,10 +451,10 @@ class TestWhatIsSigned:
             wish = _pairing("lab-1")
             signed = await desk.sign(wish)
             assert signed is not None
-            await desk.console.pair("lab-1", DeviceSettings(), signed)
+            await desk.console.devices.pair("lab-1", DeviceSettings(), signed)
             for name in ("lab-1", "lab-2"):
                 with pytest.raises(Refused):
-                    await desk.console.pair(name, DeviceSettings(), signed)
+                    await desk.console.devices.pair(name, DeviceSettings(), signed)
             [entry] = await desk.entries("kind:device_paired")
             after = signed.statement.change.after
             assert entry.body["token_sha256"] == after["token_sha256"]
@@ -464,14 +464,14 @@ class TestWhatIsSigned:
         self, home: Home
     ) -> None:
         async with trust_desk(home) as desk:
-            proposal = await desk.console.propose(_pairing("lab-1"))
+            proposal = await desk.console.service.propose(_pairing("lab-1"))
             change = proposal.change
             forged = change.model_copy(update={"after": {**change.after, "token_sha256": PLANTED_SHA}})
             signed = desk.key.sign_change(
                 change_statement(proposal.model_copy(update={"change": forged}), "anna")
             )
             with pytest.raises(Refused) as caught:
-                await desk.console.pair("lab-1", DeviceSettings(), signed)
+                await desk.console.devices.pair("lab-1", DeviceSettings(), signed)
             assert caught.value.code is ErrorCode.APPROVAL_INVALID
             assert not await desk.lets_in(PLANTED)
 
@@ -481,12 +481,12 @@ class TestWhatIsSigned:
         async with trust_desk(home) as desk:
             first = await desk.sign(_pairing("lab-1"))
             for _ in range(150):
-                await desk.console.propose(_pairing("lab-1"))
+                await desk.console.service.propose(_pairing("lab-1"))
             offered = desk.service.registry._offered
             assert len(offered) == 100
             assert not await desk.lets_in(next(iter(offered.values())))
             with pytest.raises(Refused):
-                await desk.console.pair("lab-1", DeviceSettings(), first)
+                await desk.console.devices.pair("lab-1", DeviceSettings(), first)
 
 
 class TestAJournalThatWasEdited:
@@ -521,7 +521,7 @@ class TestAJournalThatWasEdited:
         async with trust_desk(home) as desk:
             token = await desk.pair("lab-1")
             [entry] = await desk.entries("kind:device_paired")
-            await desk.console.forget("lab-1")
+            await desk.console.devices.forget("lab-1")
         moved = NewEntry(kind=Kind.DEVICE_PAIRED, actor=entry.actor, device="lab-2", body=entry.body)
         await write_journal(home, moved)
         async with trust_desk(home) as desk:
@@ -571,7 +571,7 @@ class TestAJournalThatWasEdited:
             for name in ("lab-1", "lab-2"):
                 await desk.pair(name, tags=["held"])
             wish = Change(kind=ChangeKind.DEVICE_SET, subject="lab-2", after={"tags": ["free"]})
-            signed = desk.key.sign_change(change_statement(await desk.console.propose(wish), "anna"))
+            signed = desk.key.sign_change(change_statement(await desk.console.service.propose(wish), "anna"))
         # What else such an entry says is not what was signed.
         body = {"tags": ["planted"], "signed": signed.model_dump(mode="json")}
         for name in ("lab-1", "lab-2"):

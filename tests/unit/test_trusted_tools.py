@@ -43,11 +43,11 @@ async def first_seen(home: Home, *tools: dict[str, Any]) -> str:
 async def is_blocked(desk: TrustDesk, token: str, listed: dict[str, Any]) -> bool:
     """Whether a tool cannot be called, as it is listed now; of one that is blocked, no call is sent."""
     async with desk.online("lab-1", token, [listed]) as device:
-        [found] = await desk.console.tools("lab-1")
+        [found] = await desk.console.devices.tools("lab-1")
         if not found.changed:
             return False
-        run = await desk.console.call("lab-1", found.tool_name, {})
-        [cell] = (await desk.console.wait_run(run.summary.id, PATIENCE)).cells
+        run = await desk.console.runs.call("lab-1", found.tool_name, {})
+        [cell] = (await desk.console.runs.wait(run.summary.id, PATIENCE)).cells
         assert cell.result is not None
         assert cell.result.error is not None
         assert cell.result.error.code is ErrorCode.CONTRACT_CHANGED
@@ -153,7 +153,7 @@ async def test_an_old_copy_does_not_bring_back_what_a_review_has_replaced(home: 
     token = await first_seen(home)
     old = home.contracts.read_text()
     async with trust_desk(home) as desk, desk.online("lab-1", token, [OTHERWISE]):
-        [found] = await desk.console.tools("lab-1")
+        [found] = await desk.console.devices.tools("lab-1")
         assert not (await desk.review("lab-1", found)).changed
     home.contracts.write_text(old)
     async with trust_desk(home) as desk:
@@ -179,7 +179,7 @@ async def test_a_device_that_was_forgotten_is_a_stranger_also_after_a_restart(ho
     await first_seen(home)
     old = home.contracts.read_text()
     async with trust_desk(home) as desk:
-        await desk.console.forget("lab-1")
+        await desk.console.devices.forget("lab-1")
         token = await desk.pair("lab-1")
     home.contracts.write_text(old)
     async with trust_desk(home) as desk:
@@ -190,7 +190,7 @@ async def test_a_device_that_was_forgotten_is_a_stranger_also_after_a_restart(ho
 async def test_a_revoked_device_that_is_paired_anew_is_held_to_what_it_was(home: Home) -> None:
     await first_seen(home)
     async with trust_desk(home) as desk:
-        await desk.console.revoke("lab-1")
+        await desk.console.devices.revoke("lab-1")
         token = await desk.pair("lab-1")
         assert await is_blocked(desk, token, OTHERWISE)
     async with trust_desk(home) as desk:
@@ -224,9 +224,9 @@ class TestAReviewIsSigned:
     async def test_without_a_signature_a_changed_tool_stays_blocked(self, home: Home) -> None:
         token = await first_seen(home)
         async with trust_desk(home) as desk, desk.online("lab-1", token, [OTHERWISE]):
-            [found] = await desk.console.tools("lab-1")
+            [found] = await desk.console.devices.tools("lab-1")
             with pytest.raises(Refused) as caught:
-                await desk.console.review_contract("lab-1", found.tool_key, found.contract.digest)
+                await desk.console.devices.review_tool("lab-1", found.tool_key, found.contract.digest)
             assert caught.value.code is ErrorCode.SIGNATURE_REQUIRED
             assert await desk.tools("lab-1") == {"poke": True}
 
@@ -234,7 +234,7 @@ class TestAReviewIsSigned:
         token = await first_seen(home)
         async with trust_desk(home) as desk:
             async with desk.online("lab-1", token, [OTHERWISE]):
-                [found] = await desk.console.tools("lab-1")
+                [found] = await desk.console.devices.tools("lab-1")
                 await desk.review("lab-1", found)
             [entry] = (await desk.entries("kind:contract_pinned device:lab-1"))[-1:]
             change = entry.body["signed"]["statement"]["change"]
@@ -250,7 +250,7 @@ class TestAReviewIsSigned:
         token = await first_seen(home)
         async with trust_desk(home) as desk:
             async with desk.online("lab-1", token, [OTHERWISE]):
-                [found] = await desk.console.tools("lab-1")
+                [found] = await desk.console.devices.tools("lab-1")
                 await desk.review("lab-1", found)
             [entry] = (await desk.entries("kind:contract_pinned device:lab-1"))[-1:]
         third = tool("poke", "A third thing.")

@@ -166,7 +166,7 @@ class Loosening(RuleBasedStateMachine):
 
     @rule(profile=st.sampled_from(Profile))
     def chooses_a_profile_unsigned(self, profile: Profile) -> None:
-        self._asks(lambda: self.program.set_profile(profile))
+        self._asks(lambda: self.program.policy.set_profile(profile))
 
     @rule()
     def accepts_unsigned(self) -> None:
@@ -175,7 +175,7 @@ class Loosening(RuleBasedStateMachine):
     @rule()
     def registers_itself(self) -> None:
         eve = Operator(name="eve", public_key="cd" * 32, has_passphrase=False)
-        self._asks(lambda: self.program.register_operator(eve))
+        self._asks(lambda: self.program.approvals.register_operator(eve))
 
     @rule()
     def reviews_unsigned(self) -> None:
@@ -217,21 +217,21 @@ class Loosening(RuleBasedStateMachine):
             return
 
     async def _save(self, console: Console, text: str) -> None:
-        await console.save_policy(text, (await console.policy_text()).digest)
+        await console.policy.save(text, (await console.policy.text()).digest)
 
     async def _accept(self, console: Console) -> None:
-        await console.accept_policy((await console.policy_text()).digest)
+        await console.policy.accept((await console.policy.text()).digest)
 
     async def _review(self, console: Console) -> None:
-        for tool in await console.tools(DEVICE):
+        for tool in await console.devices.tools(DEVICE):
             if tool.changed:
-                await console.review_contract(DEVICE, tool.tool_key, tool.contract.digest)
+                await console.devices.review_tool(DEVICE, tool.tool_key, tool.contract.digest)
 
     async def _grant(self, number: int, author: str) -> None:
         tool, parameters = PROBES[number]
-        if (await self.program.explain(DEVICE, tool, parameters)).answer is not Answer.ASK:
+        if (await self.program.policy.explain(DEVICE, tool, parameters)).answer is not Answer.ASK:
             return
-        run = await self.program.call(DEVICE, tool, parameters)
+        run = await self.program.runs.call(DEVICE, tool, parameters)
         try:
             approval = await next_approval(self.program)
             key = self.stranger if author == "stranger" else self.key
@@ -251,9 +251,9 @@ class Loosening(RuleBasedStateMachine):
             if author == "altered":
                 wider = terms.model_copy(update={"arguments": dict.fromkeys(parameters, "any")})
                 given = given.model_copy(update={"terms": wider})
-            await self.program.decide(key.sign(statement_for(approval, "approve", key.name)), given)
+            await self.program.approvals.decide(key.sign(statement_for(approval, "approve", key.name)), given)
         finally:
-            await self.program.cancel_run(run.summary.id)
+            await self.program.runs.stop(run.summary.id)
 
     # What holds after each step
 
@@ -265,7 +265,7 @@ class Loosening(RuleBasedStateMachine):
     async def _check(self) -> None:
         # A stricter text is taken over into the journal in the background; it holds before that.
         runs = await self._unasked()
-        entries = (await self.program.entries("", limit=5_000)).entries
+        entries = (await self.program.journal.entries("", limit=5_000)).entries
         signed = await self._signed_text(entries)
         reviewed = {definition for entry in entries for definition in self._reviewed(entry)}
         by_signed = PolicyEngine(checked_policy(signed))
@@ -290,7 +290,7 @@ class Loosening(RuleBasedStateMachine):
         found = []
         for number, (tool, parameters) in enumerate(PROBES):
             try:
-                decision = await self.program.explain(DEVICE, tool, parameters)
+                decision = await self.program.policy.explain(DEVICE, tool, parameters)
             except Refused:
                 continue
             if decision.answer is Answer.ALLOW:
@@ -303,7 +303,7 @@ class Loosening(RuleBasedStateMachine):
             signed = self._statement(entry, ChangeKind.POLICY)
             if signed is not None:
                 sha = signed.statement.change.after["sha256"]
-                return "" if sha == text_digest("") else (await self.program.blob(sha)).decode()
+                return "" if sha == text_digest("") else (await self.program.journal.blob(sha)).decode()
         return ""
 
     def _reviewed(self, entry: Entry) -> list[str]:
@@ -372,7 +372,7 @@ def test_what_a_program_forbids_in_the_file_is_forbidden_at_once(memory_path: Pa
     machine = type("Machine", (Loosening,), {"folder": memory_path / "home"})()
 
     def answer(number: int) -> Answer:
-        return machine.played(machine.program.explain(DEVICE, *PROBES[number])).answer
+        return machine.played(machine.program.policy.explain(DEVICE, *PROBES[number])).answer
 
     try:
         machine.begin()

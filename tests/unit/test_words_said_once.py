@@ -8,7 +8,7 @@ from app.screens.approvals.words import final_words
 from app.screens.runs.words import who_refused
 from core.approvals.models import ApprovalState
 from core.batch.models import Cell, CellState
-from core.service.local_console import _stop_words
+from core.service.api.service import _stop_words
 from tests.fakes.story import story
 
 STOPPED = "Everything was stopped; nothing was sent."

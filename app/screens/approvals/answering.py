@@ -33,7 +33,7 @@ async def answer_all(
     answers = Answers()
     for one in [*signed[1:], *signed[:1]]:
         try:
-            answers.taken.append(await console.decide(one, grant))
+            answers.taken.append(await console.approvals.decide(one, grant))
         except QuarterdeckError as error:
             answers.refused.append((one, error))
     if not answers.taken and answers.refused:

@@ -164,7 +164,7 @@ class CardPane(QWidget):
 
     def _read_contract(self, one: Approval) -> None:
         self._link.ask(
-            lambda console: console.tools(one.request.device),
+            lambda console: console.devices.tools(one.request.device),
             lambda tools: self._show_contract(one, tools),
             lambda error: None,  # an offline device's contract stays unknown; its digest is on the card
             what="read the tool's contract",
@@ -195,7 +195,7 @@ class CardPane(QWidget):
         self.show_situation()
         if one.state is ApprovalState.APPROVED:
             self._link.ask(
-                lambda console: console.command(one.request.call_id),
+                lambda console: console.journal.command(one.request.call_id),
                 self._show_record,
                 lambda error: None,  # the banner says who approved; that no result is known yet is not news
                 what="read what became of the command",
@@ -427,7 +427,7 @@ class CardPane(QWidget):
         if why_not_edit(now) or shown is None:
             return
         self._link.ask(
-            lambda console: console.tools(shown.request.device),
+            lambda console: console.devices.tools(shown.request.device),
             lambda tools: self._open_edit(shown, tools),
             lambda error: self.bar.say_error("The tool's form cannot be read.", error),
             what="read the tool's form",
@@ -444,7 +444,7 @@ class CardPane(QWidget):
 
     def _edit(self, sheet: EditSheet, shown: Approval, parameters: dict[str, Any]) -> None:
         self._link.ask(
-            lambda console: console.edit_approval(shown.id, parameters),
+            lambda console: console.approvals.edit(shown.id, parameters),
             lambda ended: self._edit_taken(sheet, ended),
             lambda error: sheet.say_wrong(error.message),
             what="edit the request",

@@ -29,7 +29,7 @@ class Looking(QObject):
         self._card.helpers.show_helpers([])
         if one.edited_from:
             self._link.ask(
-                lambda console: console.approval(one.edited_from),
+                lambda console: console.approvals.get(one.edited_from),
                 lambda before: self._show_edited(one.id, before),
                 lambda error: None,  # the banner says that it was edited; what it was is in the journal
                 what="read what was edited",
@@ -44,7 +44,7 @@ class Looking(QObject):
                 what="read what is there now",
             )
         self._link.ask(
-            lambda console: console.helpers(one.id),
+            lambda console: console.approvals.helpers(one.id),
             lambda helpers: self._show_helpers(one.id, helpers),
             lambda error: None,  # without helpers the card is as it was; nothing depends on them
             what="read what helps to decide",
@@ -94,8 +94,8 @@ class Looking(QObject):
 
 
 async def _run_helper(console: Console, approval: str, helper: Helper) -> tuple[CommandResult, QImage | None]:
-    result = await console.run_helper(approval, helper.id)
+    result = await console.approvals.run_helper(approval, helper.id)
     for one in result.evidence:
         if one.media_type.startswith("image/"):
-            return result, await decoded(await console.blob(one.blob))
+            return result, await decoded(await console.journal.blob(one.blob))
     return result, None

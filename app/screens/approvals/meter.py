@@ -44,7 +44,7 @@ class Meter(QWidget):
             self.show_fatigue(None)
             return
         link.ask(
-            lambda console: console.fatigue(operator),
+            lambda console: console.approvals.fatigue(operator),
             self.show_fatigue,
             lambda error: None,  # it measures and warns; without it everything works
             what="read how decisions were made",

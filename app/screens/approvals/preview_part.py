@@ -56,10 +56,10 @@ def has_preview(approval: Approval) -> bool:
 
 async def look(console: Console, approval: Approval) -> Looked:
     """Read the preview of a request, and what it names; comparing is done in a thread."""
-    preview = await console.preview(approval.id)
+    preview = await console.approvals.preview(approval.id)
     if preview.picture is not None:
         try:
-            data = await console.blob(preview.picture)
+            data = await console.journal.blob(preview.picture)
         except QuarterdeckError as error:
             return Looked(approval.id, preview.model_copy(update={"problem": error.message, "picture": None}))
         return Looked(approval.id, preview, picture=await decoded(data))

@@ -32,7 +32,7 @@ class Reading:
 
     def _tell(self, approval: str, reading: bool) -> None:
         self._link.ask(
-            lambda console: console.hold(approval, reading),
+            lambda console: console.approvals.hold(approval, reading),
             on_error=lambda error: None,  # the card shows whether the clock stands, as the service says it
             what="say that the card is read",
         )

@@ -287,7 +287,9 @@ class ApprovalsScreen(Screen):
             self.open_card(approval)
             return
         self.link.ask(
-            lambda console: console.approval(approval), self._show_found, what=f"show the request {approval}"
+            lambda console: console.approvals.get(approval),
+            self._show_found,
+            what=f"show the request {approval}",
         )
 
     def _show_found(self, one: Approval) -> None:
@@ -299,7 +301,7 @@ class ApprovalsScreen(Screen):
     def _ask_end(self, approval: str) -> None:
         self._asking_end = approval
         self.link.ask(
-            lambda console: console.approval(approval),
+            lambda console: console.approvals.get(approval),
             self._show_end,
             self._say_gone,
             what="read what became of the request",

@@ -132,7 +132,7 @@ class Files(QObject):
         else:
             content = editor.content
             self._link.ask(
-                lambda console: console.batches(),
+                lambda console: console.runs.batch_names(),
                 lambda names: self._look_for_others(own, names, batch, content),
                 self._fail,
                 what="list the saved batches",
@@ -162,7 +162,7 @@ class Files(QObject):
     def _write_batch(self, name: str, batch: Batch, content: Content) -> None:
         assert self._link is not None
         self._link.ask(
-            lambda console: console.save_batch(name, batch),
+            lambda console: console.runs.save_batch(name, batch),
             lambda _none: self._saved(name, content),
             self._fail_to_save,
             what="save the batch",
@@ -220,7 +220,7 @@ class Files(QObject):
         """Load a saved batch."""
         if self._link is not None:
             self._link.ask(
-                lambda console: console.load_batch(name),
+                lambda console: console.runs.load_batch(name),
                 lambda batch: self.replace_with(lambda: self._editor.load(content_of(batch), name)),
                 self._fail,
                 what="load the batch",

@@ -54,7 +54,7 @@ class Opening(QObject):
         """Show what can be opened."""
         if self._link is not None:
             self._link.ask(
-                lambda console: console.saved_batches(),
+                lambda console: console.runs.saved_batches(),
                 self._choose,
                 self._cannot_list,
                 what="list the batches",
@@ -72,8 +72,8 @@ class Opening(QObject):
 
     def _rename(self, sheet: OpenSheet, name: str, to: str) -> None:
         async def rename(console: Console) -> list[SavedBatch]:
-            await console.rename_batch(name, to)
-            return await console.saved_batches()
+            await console.runs.rename_batch(name, to)
+            return await console.runs.saved_batches()
 
         def renamed(saved: list[SavedBatch]) -> None:
             self._editor.saved_file_renamed(name, to)
@@ -83,8 +83,8 @@ class Opening(QObject):
 
     def _delete(self, sheet: OpenSheet, name: str) -> None:
         async def delete(console: Console) -> list[SavedBatch]:
-            await console.delete_batch(name)
-            return await console.saved_batches()
+            await console.runs.delete_batch(name)
+            return await console.runs.saved_batches()
 
         def deleted(saved: list[SavedBatch]) -> None:
             self._editor.saved_file_deleted(name)

@@ -97,7 +97,7 @@ class Planner(QObject):
         self.keys = [step.key for step in self._content.steps]
         self.stale.emit(PLANNING)
         self._asked = self._link.ask(
-            lambda console: console.plan(batch), self._take, self._fail, what="plan the batch"
+            lambda console: console.runs.plan(batch), self._take, self._fail, what="plan the batch"
         )
 
     def _take(self, plan: Plan) -> None:
@@ -179,7 +179,10 @@ class Explainer(QObject):
             self.quiet.emit(f"Not judged: {error.message}")
 
         self._asked = self._link.ask(
-            lambda console: console.explain(device, tool, parameters), take, fail, what="judge the step"
+            lambda console: console.policy.explain(device, tool, parameters),
+            take,
+            fail,
+            what="judge the step",
         )
 
 

@@ -43,7 +43,7 @@ class Runner(QObject):
             return
         self._set_busy(True)
         self._link.ask(
-            lambda console: console.plan(batch),
+            lambda console: console.runs.plan(batch),
             lambda plan: self._go_on(batch, plan),
             self._fail,
             what="plan the batch",
@@ -80,7 +80,7 @@ class Runner(QObject):
         # The devices that were shown, and no others: the core refuses when the filter means others by now.
         expected = list(plan.devices)
         self._link.ask(
-            lambda console: console.start_run(batch, expected),
+            lambda console: console.runs.start(batch, expected),
             self._started,
             self._fail,
             what="start the run",

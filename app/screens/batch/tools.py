@@ -151,7 +151,7 @@ def _reader(devices: Sequence[Device]) -> Callable[[Console], Awaitable[Answer]]
         found: Answer = []
         for device in devices:
             try:
-                found.append((device, await console.tools(device.name)))
+                found.append((device, await console.devices.tools(device.name)))
             except QuarterdeckError as error:
                 found.append((device, error.message))
         return found

@@ -323,9 +323,9 @@ class FirstRunPage(QScrollArea):
             keys = self._nav.keys
             # A key that was made, but not taken in by the service, is not made twice.
             if keys.unlocked == name and keys.operator is not None:
-                return await console.register_operator(keys.operator)
+                return await console.approvals.register_operator(keys.operator)
             made = await keys.create(name, secret if with_passphrase else None)
-            return await console.register_operator(made)
+            return await console.approvals.register_operator(made)
 
         self._link.ask(make, self._key_made, self._key_failed, what="make the operator key")
 
@@ -360,8 +360,8 @@ class FirstRunPage(QScrollArea):
         self.picture_problem.hide()
 
         async def shoot(console: Console) -> Run:
-            run = await console.call(name, "screenshot", {})
-            return await console.wait_run(run.summary.id, PICTURE_TIMEOUT_S)
+            run = await console.runs.call(name, "screenshot", {})
+            return await console.runs.wait(run.summary.id, PICTURE_TIMEOUT_S)
 
         self._link.ask(shoot, self._picture_done, self._picture_failed, what="take a picture")
 

@@ -63,7 +63,7 @@ class SettingsSheet(DeviceSheet):
         self.answer("save").set_working("The service is asked.")
         self._nav.signing.ask(
             device_change(name, settings),
-            lambda console, signed: console.set_device(name, settings, signed),
+            lambda console, signed: console.devices.update(name, settings, signed),
             self._saved, self._refused, f"set {name}", on_cancel=self._not_signed, owner=self,
         )  # fmt: skip
 
@@ -139,7 +139,7 @@ def start_revoke(window: QWidget, link: ConsoleLink, device: Device, toast: Toas
 
     def press() -> None:
         done = f"{device.name} is revoked"
-        sheet.carry("revoke", done, toast, lambda console: console.revoke(device.name))
+        sheet.carry("revoke", done, toast, lambda console: console.devices.revoke(device.name))
 
     revoke.clicked.connect(press)
     sheet.open()
@@ -165,7 +165,7 @@ def start_forget(window: QWidget, link: ConsoleLink, device: Device, toast: Toas
 
     def press() -> None:
         done = f"{device.name} is forgotten"
-        sheet.carry("forget", done, toast, lambda console: console.forget(device.name))
+        sheet.carry("forget", done, toast, lambda console: console.devices.forget(device.name))
 
     name.textChanged.connect(check)
     forget.clicked.connect(press)

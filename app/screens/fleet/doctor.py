@@ -122,7 +122,7 @@ class Doctor(QWidget):
         self.progress.show_progress(None, f"Looking at {name} …")
         self.progress.show()
         self._asked = self._link.ask(
-            lambda console: console.doctor(name), self._came, self._failed, what=f"look at {name}"
+            lambda console: console.devices.diagnose(name), self._came, self._failed, what=f"look at {name}"
         )
 
     def cancel(self) -> None:

@@ -200,7 +200,10 @@ class LinkTab(QScrollArea):
             self._say(error.info.sentences)
 
         self._link.ask(
-            lambda console: console.reconnect(device.name), done, failed, what=f"reconnect {device.name}"
+            lambda console: console.devices.reconnect(device.name),
+            done,
+            failed,
+            what=f"reconnect {device.name}",
         )
 
     def _edit(self) -> None:

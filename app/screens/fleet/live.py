@@ -133,7 +133,7 @@ class LiveWall(QObject):
         self._anew = self._anew and not anew
         self._asking, self._wished = True, devices
         self._link.ask(
-            lambda console: console.watch_pictures(devices, anew),
+            lambda console: console.devices.watch(devices, anew),
             self._answered,
             self._failed,
             what="watch the screens",

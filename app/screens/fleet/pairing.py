@@ -207,7 +207,7 @@ class PairingSheet(Sheet):
         state.devices_changed.connect(self._devices_changed)
         self._listening: Listening | None = None
         link.ask(
-            lambda console: console.listening(), self._show_listening, self._cannot_tell,
+            lambda console: console.devices.listening(), self._show_listening, self._cannot_tell,
             what="ask where the console listens",
         )  # fmt: skip
         self._check()
@@ -288,14 +288,14 @@ class PairingSheet(Sheet):
         if string:
             self._nav.signing.ask(
                 wish,
-                lambda console, signed: console.pair_listening(name, string, settings, signed),
+                lambda console, signed: console.devices.pair_listening(name, string, settings, signed),
                 self._made_dialled, self._refused, f"pair {name}",
                 text=string, on_cancel=self._not_signed, owner=self,
             )  # fmt: skip
         else:
             self._nav.signing.ask(
                 wish,
-                lambda console, signed: console.pair(name, settings, signed),
+                lambda console, signed: console.devices.pair(name, settings, signed),
                 self._made, self._refused, f"pair {name}", on_cancel=self._not_signed, owner=self,
             )  # fmt: skip
 

@@ -302,7 +302,9 @@ class DevicePanel(QWidget):
             if self._device is not None and self._device.name == name:
                 self._tabs.say_no_tools(error.message)
 
-        self._link.ask(lambda console: console.tools(name), came, failed, what=f"read the tools of {name}")
+        self._link.ask(
+            lambda console: console.devices.tools(name), came, failed, what=f"read the tools of {name}"
+        )
 
     def _read_details(self) -> None:
         device = self._device
@@ -319,7 +321,7 @@ class DevicePanel(QWidget):
                 self._tabs.say_no_details(error.message)
 
         self._link.ask(
-            lambda console: console.device_details(name), came, failed, what=f"read the history of {name}"
+            lambda console: console.devices.details(name), came, failed, what=f"read the history of {name}"
         )
 
     def _tools_changed(self) -> None:
@@ -376,7 +378,7 @@ class DevicePanel(QWidget):
                 self._say(f"{device.name} has no entries to replay yet.")
 
         self._link.ask(
-            lambda console: console.entries(f"device:{device.name}", limit=1),
+            lambda console: console.journal.entries(f"device:{device.name}", limit=1),
             came,
             lambda error: self._say(error.message),
             what="find the device's last entry",

@@ -22,8 +22,8 @@ AT_ONCE = 4
 
 async def shoot(console: Console, device: str) -> Run:
     """Ask one device for a screenshot and wait for it; the new picture comes with the device's next state."""
-    run = await console.call(device, "screenshot", {})
-    return await console.wait_run(run.summary.id, PICTURE_TIMEOUT_S)
+    run = await console.runs.call(device, "screenshot", {})
+    return await console.runs.wait(run.summary.id, PICTURE_TIMEOUT_S)
 
 
 def picture_problem(run: Run) -> str:

@@ -42,7 +42,7 @@ class PictureStore(QObject):
         if len(waiting) == 1:
 
             async def read(console: Console) -> QImage:
-                return await decoded(await console.blob(blob))
+                return await decoded(await console.journal.blob(blob))
 
             self._link.ask(
                 read,

@@ -98,7 +98,7 @@ class RecentTab(QWidget):
 
         self._link.ask(
             # What a live wall writes would push everything else out of so few rows.
-            lambda console: console.entries(f"device:{name} !glimpse", limit=ROWS),
+            lambda console: console.journal.entries(f"device:{name} !glimpse", limit=ROWS),
             came,
             failed,
             what=f"read the entries of {name}",

@@ -186,7 +186,7 @@ async def _review(
         sheet.trust.set_working("The service is asked.")
         signing.ask(
             contract_change(tool),
-            lambda console, signed: console.review_contract(
+            lambda console, signed: console.devices.review_tool(
                 tool.device, tool.tool_key, tool.contract.digest, signed
             ),
             trusted,
@@ -197,7 +197,7 @@ async def _review(
         )
 
     async def compare(console: Console) -> tuple[Change, str]:
-        change = await console.contract_change(tool.device, tool.tool_key)
+        change = await console.devices.tool_change(tool.device, tool.tool_key)
         return await asyncio.to_thread(change_of, change), trust_words(change)
 
     def show(found: tuple[Change, str]) -> None:

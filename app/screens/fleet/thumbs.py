@@ -92,7 +92,7 @@ class Thumbs(QObject):
         blob, width = wanted
 
         async def read(console: Console) -> QImage:
-            return await decoded(await console.blob(blob), width)
+            return await decoded(await console.journal.blob(blob), width)
 
         self._link.ask(
             read,

@@ -196,7 +196,7 @@ class TryTab(QWidget):
             self.why.setText(error.message)
 
         self._link.ask(
-            lambda console: console.explain(tool.device, name, arguments), came, failed, what="explain"
+            lambda console: console.policy.explain(tool.device, name, arguments), came, failed, what="explain"
         )
 
     def _show_decision(self, decision: Decision) -> None:
@@ -232,7 +232,7 @@ class TryTab(QWidget):
         self._run = ""
         self._show_outcome("Asking the service …")
         self._link.ask(
-            lambda console: console.call(tool.device, tool.tool_name, arguments),
+            lambda console: console.runs.call(tool.device, tool.tool_name, arguments),
             self._called,
             self._refused,
             what=f"call {tool.tool_name}",

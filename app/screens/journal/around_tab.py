@@ -87,7 +87,7 @@ class AroundTab(QWidget):
             self.message.setText(error.info.sentences)
 
         self._link.ask(
-            lambda console: console.entries(query, None, 2 * REACH + 1),
+            lambda console: console.journal.entries(query, None, 2 * REACH + 1),
             came,
             failed,
             what="read the entries around it",

@@ -120,7 +120,7 @@ class BlobsTab(QScrollArea):
             return
 
         async def read(console: Console) -> Blob:
-            return await asyncio.to_thread(read_blob, await console.blob(digest))
+            return await asyncio.to_thread(read_blob, await console.journal.blob(digest))
 
         def came(blob: Blob) -> None:
             self._keep(digest, blob)

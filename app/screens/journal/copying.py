@@ -57,7 +57,7 @@ async def _read(console: Console, query: str, wanted: list[int], here: dict[int,
     missing = [seq for seq in wanted if seq not in found]
     while missing:
         bounds = f"{query} seq:{missing[-1]}..{missing[0]}".lstrip()
-        page = await console.entries(bounds, None, PAGE)
+        page = await console.journal.entries(bounds, None, PAGE)
         if not page.entries:
             break
         found.update((one.seq, one) for one in page.entries)

@@ -110,7 +110,9 @@ class EntryFeed(QObject):
                 self._failed(error, first)
 
         self._keep(
-            self._link.ask(lambda console: console.entries(query, before, PAGE), done, failed, what=what)
+            self._link.ask(
+                lambda console: console.journal.entries(query, before, PAGE), done, failed, what=what
+            )
         )
 
     def _keep(self, task: asyncio.Future[Any]) -> None:
@@ -176,7 +178,7 @@ class EntryFeed(QObject):
 
         self._keep(
             self._link.ask(
-                lambda console: console.entry_numbers(sent, before), came, failed, "read older entries"
+                lambda console: console.journal.numbers(sent, before), came, failed, "read older entries"
             )
         )
 

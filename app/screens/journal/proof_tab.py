@@ -108,7 +108,7 @@ class ProofTab(QScrollArea):
         self._say("Proving the entry…", "Its proof is checked in this window.")
 
         async def prove(console: Console) -> tuple[Proof, Finding]:
-            proof = await console.proof(entry.seq)
+            proof = await console.journal.prove(entry.seq)
             return proof, await asyncio.to_thread(check_proof, entry, proof)
 
         def failed(error: QuarterdeckError) -> None:

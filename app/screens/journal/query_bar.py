@@ -230,7 +230,7 @@ class QueryBar(QWidget):
             self._show(slot, [Suggestion(*one) for one in values if one[0].startswith(slot.prefix)])
         elif slot.field in TEXT_FIELDS:
             self._facets = self._link.ask(
-                lambda console: console.facets(slot.field, slot.prefix),
+                lambda console: console.journal.facets(slot.field, slot.prefix),
                 lambda facets: self._show_facets(slot, facets),
                 self._no_facets,
                 what="read the values of a field",

@@ -333,7 +333,7 @@ class JournalScreen(Screen):
         """Put the cursor on the first entry that is not older than a moment; on the newest where all are."""
         stamp = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         self.link.ask(
-            lambda console: console.entry_numbers(f'until:"{stamp}"', limit=1),
+            lambda console: console.journal.numbers(f'until:"{stamp}"', limit=1),
             lambda page: self._go_to_number((page.numbers[0] if page.numbers else 0) + 1),
             self._read_failed,
             what="look for a time in the journal",
@@ -359,7 +359,7 @@ class JournalScreen(Screen):
             return
         query = self.feed.sent
         self.link.ask(
-            lambda console: console.histogram(query, BARS),
+            lambda console: console.journal.histogram(query, BARS),
             lambda buckets: self.histogram.show_buckets(buckets) if query == self.feed.sent else None,
             lambda _error: self.histogram.show_buckets([]),
             what="count the entries over time",
@@ -414,7 +414,7 @@ class JournalScreen(Screen):
             return
         self.verify_banner.start()
         self.link.ask(
-            lambda console: console.verify(),
+            lambda console: console.journal.verify(),
             self.verify_banner.end,
             self.verify_banner.fail,
             what="verify the journal",

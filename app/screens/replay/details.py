@@ -206,7 +206,7 @@ class Details(QWidget):
 
     def _ask_command(self, call_id: str) -> asyncio.Future[Any]:
         return self._link.ask(
-            lambda console: console.command(call_id),
+            lambda console: console.journal.command(call_id),
             self._command_came,
             self._failed,
             what="read the command",
@@ -214,7 +214,7 @@ class Details(QWidget):
 
     def _ask_entry(self, seq: int) -> asyncio.Future[Any]:
         return self._link.ask(
-            lambda console: console.entry(seq), self._entry_came, self._failed, what="read the entry"
+            lambda console: console.journal.entry(seq), self._entry_came, self._failed, what="read the entry"
         )
 
     def _command_came(self, record: CommandRecord) -> None:

@@ -116,7 +116,7 @@ class Finder(QObject):
         if self._link is None or target is None or not words:
             return
         self._task = self._link.ask(
-            lambda console: console.find_in_results(words, run=target.run, around=target.around),
+            lambda console: console.journal.find_in_results(words, run=target.run, around=target.around),
             lambda hits: self._came(words, hits),
             self._failed,
             what="search the results",

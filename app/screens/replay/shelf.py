@@ -209,7 +209,7 @@ class PictureShelf(QObject):
     async def _data(self, console: Console, blob: str) -> bytes:
         data = self._bytes.get(blob)
         if data is None:
-            data = await console.blob(blob)
+            data = await console.journal.blob(blob)
             self._bytes.put(blob, data, len(data))
         return data
 

@@ -45,7 +45,7 @@ class TimelineSource(QObject):
             self._reading.cancel()
         self._target = target
         self._reading = self._link.ask(
-            lambda console: console.timeline(run=target.run, around=target.around),
+            lambda console: console.journal.timeline(run=target.run, around=target.around),
             partial(self._done, target),
             self._fail,
             what="read the timeline",

@@ -206,8 +206,8 @@ class ProofTab(QWidget):
         seq = self._read_for = self._seq
 
         async def wish(console: Console) -> tuple[Proof, Finding]:
-            proof = await console.proof(seq)
-            shown = await console.entry(seq)
+            proof = await console.journal.prove(seq)
+            shown = await console.journal.entry(seq)
             return proof, await asyncio.to_thread(check_proof, shown, proof, seq)
 
         self._link.ask(wish, partial(self._came, seq), partial(self._failed, seq), what="read the proof")

@@ -251,7 +251,10 @@ class Drawer(QWidget):
         if self._task is not None:
             self._task.cancel()
         self._task = self._link.ask(
-            lambda console: console.command(call_id), self._came, self._failed, what="read this command"
+            lambda console: console.journal.command(call_id),
+            self._came,
+            self._failed,
+            what="read this command",
         )
 
     def _came(self, record: CommandRecord) -> None:

@@ -98,7 +98,7 @@ class OutputTab(QWidget):
     async def _read(self, console: Console) -> list[Shown]:
         shown = []
         for stream in self._streams:
-            data = await console.blob(stream.blob) if stream.blob else None
+            data = await console.journal.blob(stream.blob) if stream.blob else None
             shown.append(await asyncio.to_thread(make_readable, stream, data))
         return shown
 
@@ -228,7 +228,9 @@ class OutputTab(QWidget):
         parts = []
         for stream in self._streams:
             parts.append(
-                await console.blob(stream.blob) if stream.blob else stream.text.encode("utf-8", "replace")
+                await console.journal.blob(stream.blob)
+                if stream.blob
+                else stream.text.encode("utf-8", "replace")
             )
         return b"".join(parts)
 

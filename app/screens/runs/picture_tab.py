@@ -51,7 +51,7 @@ class Pictures(QObject):
             return None
 
         async def read(console: Console) -> QImage:
-            return await decoded(await console.blob(blob))
+            return await decoded(await console.journal.blob(blob))
 
         def came(image: QImage) -> None:
             self._kept[blob] = image
@@ -229,6 +229,6 @@ class PictureTab(QWidget):
         ending = {"image/jpeg": "jpg", "image/webp": "webp"}.get(one.media_type, "png")
 
         async def get(console: Console) -> bytes:
-            return await console.blob(one.blob)
+            return await console.journal.blob(one.blob)
 
         self._saver.save(f"{self._title.replace(', ', '-')}.{ending}", get, self._failed)

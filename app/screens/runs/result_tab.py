@@ -147,7 +147,7 @@ class ResultTab(QWidget):
 
     def _save(self, one: Evidence) -> None:
         async def get(console: Console) -> bytes:
-            return await console.blob(one.blob)
+            return await console.journal.blob(one.blob)
 
         ending = {"text/plain": "txt", "image/png": "png", "image/jpeg": "jpg"}.get(one.media_type, "bin")
         self._saver.save(f"{one.blob[:12]}.{ending}", get, self._failed)

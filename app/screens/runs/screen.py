@@ -263,7 +263,7 @@ class RunsScreen(Screen):
         if self._task is not None:
             self._task.cancel()
         self._task = self.link.ask(
-            lambda console: console.run(run), self._run_came, self._run_failed, what=f"read run {run}"
+            lambda console: console.runs.get(run), self._run_came, self._run_failed, what=f"read run {run}"
         )
 
     def _run_came(self, run: Run) -> None:

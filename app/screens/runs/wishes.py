@@ -72,7 +72,7 @@ class RunWishes(QObject):
     def _cancel(self, run: str) -> None:
         self._ask.set_busy(True)
         self._link.ask(
-            lambda console: console.cancel_run(run), self._cancelled, self._failed, f"cancel run {run}"
+            lambda console: console.runs.stop(run), self._cancelled, self._failed, f"cancel run {run}"
         )
 
     def _cancelled(self, summary: RunSummary) -> None:
@@ -87,9 +87,9 @@ class RunWishes(QObject):
         self._ask.set_busy(True)
 
         async def save(console: Console) -> bool:
-            if not replace and name in await console.batches():
+            if not replace and name in await console.runs.batch_names():
                 return False
-            await console.save_batch(name, run.batch)
+            await console.runs.save_batch(name, run.batch)
             return True
 
         def saved(done: bool) -> None:

@@ -101,13 +101,13 @@ class Devices(SettingsSection):
     def read(self) -> None:
         """Ask the service how it listens and whom it refused."""
         self._link.ask(
-            lambda console: console.listening(),
+            lambda console: console.devices.listening(),
             self._show,
             self._failed,
             what="ask where the console listens",
         )
         self._link.ask(
-            lambda console: console.refusals(),
+            lambda console: console.devices.rejected_connections(),
             self._show_refusals,
             self._failed,
             what="list refused attempts",
@@ -179,7 +179,7 @@ class Devices(SettingsSection):
 
         self._nav.signing.ask(
             listening_change(address),
-            lambda console, signed: console.listen(address, signed),
+            lambda console, signed: console.devices.listen(address, signed),
             done,
             failed,
             what=f"listen at {address}",

@@ -198,7 +198,9 @@ class Grants(QWidget):
 
     def read(self) -> None:
         """Ask for the grants."""
-        self._link.ask(lambda console: console.grants(), self._came, self._failed, what="list the grants")
+        self._link.ask(
+            lambda console: console.approvals.grants(), self._came, self._failed, what="list the grants"
+        )
 
     def _read_soon(self) -> None:
         if self.isVisible() and not self._soon.isActive():
@@ -297,7 +299,7 @@ class Grants(QWidget):
 
         name = grant.terms.id
         self._link.ask(
-            lambda console: console.revoke_grant(name), done, self._failed, what="revoke the grant"
+            lambda console: console.approvals.revoke_grant(name), done, self._failed, what="revoke the grant"
         )
 
     def _open_entries(self) -> None:

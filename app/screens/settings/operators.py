@@ -340,7 +340,7 @@ class Operators(SettingsSection):
         keys = self._nav.keys
         if not self._state.operators:
             first = await keys.create(name, passphrase)
-            return await self._link.perform(lambda console: console.register_operator(first))
+            return await self._link.perform(lambda console: console.approvals.register_operator(first))
         made = await keys.create_other(name, passphrase)
         try:
             signed = await self._nav.signing.sign_change(operator_added(made))
@@ -348,7 +348,7 @@ class Operators(SettingsSection):
             # No operator signed for it: left behind, it would be in the way of the next try.
             await keys.discard(name)
             raise
-        return await self._link.perform(lambda console: console.register_operator(made, signed))
+        return await self._link.perform(lambda console: console.approvals.register_operator(made, signed))
 
     def _say_working(self, words: str) -> None:
         """One key at a time: it is made, registered or removed, by whichever button."""
@@ -379,7 +379,7 @@ class Operators(SettingsSection):
         self._say_working("The service is asked.")
         self._nav.signing.ask(
             operator_added(operator),
-            lambda console, signed: console.register_operator(operator, signed),
+            lambda console, signed: console.approvals.register_operator(operator, signed),
             self._made, self._failed, "register an operator", on_cancel=self._not_signed,
         )  # fmt: skip
 
@@ -396,7 +396,7 @@ class Operators(SettingsSection):
         )  # fmt: skip
 
     async def _remove(self, operator: Operator) -> str:
-        given = await self._link.perform(lambda console: console.grants())
+        given = await self._link.perform(lambda console: console.approvals.grants())
         theirs = sum(1 for grant in given if grant.terms.author == operator.name and not grant.over)
         ends = f"{plural(theirs, 'grant')} of theirs {'ends' if theirs == 1 else 'end'}."
         words = (
@@ -404,7 +404,7 @@ class Operators(SettingsSection):
             "still wait do not count any more."
         )
         signed = await self._nav.signing.sign_change(operator_removed(operator), words=words)
-        await self._link.perform(lambda console: console.remove_operator(operator.name, signed))
+        await self._link.perform(lambda console: console.approvals.remove_operator(operator.name, signed))
         return operator.name
 
     def _removed(self, name: str) -> None:

@@ -84,7 +84,7 @@ class PolicyWork(QObject):
 
     def read(self) -> None:
         """Read the file; another text there replaces this one, unless this one was edited."""
-        self._link.ask(lambda console: console.policy_text(), self._came, self._not_read, "read the policy")
+        self._link.ask(lambda console: console.policy.text(), self._came, self._not_read, "read the policy")
 
     def _came(self, disk: PolicyText) -> None:
         if self._lost:
@@ -156,7 +156,7 @@ class PolicyWork(QObject):
                     self.save()
 
         self._asked = self._link.ask(
-            lambda console: console.check_policy(text), came, self._not_checked, "check the policy"
+            lambda console: console.policy.check(text), came, self._not_checked, "check the policy"
         )
 
     def _not_checked(self, error: QuarterdeckError) -> None:
@@ -231,7 +231,7 @@ class PolicyWork(QObject):
 
         self._signing.ask(
             policy_change(text),
-            lambda console, signed: console.save_policy(text, digest, signed),
+            lambda console, signed: console.policy.save(text, digest, signed),
             done, self._not_saved, "save the policy", text=text, on_cancel=self._not_signed,
         )  # fmt: skip
 

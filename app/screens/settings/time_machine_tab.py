@@ -168,7 +168,7 @@ class TimeMachineTab(QWidget):
             self._show()
 
         self._asked = self._link.ask(
-            lambda console: console.try_policy(text, MOST_ROWS), came, failed, what="run the policy"
+            lambda console: console.policy.backtest(text, MOST_ROWS), came, failed, what="run the policy"
         )
         self._show()
 

@@ -140,7 +140,9 @@ class WhyTab(QWidget):
                 self._show_tools([], "", None)
                 self.answer.say(error.info.sentences)
 
-        self._link.ask(lambda console: console.tools(name), came, failed, what=f"read the tools of {name}")
+        self._link.ask(
+            lambda console: console.devices.tools(name), came, failed, what=f"read the tools of {name}"
+        )
 
     def _show_tools(self, tools: list[Tool], wanted: str, parameters: dict[str, Any] | None) -> None:
         kept = wanted or str(self.tool.currentText())
@@ -181,7 +183,7 @@ class WhyTab(QWidget):
         if self._asked is not None and not self._asked.done():
             self._asked.cancel()
         self._asked = self._link.ask(
-            lambda console: console.explanation(tool.device, name, arguments, actor),
+            lambda console: console.policy.explanation(tool.device, name, arguments, actor),
             self.answer.show_explanation,
             lambda error: self.answer.say(error.info.sentences),
             what="explain",

@@ -9,7 +9,6 @@ it. The result and its order are the same as without slices.
 
 from __future__ import annotations
 
-import abc
 import asyncio
 import inspect
 import itertools
@@ -17,7 +16,7 @@ import typing
 import weakref
 from collections.abc import AsyncIterator, Callable
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 import structlog
 from pydantic import BaseModel, TypeAdapter
@@ -33,6 +32,7 @@ from core.errors import (
     error_from,
 )
 from core.home import Home
+from core.service.api.methods import ApiMethod
 from core.service.console import API_VERSION, Console, Event
 from core.service.event_hub import Pending
 from core.service.rpc import protocol
@@ -43,18 +43,7 @@ log = structlog.get_logger(__name__)
 
 CONNECT_TIMEOUT = 5.0
 REQUEST_TIMEOUT = 30.0
-SLOW = {
-    "verify": 600.0,
-    "try_policy": 600.0,
-    "propose": 600.0,
-    "doctor": 60.0,
-    "reconnect": 60.0,
-    "preview": 60.0,
-    "run_helper": 60.0,
-}
 WAIT_SLACK = 5.0
-
-Type = TypeVar("Type", bound=type)
 
 
 class RemoteEvents(AsyncIterator[Event]):
@@ -95,24 +84,6 @@ class RemoteEvents(AsyncIterator[Event]):
             self._console.unsubscribe(self._number)
 
 
-def _over_the_socket(cls: Type) -> Type:
-    """Add every call of `Console` to a class, as a method that sends a request of the same name."""
-
-    def forward(method: protocol.Method) -> Callable[..., Any]:
-        async def call(self: RemoteConsole, *args: Any, **kwargs: Any) -> Any:
-            return await self.request(method, method.encode_arguments(args, kwargs))
-
-        call.__name__ = method.name
-        call.__doc__ = getattr(Console, method.name).__doc__
-        return call
-
-    for method in protocol.methods().values():
-        setattr(cls, method.name, forward(method))
-    abc.update_abstractmethods(cls)
-    return cls
-
-
-@_over_the_socket
 class RemoteConsole(Console):
     """The console API of a service in another process; created by `connect`.
 
@@ -121,6 +92,7 @@ class RemoteConsole(Console):
     """
 
     def __init__(self, connection: ClientConnection, welcome: protocol.Welcome, timeout: float) -> None:
+        super().__init__()
         self._connection = connection
         self._timeout = timeout
         self._numbers = itertools.count(1)
@@ -144,7 +116,7 @@ class RemoteConsole(Console):
     ) -> RemoteConsole:
         """Attach to the service that owns `home` within `timeout` seconds.
 
-        `request_timeout`, in seconds, bounds each later call except `wait_run` and the calls in `SLOW`.
+        `request_timeout`, in seconds, bounds each later call that declares no other time.
 
         Raises:
             ServiceError: no service answers (`service_unavailable`), or it refuses this client (`home_busy`).
@@ -184,13 +156,18 @@ class RemoteConsole(Console):
         self._streams.pop(number, None)
         self._send_soon({"unsubscribe": number})
 
-    async def request(self, method: protocol.Method, params: dict[str, Any]) -> Any:
+    async def invoke(self, method: ApiMethod, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Send a call and wait for its answer.
 
         Raises:
+            BadInput: the arguments do not fit the method, or have no JSON form.
             QuarterdeckError: the error with which the service answered.
             ServiceError: the socket dropped, or no answer came in time; the call may have taken effect.
         """
+        form = protocol.methods()[method.wire]
+        return await self._request(form, form.encode_arguments(args, kwargs))
+
+    async def _request(self, method: protocol.Method, params: dict[str, Any]) -> Any:
         number = next(self._numbers)
         frame = protocol.encode({"id": number, "method": method.name, "params": params})
         if self.closed.is_set():
@@ -198,7 +175,7 @@ class RemoteConsole(Console):
         answer = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
         self._methods[number] = method
-        allowed = self._time_for(method.name, params)
+        allowed = self._time_for(method, params)
         try:
             async with asyncio.timeout(allowed):
                 await self._send(frame)
@@ -215,10 +192,10 @@ class RemoteConsole(Console):
             self._waiting.pop(number, None)
             self._methods.pop(number, None)
 
-    def _time_for(self, name: str, params: dict[str, Any]) -> float:
-        if name == "wait_run":
+    def _time_for(self, method: protocol.Method, params: dict[str, Any]) -> float:
+        if method.name == "wait_run":
             return float(params["timeout"]) + WAIT_SLACK
-        return SLOW.get(name, self._timeout)
+        return method.api.answer_within or self._timeout
 
     async def close(self) -> None:
         await self._connection.close()
@@ -326,7 +303,7 @@ async def read_result(method: protocol.Method, value: Any) -> Any:
     Raises:
         ValidationError: the data do not fit the method's result type.
     """
-    said = _result_type(method.name)
+    said = method.result_type
     if isinstance(value, list):
         if len(value) > SLICE and (element := _model_in(said)) is not None:
             value = await _in_slices(_list_of(element).validate_python, value)
@@ -360,11 +337,6 @@ async def _in_slices(build: Callable[[list[Any]], list[Any]], values: list[Any])
         await asyncio.sleep(0)
         built += build(values[start : start + SLICE])
     return built
-
-
-@cache
-def _result_type(name: str) -> Any:
-    return typing.get_type_hints(getattr(Console, name))["return"]
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The wire protocol of the control socket, which carries the calls of `Console`.
+"""The wire protocol of the control socket, which carries the calls of the console API.
 
 Text frames are JSON objects. A client sends `{"hello": {...}}` and receives `{"welcome": {...}}` or
 `{"error": {...}}`. Then it sends `{"id", "method", "params"}` and receives `{"id", "result"}` or
@@ -6,7 +6,7 @@ Text frames are JSON objects. A client sends `{"hello": {...}}` and receives `{"
 `{"subscribe": n}` and `{"unsubscribe": n}` begin and end a stream of `{"stream": n, "events": [...]}`;
 `{"forget": id}` tells the service that the client no longer waits for that answer.
 
-This module names no method: each wire form is derived from the annotations of the abstract `Console`.
+This module names no method: each wire form is derived from the method's declaration and annotations.
 """
 
 from __future__ import annotations
@@ -22,54 +22,15 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, ServiceError
 from core.json_walk import Members, is_finite, members_of, place_text, walk
-from core.service.console import API_VERSION, Console, Event
+from core.service.api.methods import ApiMethod
+from core.service.console import API_VERSION, Event, api_methods
 
 MAX_FRAME = 64 * 1024 * 1024
 ID_BYTES = 8
 MAX_ID = 2**53 - 1
 
-# Not sent as calls: `events` is a stream with its own frames, `close` closes the socket.
-NOT_CALLS = frozenset({"events", "close"})
-
 ACTOR = r"^(operator|window|cli|agent):[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$"
 Client = Literal["window", "cli", "agent", "test"]
-
-# An agent may request actions. It must not decide about requests or extend its own permissions.
-AGENT_MAY_NOT = frozenset(
-    {
-        "decide",
-        "hold",
-        "register_operator",
-        "remove_operator",
-        "propose",
-        "identify",
-        "accept_policy",
-        "accept_settings",
-        "set_profile",
-        "resume",
-        "review_contract",
-        "shut_down",
-        "listen",
-        "pair",
-        "pair_listening",
-        "set_device",
-        "revoke",
-        "forget",
-        "reconnect",
-        "edit_approval",
-        "preview",
-        "run_helper",
-        "revoke_grant",
-        "save_policy",
-        "policy_text",
-        "check_policy",
-        "try_policy",
-        "save_batch",
-        "rename_batch",
-        "delete_batch",
-        "watch_pictures",
-    }
-)
 
 
 class Hello(BaseModel):
@@ -110,14 +71,20 @@ class Welcome(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """The wire form of one method of `Console`."""
+    """The wire form of one method of the console API."""
 
-    name: str
+    api: ApiMethod
     signature: inspect.Signature
     parameters: dict[str, TypeAdapter[Any]]
     required: frozenset[str]
     result: TypeAdapter[Any]
+    result_type: Any
     gives_bytes: bool
+
+    @property
+    def name(self) -> str:
+        """The method's name on the wire."""
+        return self.api.wire
 
     def encode_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Encode arguments as JSON data, by name.
@@ -180,26 +147,27 @@ def _members(value: Any) -> Members | None:
 
 @cache
 def methods() -> dict[str, Method]:
-    """The calls of `Console`, derived from its annotations once."""
-    found = {}
-    for name in sorted(Console.__abstractmethods__ - NOT_CALLS):
-        function = getattr(Console, name)
-        hints = typing.get_type_hints(function, include_extras=True)
-        result = hints.pop("return")
-        signature = inspect.signature(function)
-        found[name] = Method(
-            name=name,
-            signature=signature,
-            parameters={key: TypeAdapter(hint) for key, hint in hints.items()},
-            required=frozenset(
-                key
-                for key, parameter in signature.parameters.items()
-                if key != "self" and parameter.default is inspect.Parameter.empty
-            ),
-            result=TypeAdapter(result),
-            gives_bytes=result is bytes,
-        )
-    return found
+    """The wire form of every method of the console API, by its name on the wire."""
+    return {name: _wire_form(api) for name, api in sorted(api_methods().items())}
+
+
+def _wire_form(api: ApiMethod) -> Method:
+    hints = typing.get_type_hints(api.function, include_extras=True)
+    result = hints.pop("return")
+    signature = inspect.signature(api.function)
+    return Method(
+        api=api,
+        signature=signature,
+        parameters={key: TypeAdapter(hint) for key, hint in hints.items()},
+        required=frozenset(
+            key
+            for key, parameter in signature.parameters.items()
+            if key != "self" and parameter.default is inspect.Parameter.empty
+        ),
+        result=TypeAdapter(result),
+        result_type=result,
+        gives_bytes=result is bytes,
+    )
 
 
 @cache

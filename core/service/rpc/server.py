@@ -17,7 +17,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve, unix_serv
 from websockets.exceptions import ConnectionClosed
 
 from core import __version__
-from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, Refused
+from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError
 from core.home import Home
 from core.service.console import API_VERSION, Console, Event
 from core.service.event_hub import Pending
@@ -34,9 +34,6 @@ FLUSH_EVERY = 1 / 30
 STUCK_AFTER = 30.0
 HELLO_WITHIN = 10.0
 WRITE_LIMIT = 256 * 1024
-
-# Calls without effect: they are cancelled when their client has disconnected or forgotten them.
-_ONLY_WAITS = frozenset({"wait_run", "verify", "doctor"})
 
 
 class Host(Protocol):
@@ -116,9 +113,9 @@ class ControlServer:
         hello = await _greet(connection)
         if hello is None:
             return
-        user = user_name(peer_uid(connection.transport.get_extra_info("socket")))
-        console = self._host.console(hello.known_as(user))
-        client = _Client(connection, hello, console, self._tasks, self._stuck_after)
+        actor = hello.known_as(user_name(peer_uid(connection.transport.get_extra_info("socket"))))
+        console = self._host.console(actor)
+        client = _Client(connection, hello, actor, console, self._tasks, self._stuck_after)
         self._clients.add(client)
         self._count()
         log.info("client attached", client=hello.client, actor=hello.actor, version=hello.version)
@@ -161,12 +158,14 @@ class _Client:
         self,
         connection: ServerConnection,
         hello: protocol.Hello,
+        actor: str,
         console: Console,
         tasks: TaskGroupOwner,
         stuck_after: float,
     ) -> None:
         self._connection = connection
         self._hello = hello
+        self._actor = actor
         self._console = console
         self._tasks = tasks
         self._stuck_after = stuck_after
@@ -202,7 +201,8 @@ class _Client:
             task.add_done_callback(lambda _: self._slots.release())
             self._calls.add(task)
             task.add_done_callback(self._calls.discard)
-            if name in _ONLY_WAITS:
+            method = protocol.methods().get(name)
+            if method is not None and method.api.only_waits:
                 self._waits[number] = task
                 task.add_done_callback(lambda _: self._waits.pop(number, None))
         elif "subscribe" in frame:
@@ -221,7 +221,7 @@ class _Client:
         try:
             method = self._allowed(name)
             arguments = method.decode_arguments(frame.get("params", {}))
-            value = await getattr(self._console, method.name)(**arguments)
+            value = await self._console.invoke(method.api, (), arguments)
             answer, binary = protocol.encode_result(number, method, value), method.gives_bytes
         except QuarterdeckError as error:
             answer = protocol.encode_error(number, error.info)
@@ -236,8 +236,8 @@ class _Client:
         method = protocol.methods().get(name)
         if method is None:
             raise BadInput(f"There is no method {name!r:.80}.")
-        if self._hello.is_agent and method.name in protocol.AGENT_MAY_NOT:
-            raise Refused(f"An agent may not {method.name.replace('_', ' ')}.", ErrorCode.DENIED_BY_POLICY)
+        # Checked here too, so that a refused call's arguments are not even looked at.
+        method.api.check_caller(self._actor)
         return method
 
     def _subscribe(self, number: int) -> None:

@@ -100,9 +100,9 @@ async def _show_policy(settings: SettingsScreen, name: str, console: FakeConsole
         case "policy-banner":
             problem = "policy.toml line 29: rule spool-files: tol: there is no such key"
             console.policy_on_disk = text.replace('tool = "write_file"', 'tol = "write_file"')
-            console.policy = console.policy.model_copy(update={"problem": problem})
+            console.policy_status = console.policy_status.model_copy(update={"problem": problem})
             console.emit(
                 ControlChanged(
-                    stopped=False, stopped_note="", policy=console.policy, operators=console.operators
+                    stopped=False, stopped_note="", policy=console.policy_status, operators=console.operators
                 )
             )

@@ -77,7 +77,7 @@ async def _show(desk: Desk, name: str, console: FakeConsole) -> None:
         case "profile" | "none-here":
             window.choose_profile(Profile.TRUSTED)
         case "resume":
-            await console.stop_all()
+            await console.service.stop_all()
             await asyncio.sleep(SETTLE_S)
             window.control.start_resume()
         case "pairing" | "first":
@@ -99,7 +99,7 @@ async def _show(desk: Desk, name: str, console: FakeConsole) -> None:
             fleet = window.current
             assert isinstance(fleet, FleetScreen)
             key = desk.state.devices["build-lnx-03"].changed_tools[0]
-            tool = next(one for one in await console.tools("build-lnx-03") if one.tool_key == key)
+            tool = next(one for one in await console.devices.tools("build-lnx-03") if one.tool_key == key)
             start_review(window, desk.link, window.signing, tool, lambda: None)
             await asyncio.sleep(SETTLE_S)
             opened = window.findChildren(ReviewSheet)[0]
@@ -131,7 +131,7 @@ async def _show(desk: Desk, name: str, console: FakeConsole) -> None:
         case "banner-two" | "settings":
             console.settings = Settings(listen="0.0.0.0:5000")
             pending = pending_settings(console.settings, loosening_settings(Settings()))
-            console.policy = console.policy.model_copy(update={"pending_settings": pending})
+            console.policy_status = console.policy_status.model_copy(update={"pending_settings": pending})
             if name == "settings":
                 console._tell_control()
                 await asyncio.sleep(SETTLE_S)
@@ -144,7 +144,7 @@ async def _show(desk: Desk, name: str, console: FakeConsole) -> None:
                 "count.",
                 "Operator mallory (entry 18,203) was registered without a valid signature.",
             ]
-            console.policy = console.policy.model_copy(update={"notes": notes})
+            console.policy_status = console.policy_status.model_copy(update={"notes": notes})
             console._tell_control()
             if name == "notes":
                 window.control._open_notes(notes)

@@ -12,7 +12,7 @@ from core.fleet.models import (
     Device,
     FrozenModel,
 )
-from core.service.api_models import (
+from core.service.api.models import (
     JournalStatus,
     PolicyStatus,
 )

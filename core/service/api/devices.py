@@ -1,4 +1,4 @@
-"""The console API's calls about devices: listening address, pairing, settings, revocation and diagnosis.
+"""The calls about devices: listening address, pairing, settings, review, revocation and diagnosis.
 
 Changes that extend trust (pairing, listening) are written to the journal before they take effect. Changes
 that reduce trust (revoking) take effect at once, even if the journal cannot be written, and are recorded as
@@ -14,9 +14,11 @@ import structlog
 from core.aip.connector import DialAddress
 from core.aip.pairing import Pairing as Line
 from core.aip.pairing import decode_pairing, encode_pairing
-from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.entries import Kind, NewEntry
 from core.changes import SignedChange
-from core.errors import BadInput, JournalUnavailable, Refused
+from core.errors import BadInput, JournalUnavailable
+from core.fleet.contracts import changed_parts
+from core.fleet.filter import parse_filter
 from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, paired_by, token_digest, with_settings
 from core.fleet.models import (
     Check,
@@ -26,12 +28,14 @@ from core.fleet.models import (
     Listening,
     Pairing,
     Refusal,
+    Tool,
 )
-from core.ids import new_id
 from core.service import proposals
-from core.service.console import Console, DeviceForgotten, LivePicture
+from core.service.api.client import ClientApi
+from core.service.api.events import DeviceForgotten
+from core.service.api.models import ContractChange, LivePicture
+from core.service.console import DevicesApi
 from core.service.device_history import changes_before
-from core.service.proposals import Wanted
 from core.service.service import Service
 
 log = structlog.get_logger(__name__)
@@ -40,174 +44,16 @@ log = structlog.get_logger(__name__)
 _LONGEST_ADDRESS = 300
 
 
-class DevicesApi(Console):
-    """The calls about devices in a client's console API."""
+class LocalDevices(ClientApi, DevicesApi):
+    """Implements `DevicesApi` in the service."""
 
-    def __init__(self, service: Service, actor: str) -> None:
-        self._service = service
-        self._actor = actor
-        self._reader = new_id()
-        # The operator who has signed this connection's challenge (`identify`); empty until then.
-        self._operator = ""
-        self._challenge = new_id()
+    async def tools(self, device: str) -> list[Tool]:
+        return self._service.fleet.tools(device)
 
-    async def listening(self) -> Listening:
-        return self._service.links.listening()
+    async def match(self, targets: str) -> list[Device]:
+        return matching_devices(self._service, targets)
 
-    async def listen(self, address: str, signed: SignedChange | None = None) -> Listening:
-        self._only_people("choose where to listen")
-        service = self._service
-        if len(address) > _LONGEST_ADDRESS:
-            # Every attempt is recorded; the limit keeps text that was pasted by mistake out of the journal.
-            raise BadInput(f"An address to listen at has at most {_LONGEST_ADDRESS} characters.")
-        service.home.settings()
-        before = service.links.listening().address
-        told: dict[str, Any] = {"from": before, "to": address.strip()}
-        try:
-            await service.links.check_listening(address)
-        except BadInput as error:
-            # An impossible change is recorded as one entry, not as a change and its reversal.
-            await self._record(Kind.LISTENING_CHANGED, None, {**told, "problem": error.message})
-            raise
-        told |= await self._signed(proposals.listening(service, address), signed)
-        await self._record(Kind.LISTENING_CHANGED, None, told)
-        if "signed" in told:
-            service.accepted_settings["listen"] = address.strip()
-        try:
-            found = await service.links.listen(address)
-        except BadInput as error:
-            back = {"from": address.strip(), "to": before, "problem": error.message}
-            await self._record(Kind.LISTENING_CHANGED, None, back)
-            raise
-        # Written only after listening has succeeded, so that the next start uses a working address.
-        try:
-            service.home.set_listen(address)
-        except BadInput as error:
-            raise BadInput(
-                f"It listens at {address.strip()} until it ends, not after: {error.message}"
-            ) from error
-        return found
-
-    async def pair(self, name: str, settings: DeviceSettings, signed: SignedChange | None = None) -> Pairing:
-        self._only_people("pair a device")
-        service = self._service
-        proposals.paired_as(service, name, settings)
-        heard_at = service.links.listening()
-        if not heard_at.url:
-            raise BadInput(
-                f"This console listens nowhere, so no device can dial in: {heard_at.problem} "
-                "Choose an address with quarterdeck devices listen HOST:PORT, or in Settings."
-            )
-        async with service.registry.turn(name):
-            await self._catch_up()
-            token = service.registry.take_offered(_signed_digest(signed))
-            wanted = proposals.pairing(service, name, settings, token_digest(token))
-            known = proposals.paired_as(service, name, settings)
-            body = {"direction": "in", "token_sha256": token_digest(token), **_shown(known)}
-            body |= await self._signed(wanted, signed)
-            service.registry.pair(paired_by(await self._record(Kind.DEVICE_PAIRED, name, body)))
-            await service.links.disconnect(name, "it was paired anew")
-            service.links.know(name)
-            self._drop_dial_token(name)
-        line = encode_pairing(Line(heard_at.url, name, token, heard_at.fingerprint))
-        return Pairing(
-            name=name,
-            string=line,
-            url=heard_at.url,
-            stock_url=f"{heard_at.url}?token={token}",
-            command="quarterdeck-device --pair -",
-            fingerprint=heard_at.fingerprint,
-        )
-
-    async def pair_listening(
-        self, name: str, string: str, settings: DeviceSettings, signed: SignedChange | None = None
-    ) -> Device:
-        self._only_people("pair a device")
-        service = self._service
-        proposals.pairing_listening(service, name, string, settings)
-        line = decode_pairing(string)
-        address = DialAddress(name, line.url, line.token, line.fingerprint)
-        address.check()
-        registry = service.registry
-        async with registry.turn(name):
-            await self._catch_up()
-            wanted = proposals.pairing_listening(service, name, string, settings)
-            body = {"direction": "out", "url": address.shown, "fingerprint": line.fingerprint}
-            body["dial_token_sha256"] = token_digest(line.token)
-            body |= _shown(proposals.paired_as(service, name, settings))
-            body |= await self._signed(wanted, signed)
-            with registry.staged_dial_token(name, line.token) as put_in_place:
-                registry.pair(paired_by(await self._record(Kind.DEVICE_PAIRED, name, body)))
-                await service.links.disconnect(name, "it was paired anew")
-                service.links.know(name)
-                put_in_place()
-            service.links.dial(name)
-        return service.fleet.get(name)
-
-    async def set_device(
-        self, name: str, settings: DeviceSettings, signed: SignedChange | None = None
-    ) -> Device:
-        self._only_people("change a device")
-        service = self._service
-        registry = service.registry
-        async with registry.turn(proposals.remote(name)):
-            known = registry.get(name)
-            if with_settings(known, settings) != known:
-                proof = await self._signed(proposals.device_settings(service, name, settings), signed)
-                body = {**settings.model_dump(mode="json", exclude_none=True), **proof}
-                await self._record(Kind.DEVICE_SET, name, body)
-                # Read again: the device may have been revoked or forgotten while the entry was written.
-                known = registry.get(name)
-                changed = with_settings(known, settings)
-                registry.put(changed)
-                service.links.know(name)
-                if changed.agent != known.agent:
-                    service.links.introduce_again(name)
-        return service.fleet.get(name)
-
-    async def revoke(self, name: str) -> Device:
-        self._only_people("revoke a device")
-        service = self._service
-        revoked = service.registry.revoke(proposals.remote(name))
-        left_over = self._drop_dial_token(name)
-        await service.links.disconnect(name, "it was revoked")
-        # Another client may have forgotten the device meanwhile, which also locks it out.
-        if service.registry.find(name) is not None:
-            service.links.know(name)
-        await self._record_end(Kind.DEVICE_REVOKED, revoked)
-        if left_over is not None:
-            raise left_over
-        return service.fleet.get(name)
-
-    async def forget(self, name: str) -> None:
-        self._only_people("forget a device")
-        service = self._service
-        registry = service.registry
-        forgotten = registry.forget(proposals.remote(name))
-        async with registry.turn(name):
-            if registry.find(name) is not None:
-                # Another client, whose pairing was already under way, has registered the device again.
-                forgotten = registry.forget(name)
-            left_over = self._drop_dial_token(name)
-            await service.links.disconnect(name, "it was forgotten")
-            service.links.forget(name)
-            await service.fleet.forget(name)
-        service.hub.publish(DeviceForgotten(name=name))
-        await self._record_end(Kind.DEVICE_FORGOTTEN, forgotten)
-        if left_over is not None:
-            raise left_over
-
-    async def reconnect(self, name: str) -> Device:
-        self._only_people("reconnect a device")
-        service = self._service
-        service.fleet.get(name)
-        if name == THIS_COMPUTER:
-            await service.fleet.relist(name)
-        else:
-            await service.links.reconnect(name)
-        return service.fleet.get(name)
-
-    async def device_details(self, name: str) -> DeviceDetails:
+    async def details(self, name: str) -> DeviceDetails:
         service = self._service
         device = service.fleet.get(name)
         known = service.registry.find(name)
@@ -225,39 +71,181 @@ class DevicesApi(Console):
             paired_at=known.paired_at if known and known.paired else None,
         )
 
-    async def refusals(self) -> list[Refusal]:
+    async def rejected_connections(self) -> list[Refusal]:
         return self._service.links.refusals.newest()
 
-    async def doctor(self, name: str) -> list[Check]:
+    async def diagnose(self, name: str) -> list[Check]:
         self._service.fleet.get(name)
         return await self._service.links.doctor(name)
 
-    async def watch_pictures(self, devices: list[str], anew: bool = False) -> list[LivePicture]:
-        self._only_people("watch screens")
-        return self._service.live_pictures.watch(self._reader, self._actor, devices, anew)
+    async def tool_change(self, device: str, tool_key: str) -> ContractChange:
+        change = await self._service.fleet.change(device, tool_key)
+        return ContractChange(
+            device=device,
+            tool_key=tool_key,
+            before=change.before,
+            before_contract=change.contract_before,
+            after=change.after,
+            changed=changed_parts(change.before, change.after) if change.before else [],
+        )
 
-    async def _signed(self, wanted: Wanted, signed: SignedChange | None) -> dict[str, Any]:
-        """Check the signature of a change that loosens security; returns the proof for its journal entry.
+    async def review_tool(
+        self, device: str, tool_key: str, digest: str, signed: SignedChange | None = None
+    ) -> Tool:
+        service = self._service
+        wanted = await proposals.contract(service, device, tool_key, digest)
+        proof = await self._client.signed(wanted, signed)
+        return await service.fleet.review(device, tool_key, digest, self._client.actor, proof)
 
-        The proof is empty for a change that loosens nothing.
+    async def listening(self) -> Listening:
+        return self._service.links.listening()
 
-        Raises:
-            Refused: a signature is needed and is missing or invalid; an invalid signature is recorded.
-        """
-        if not wanted.loosens:
-            return {}
+    async def listen(self, address: str, signed: SignedChange | None = None) -> Listening:
+        service = self._service
+        if len(address) > _LONGEST_ADDRESS:
+            # Every attempt is recorded; the limit keeps text that was pasted by mistake out of the journal.
+            raise BadInput(f"An address to listen at has at most {_LONGEST_ADDRESS} characters.")
+        service.home.settings()
+        before = service.links.listening().address
+        told: dict[str, Any] = {"from": before, "to": address.strip()}
         try:
-            return self._service.gate.check(wanted.change, signed)
-        except Refused as error:
-            if signed is not None:
-                body = {"change": wanted.change.model_dump(mode="json"), "problem": error.message}
-                body["signed"] = signed.model_dump(mode="json")
-                await self._record(Kind.CHANGE_REFUSED, None, body)
+            await service.links.check_listening(address)
+        except BadInput as error:
+            # An impossible change is recorded as one entry, not as a change and its reversal.
+            await self._client.record(Kind.LISTENING_CHANGED, None, {**told, "problem": error.message})
             raise
+        told |= await self._client.signed(proposals.listening(service, address), signed)
+        await self._client.record(Kind.LISTENING_CHANGED, None, told)
+        if "signed" in told:
+            service.accepted_settings["listen"] = address.strip()
+        try:
+            found = await service.links.listen(address)
+        except BadInput as error:
+            back = {"from": address.strip(), "to": before, "problem": error.message}
+            await self._client.record(Kind.LISTENING_CHANGED, None, back)
+            raise
+        # Written only after listening has succeeded, so that the next start uses a working address.
+        try:
+            service.home.set_listen(address)
+        except BadInput as error:
+            raise BadInput(
+                f"It listens at {address.strip()} until it ends, not after: {error.message}"
+            ) from error
+        return found
 
-    async def _record(self, kind: Kind, device: str | None, body: dict[str, Any]) -> Entry:
-        entry = NewEntry(kind=kind, actor=self._actor, device=device, body=body)
-        return await self._service.journal.append(entry)
+    async def pair(self, name: str, settings: DeviceSettings, signed: SignedChange | None = None) -> Pairing:
+        service = self._service
+        proposals.paired_as(service, name, settings)
+        heard_at = service.links.listening()
+        if not heard_at.url:
+            raise BadInput(
+                f"This console listens nowhere, so no device can dial in: {heard_at.problem} "
+                "Choose an address with quarterdeck devices listen HOST:PORT, or in Settings."
+            )
+        async with service.registry.turn(name):
+            await self._catch_up()
+            token = service.registry.take_offered(_signed_digest(signed))
+            wanted = proposals.pairing(service, name, settings, token_digest(token))
+            known = proposals.paired_as(service, name, settings)
+            body = {"direction": "in", "token_sha256": token_digest(token), **_shown(known)}
+            body |= await self._client.signed(wanted, signed)
+            service.registry.pair(paired_by(await self._client.record(Kind.DEVICE_PAIRED, name, body)))
+            await service.links.disconnect(name, "it was paired anew")
+            service.links.know(name)
+            self._drop_dial_token(name)
+        line = encode_pairing(Line(heard_at.url, name, token, heard_at.fingerprint))
+        return Pairing(
+            name=name,
+            string=line,
+            url=heard_at.url,
+            stock_url=f"{heard_at.url}?token={token}",
+            command="quarterdeck-device --pair -",
+            fingerprint=heard_at.fingerprint,
+        )
+
+    async def pair_listening(
+        self, name: str, string: str, settings: DeviceSettings, signed: SignedChange | None = None
+    ) -> Device:
+        service = self._service
+        proposals.pairing_listening(service, name, string, settings)
+        line = decode_pairing(string)
+        address = DialAddress(name, line.url, line.token, line.fingerprint)
+        address.check()
+        registry = service.registry
+        async with registry.turn(name):
+            await self._catch_up()
+            wanted = proposals.pairing_listening(service, name, string, settings)
+            body = {"direction": "out", "url": address.shown, "fingerprint": line.fingerprint}
+            body["dial_token_sha256"] = token_digest(line.token)
+            body |= _shown(proposals.paired_as(service, name, settings))
+            body |= await self._client.signed(wanted, signed)
+            with registry.staged_dial_token(name, line.token) as put_in_place:
+                registry.pair(paired_by(await self._client.record(Kind.DEVICE_PAIRED, name, body)))
+                await service.links.disconnect(name, "it was paired anew")
+                service.links.know(name)
+                put_in_place()
+            service.links.dial(name)
+        return service.fleet.get(name)
+
+    async def update(self, name: str, settings: DeviceSettings, signed: SignedChange | None = None) -> Device:
+        service = self._service
+        registry = service.registry
+        async with registry.turn(proposals.remote(name)):
+            known = registry.get(name)
+            if with_settings(known, settings) != known:
+                proof = await self._client.signed(proposals.device_settings(service, name, settings), signed)
+                body = {**settings.model_dump(mode="json", exclude_none=True), **proof}
+                await self._client.record(Kind.DEVICE_SET, name, body)
+                # Read again: the device may have been revoked or forgotten while the entry was written.
+                known = registry.get(name)
+                changed = with_settings(known, settings)
+                registry.put(changed)
+                service.links.know(name)
+                if changed.agent != known.agent:
+                    service.links.introduce_again(name)
+        return service.fleet.get(name)
+
+    async def revoke(self, name: str) -> Device:
+        service = self._service
+        revoked = service.registry.revoke(proposals.remote(name))
+        left_over = self._drop_dial_token(name)
+        await service.links.disconnect(name, "it was revoked")
+        # Another client may have forgotten the device meanwhile, which also locks it out.
+        if service.registry.find(name) is not None:
+            service.links.know(name)
+        await self._record_end(Kind.DEVICE_REVOKED, revoked)
+        if left_over is not None:
+            raise left_over
+        return service.fleet.get(name)
+
+    async def forget(self, name: str) -> None:
+        service = self._service
+        registry = service.registry
+        forgotten = registry.forget(proposals.remote(name))
+        async with registry.turn(name):
+            if registry.find(name) is not None:
+                # Another client, whose pairing was already under way, has registered the device again.
+                forgotten = registry.forget(name)
+            left_over = self._drop_dial_token(name)
+            await service.links.disconnect(name, "it was forgotten")
+            service.links.forget(name)
+            await service.fleet.forget(name)
+        service.hub.publish(DeviceForgotten(name=name))
+        await self._record_end(Kind.DEVICE_FORGOTTEN, forgotten)
+        if left_over is not None:
+            raise left_over
+
+    async def reconnect(self, name: str) -> Device:
+        service = self._service
+        service.fleet.get(name)
+        if name == THIS_COMPUTER:
+            await service.fleet.relist(name)
+        else:
+            await service.links.reconnect(name)
+        return service.fleet.get(name)
+
+    async def watch(self, devices: list[str], anew: bool = False) -> list[LivePicture]:
+        return self._service.live_pictures.watch(self._client.reader, self._client.actor, devices, anew)
 
     async def _catch_up(self) -> None:
         """Write delayed entries about ended trust now: in the journal an end must not follow a new pairing.
@@ -280,7 +268,7 @@ class DevicesApi(Console):
         """
         service = self._service
         body = {"paired_at": known.paired_at, "revoked_at": known.revoked_at}
-        entry = NewEntry(kind=kind, actor=self._actor, device=known.name, body=body)
+        entry = NewEntry(kind=kind, actor=self._client.actor, device=known.name, body=body)
         try:
             await service.journal.append(entry)
         except JournalUnavailable:
@@ -303,9 +291,15 @@ class DevicesApi(Console):
             return error
         return None
 
-    def _only_people(self, what: str) -> None:
-        if self._actor.startswith("agent:"):
-            raise Refused(f"An agent may not {what}.")
+
+def matching_devices(service: Service, targets: str) -> list[Device]:
+    """The devices that match a filter now.
+
+    Raises:
+        BadInput: the filter is malformed.
+    """
+    wanted = parse_filter(targets)
+    return [device for device in service.fleet.devices() if wanted.matches(device)]
 
 
 def _signed_digest(signed: SignedChange | None) -> str:

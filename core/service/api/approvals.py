@@ -1,4 +1,4 @@
-"""The console API's calls about approval requests: cards, decisions, edits, previews and helper calls.
+"""The calls about approval requests (cards, decisions, edits, previews, helper calls), grants and operators.
 
 Every read for a card goes through the dispatcher as an observation by the client's actor. The policy judges
 it and the journal records it; a read that would itself need approval is not made.
@@ -9,43 +9,36 @@ from __future__ import annotations
 from typing import Any
 
 from core.approvals.answering_rules import check_still_secret
-from core.approvals.grants import SignedGrant
-from core.approvals.models import Approval, Fatigue
+from core.approvals.grants import Grant, SignedGrant
+from core.approvals.models import Approval, Fatigue, Operator
 from core.approvals.preview_models import Helper, Preview
 from core.approvals.suggestions import helpers_for
+from core.audit.entries import Kind, NewEntry
 from core.canonical_json import digest_of
+from core.changes import SignedChange
 from core.dispatch.command_request import CommandRequest, Purpose
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
-from core.fleet.contracts import changed_parts
 from core.policy.models import Answer
-from core.service.console import ContractChange
-from core.service.policy_api import PolicyApi
+from core.service import proposals
+from core.service.api.client import ClientApi
+from core.service.console import ApprovalsApi
 from core.service.previews import Previewer
 from core.statements import SignedStatement
 
 LOOK_TIMEOUT = 20.0
 
 
-class ApprovalsApi(PolicyApi):
-    """The calls about approval requests in a client's console API."""
+class LocalApprovals(ClientApi, ApprovalsApi):
+    """Implements `ApprovalsApi` in the service."""
 
-    async def approvals(self) -> list[Approval]:
-        return self._service.approvals.list()
-
-    async def approval(self, approval: str) -> Approval:
+    async def get(self, approval: str) -> Approval:
         return self._service.approvals.get(approval)
 
     async def decide(self, signed: SignedStatement, grant: SignedGrant | None = None) -> Approval:
-        self._only_people("answer a request for approval")
         return await self._service.approvals.decide(signed, grant)
 
-    async def hold(self, approval: str, reading: bool) -> Approval:
-        self._only_people("hold a request for approval")
-        return self._service.approvals.hold(approval, self._reader, reading)
-
-    async def edit_approval(self, approval: str, parameters: dict[str, Any]) -> Approval:
-        self._only_people("edit a request for approval")
+    async def edit(self, approval: str, parameters: dict[str, Any]) -> Approval:
         service = self._service
         asked = service.approvals.get(approval)
         request = asked.request
@@ -59,14 +52,13 @@ class ApprovalsApi(PolicyApi):
         decision = service.dispatcher.explain(request.device, request.tool_name, wanted, asked.actor, leads)
         if decision.answer is Answer.DENY:
             raise Refused(f"So changed it would be denied: {decision.reasons[0].text.removesuffix('.')}.")
-        await service.approvals.edit(approval, wanted, masked, self._actor, self._operator)
+        await service.approvals.edit(approval, wanted, masked, self._client.actor, self._client.operator)
         return service.approvals.get(approval)
 
-    async def fatigue(self, operator: str) -> Fatigue:
-        return self._service.approvals.fatigue.measure(operator)
+    async def hold(self, approval: str, reading: bool) -> Approval:
+        return self._service.approvals.hold(approval, self._client.reader, reading)
 
     async def preview(self, approval: str) -> Preview:
-        self._only_people("look at what a request would change")
         service = self._service
         asked = service.approvals.get(approval)
         device = asked.request.device
@@ -84,22 +76,57 @@ class ApprovalsApi(PolicyApi):
         return [one for one in helpers if await self._runs_by_itself(one)]
 
     async def run_helper(self, approval: str, helper: str) -> CommandResult:
-        self._only_people("look at something before deciding")
         for one in await self.helpers(approval):
             if one.id == helper:
                 return await self._look(one.device, one.tool, one.parameters)
         raise BadInput(f"This request has no helper {helper}.", ErrorCode.NOT_FOUND)
 
-    async def contract_change(self, device: str, tool_key: str) -> ContractChange:
-        change = await self._service.fleet.change(device, tool_key)
-        return ContractChange(
-            device=device,
-            tool_key=tool_key,
-            before=change.before,
-            before_contract=change.contract_before,
-            after=change.after,
-            changed=changed_parts(change.before, change.after) if change.before else [],
-        )
+    async def fatigue(self, operator: str) -> Fatigue:
+        return self._service.approvals.fatigue.measure(operator)
+
+    async def grants(self) -> list[Grant]:
+        return self._service.policy.grants.all()
+
+    async def revoke_grant(self, grant: str) -> Grant:
+        service = self._service
+        service.policy.grants.get(grant)
+        entry = NewEntry(kind=Kind.GRANT_REVOKED, actor=self._client.actor, body={"grant": grant})
+        # A revocation takes effect at once, even if the journal cannot be written.
+        revoked = service.policy.grants.revoke(grant, self._client.actor)
+        try:
+            await service.journal.append(entry)
+        except QuarterdeckError:
+            service.journal.note_late([entry])
+        return revoked
+
+    async def register_operator(self, operator: Operator, signed: SignedChange | None = None) -> Operator:
+        service = self._service
+        if service.operators.is_registered(operator):
+            return service.operators.get(operator.name)
+        async with service.operators_changing:
+            proof = await self._client.signed(proposals.operator_added(service, operator), signed)
+            body = {"operator": operator.model_dump(mode="json"), **proof}
+            await self._client.record(Kind.OPERATOR_REGISTERED, None, body)
+            registered = service.operators.add(operator)
+        service.tell_control()
+        return registered
+
+    async def remove_operator(self, name: str, signed: SignedChange | None = None) -> None:
+        service = self._service
+        async with service.operators_changing:
+            operator = service.operators.get(name)
+            proof = await self._client.signed(proposals.operator_removed(service, name), signed)
+            body = {"operator": name, "public_key": operator.public_key, **proof}
+            await self._client.record(Kind.OPERATOR_REMOVED, None, body)
+            service.operators.remove(name)
+        service.approvals.operator_removed(name)
+        for grant in await self.grants():
+            if grant.terms.author == name and not grant.over:
+                await self.revoke_grant(grant.terms.id)
+        service.tell_control()
+
+    async def list(self) -> list[Approval]:
+        return self._service.approvals.list()
 
     def _offered(self, device: str) -> set[str]:
         return {tool.tool_name for tool in self._service.fleet.tools(device)}
@@ -109,7 +136,7 @@ class ApprovalsApi(PolicyApi):
         device, tool, parameters = helper.device, helper.tool, helper.parameters
         try:
             leads = await dispatcher.look_ahead([device], tool, parameters)
-            decision = dispatcher.explain(device, tool, parameters, self._actor, leads)
+            decision = dispatcher.explain(device, tool, parameters, self._client.actor, leads)
         except QuarterdeckError:
             # Its arguments do not fit this device, or the device is offline.
             return False
@@ -117,6 +144,6 @@ class ApprovalsApi(PolicyApi):
 
     async def _look(self, device: str, tool: str, parameters: dict[str, Any]) -> CommandResult:
         order = CommandRequest(
-            device, tool, parameters, self._actor, timeout=LOOK_TIMEOUT, purpose=Purpose.PREVIEW
+            device, tool, parameters, self._client.actor, timeout=LOOK_TIMEOUT, purpose=Purpose.PREVIEW
         )
         return await self._service.dispatcher.dispatch(order)

@@ -1,42 +1,46 @@
-"""The console API's calls about policy: its text, its rules, trials, the profile and grants."""
+"""The calls about the policy: its decisions, its text, backtests and the profile."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
-from core.approvals.grants import Grant
 from core.audit.entries import Kind, NewEntry
 from core.changes import SignedChange
-from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
+from core.errors import BadInput, ErrorCode, Refused
 from core.files import write_atomic
 from core.fleet.models import Device
 from core.fleet.tool_pins import known_tools
 from core.policy.loosening import is_as_strict
-from core.policy.models import Profile
+from core.policy.models import Decision, Profile
 from core.policy.policy_check import PolicyCheck, PolicyText, Trial, check_text
 from core.policy.policy_file import parse_policy, read_policy_text, with_profile
 from core.policy.policy_store import Explanation, checked_policy, text_digest
 from core.service import proposals
-from core.service.console import PolicyStatus
-from core.service.devices_api import DevicesApi
+from core.service.api.client import ClientApi
+from core.service.api.models import PolicyStatus
+from core.service.console import PolicyApi
 from core.service.time_machine import try_over_journal
 
 MOST_TRIAL_ROWS = 2_000
 
 
-class PolicyApi(DevicesApi):
-    """The calls about policy in a client's console API."""
+class LocalPolicy(ClientApi, PolicyApi):
+    """Implements `PolicyApi` in the service."""
+
+    async def explain(self, device: str, tool: str, parameters: dict[str, Any]) -> Decision:
+        dispatcher = self._service.dispatcher
+        leads = await dispatcher.look_ahead([device], tool, parameters)
+        return dispatcher.explain(device, tool, parameters, self._client.actor, leads)
 
     async def explanation(
         self, device: str, tool: str, parameters: dict[str, Any], actor: str = ""
     ) -> Explanation:
         dispatcher = self._service.dispatcher
         leads = await dispatcher.look_ahead([device], tool, parameters)
-        return dispatcher.explanation(device, tool, parameters, actor or self._actor, leads)
+        return dispatcher.explanation(device, tool, parameters, actor or self._client.actor, leads)
 
-    async def policy_text(self) -> PolicyText:
-        self._only_people("read the policy's text")
+    async def text(self) -> PolicyText:
         service = self._service
         service.policy.refresh()
         text = self._read_text()
@@ -48,13 +52,11 @@ class PolicyApi(DevicesApi):
             accepted=service.policy.accepted_text,
         )
 
-    async def check_policy(self, text: str) -> PolicyCheck:
-        self._only_people("check a policy")
+    async def check(self, text: str) -> PolicyCheck:
         known = await asyncio.to_thread(known_tools, self._service.home.contracts)
         return check_text(text, known)
 
-    async def try_policy(self, text: str, limit: int = 200) -> Trial:
-        self._only_people("try a policy")
+    async def backtest(self, text: str, limit: int = 200) -> Trial:
         file = parse_policy(text)
         await self._service.journal.settle()
         rows = max(0, min(limit, MOST_TRIAL_ROWS))
@@ -65,8 +67,7 @@ class PolicyApi(DevicesApi):
 
         return await try_over_journal(service.journal, file, self._device_now, rows, progress)
 
-    async def save_policy(self, text: str, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
-        self._only_people("change the policy")
+    async def save(self, text: str, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
         service = self._service
         found = check_text(text)
         if not found.ok:
@@ -83,8 +84,7 @@ class PolicyApi(DevicesApi):
         service.policy_was_changed()
         return service.policy_status()
 
-    async def accept_policy(self, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
-        self._only_people("accept the policy")
+    async def accept(self, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
         service = self._service
         async with service.policy_writing:
             self._check_same(digest)
@@ -96,19 +96,7 @@ class PolicyApi(DevicesApi):
         service.policy_was_changed()
         return service.policy_status()
 
-    async def accept_settings(self, signed: SignedChange | None = None) -> PolicyStatus:
-        self._only_people("accept the settings")
-        service = self._service
-        wanted = proposals.settings(service)
-        proof = await self._signed(wanted, signed)
-        await self._record(Kind.SETTINGS_ACCEPTED, None, {"settings": wanted.change.after, **proof})
-        if proof:
-            service.accepted_settings.update(wanted.change.after)
-        service.tell_control()
-        return service.policy_status()
-
     async def set_profile(self, profile: Profile, signed: SignedChange | None = None) -> PolicyStatus:
-        self._only_people("choose a profile")
         service = self._service
         async with service.policy_writing:
             # Read before recording: if the file is broken, this fails and no change is recorded.
@@ -131,7 +119,7 @@ class PolicyApi(DevicesApi):
         policy = self._service.policy
         policy.refresh()
         if policy.pending and is_as_strict(Profile(body["to"]), policy.profile):
-            await self._record(Kind.PROFILE_CHANGED, None, body)
+            await self._client.record(Kind.PROFILE_CHANGED, None, body)
             return False
         await self._record_pin(Kind.PROFILE_CHANGED, text, body, signed)
         return True
@@ -146,9 +134,9 @@ class PolicyApi(DevicesApi):
         """
         service = self._service
         blob = await service.journal.put_blob(text.encode())
-        proof = await self._signed(proposals.policy(service, text), signed)
+        proof = await self._client.signed(proposals.policy(service, text), signed)
         entry = {**body, "text": blob, "policy_pin": text_digest(text), **proof}
-        await service.journal.append(NewEntry(kind=kind, actor=self._actor, body=entry, blobs=[blob]))
+        await service.journal.append(NewEntry(kind=kind, actor=self._client.actor, body=entry, blobs=[blob]))
 
     def _write_policy(self, text: str) -> None:
         path = self._service.policy.path
@@ -163,22 +151,6 @@ class PolicyApi(DevicesApi):
                 "policy.toml was changed by another program meanwhile; compare with it before you go on.",
                 ErrorCode.APPROVAL_INVALID,
             )
-
-    async def grants(self) -> list[Grant]:
-        return self._service.policy.grants.all()
-
-    async def revoke_grant(self, grant: str) -> Grant:
-        self._only_people("revoke a grant")
-        service = self._service
-        service.policy.grants.get(grant)
-        entry = NewEntry(kind=Kind.GRANT_REVOKED, actor=self._actor, body={"grant": grant})
-        # A revocation takes effect at once, even if the journal cannot be written.
-        revoked = service.policy.grants.revoke(grant, self._actor)
-        try:
-            await service.journal.append(entry)
-        except QuarterdeckError:
-            service.journal.note_late([entry])
-        return revoked
 
     def _device_now(self, name: str) -> Device | None:
         try:

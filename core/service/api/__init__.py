@@ -1,0 +1,1 @@
+"""The console API: declarations of its methods, its models, and its implementation in the service."""

@@ -1,0 +1,117 @@
+"""The calls about the journal: entries, proofs, commands, blobs and timelines."""
+
+from __future__ import annotations
+
+from core.audit.entries import Entry, Kind
+from core.dispatch.models import CommandResult
+from core.errors import BadInput, ErrorCode
+from core.policy.models import Decision
+from core.replay.models import Timeline
+from core.replay.result_search import ContentHits, find_in_results
+from core.replay.timeline import build_timeline
+from core.service.api.client import Client, ClientApi
+from core.service.api.models import Bucket, CommandRecord, EntryPage, Facet, NumberPage, Proof, VerifyReport
+from core.service.api.runs import LocalRuns
+from core.service.console import JournalApi
+from core.service.previews import quoted
+
+MOST_NUMBERS = 10_000
+FACETS_LOOKED_AT = 200
+AROUND_BEFORE, AROUND_AFTER = 150, 250
+
+
+class LocalJournal(ClientApi, JournalApi):
+    """Implements `JournalApi` in the service."""
+
+    def __init__(self, client: Client, runs: LocalRuns) -> None:
+        super().__init__(client)
+        self._runs = runs
+
+    async def entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
+        await self._service.journal.settle()
+        page = await self._service.journal.query(query, before=before, limit=limit)
+        return EntryPage(
+            entries=page.entries,
+            more=page.next_before is not None,
+            total=page.count,
+            total_exact=page.count_exact,
+            took_ms=page.took_ms,
+        )
+
+    async def numbers(self, query: str = "", before: int | None = None, limit: int = 10_000) -> NumberPage:
+        await self._service.journal.settle()
+        most = min(max(limit, 1), MOST_NUMBERS)
+        numbers, next_before = await self._service.journal.numbers(query, before, most)
+        return NumberPage(numbers=numbers, next_before=next_before)
+
+    async def entry(self, seq: int) -> Entry:
+        return await self._service.journal.entry(seq)
+
+    async def histogram(self, query: str = "", buckets: int = 80) -> list[Bucket]:
+        journal = self._service.journal
+        spans = await journal.histogram(query, buckets)
+        return [Bucket(**one.model_dump()) for one in spans]
+
+    async def facets(self, field: str, prefix: str = "", limit: int = 12) -> list[Facet]:
+        found = await self._service.journal.facets(field, prefix, max(limit, FACETS_LOOKED_AT))
+        found.sort(key=lambda one: (-one.count, one.value))
+        return [Facet(value=one.value, count=one.count) for one in found[: max(limit, 0)]]
+
+    async def command(self, call_id: str) -> CommandRecord:
+        await self._service.journal.settle()
+        page = await self._service.journal.query(f"call:{quoted(call_id)}", after=0, limit=500)
+        if not page.entries:
+            raise BadInput(f"There is no command {call_id}.", ErrorCode.NOT_FOUND)
+        decision: Decision | None = None
+        result: CommandResult | None = None
+        for entry in page.entries:
+            if entry.kind is Kind.COMMAND_DECIDED:
+                decision = Decision.model_validate(entry.body["decision"])
+            elif entry.kind in (Kind.RESULT_RECORDED, Kind.COMMAND_REFUSED) and "result" in entry.body:
+                result = CommandResult.model_validate(entry.body["result"])
+        return CommandRecord(call_id=call_id, entries=page.entries, decision=decision, result=result)
+
+    async def blob(self, sha256: str) -> bytes:
+        return await self._service.journal.get_blob(sha256)
+
+    async def prove(self, seq: int) -> Proof:
+        found = await self._service.journal.prove(seq)
+        return Proof(
+            seq=found.seq,
+            entry=found.entry,
+            leaf=found.leaf,
+            path=found.path,
+            root=found.root,
+            size=found.size,
+            checkpoint=found.checkpoint,
+            public_key=self._service.journal.public_key.public_bytes_raw().hex(),
+        )
+
+    async def verify(self, checkpoint: str | None = None) -> VerifyReport:
+        return await self._service.verify(checkpoint)
+
+    async def timeline(self, run: str | None = None, around: int | None = None) -> Timeline:
+        await self._service.journal.settle()
+        if run is not None:
+            found = await self._runs.get(run)
+            return build_timeline(await self._stretch(run, around), found.summary.name, run)
+        middle = around if around is not None else self._service.journal.state.entries
+        return build_timeline(await self._stretch(None, middle), f"Around entry {middle:,}", None)
+
+    async def find_in_results(
+        self, words: list[str], run: str | None = None, around: int | None = None
+    ) -> ContentHits:
+        entries = await self._stretch(run, around)
+        return await find_in_results(entries, words, self._service.journal.get_blob)
+
+    async def _stretch(self, run: str | None, around: int | None) -> list[Entry]:
+        """The entries of a run, or the entries around an entry; oldest first."""
+        journal = self._service.journal
+        await journal.settle()
+        if run is not None:
+            return await journal.entries_of_run(run)
+        middle = around if around is not None else journal.state.entries
+        page = await journal.query(
+            "", after=max(0, middle - AROUND_BEFORE), limit=AROUND_BEFORE + AROUND_AFTER
+        )
+        return list(page.entries)

@@ -1,0 +1,178 @@
+"""The calls about runs and saved batches."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+from core.audit.entries import Kind
+from core.batch.history import rebuild_run
+from core.batch.models import Batch, Plan, Run, RunState, RunSummary, SavedBatch, Step, flatten
+from core.batch.planner import make_plan
+from core.batch.run_state import ActiveRun
+from core.batch.saved import SavedBatches
+from core.canonical_json import canonical_bytes
+from core.errors import BadInput, ErrorCode, JournalError, Refused
+from core.service.api.client import ClientApi
+from core.service.api.devices import matching_devices
+from core.service.api.methods import is_person
+from core.service.api.models import RunPage
+from core.service.console import RunsApi
+from core.service.previews import quoted
+
+MOST_RUNS = 200
+LONGEST_WAIT = 3600.0
+MOST_SAID = 20_000
+
+
+class LocalRuns(ClientApi, RunsApi):
+    """Implements `RunsApi` in the service."""
+
+    async def plan(self, batch: Batch) -> Plan:
+        devices = matching_devices(self._service, batch.targets)
+        names = [device.name for device in devices]
+        dispatcher = self._service.dispatcher
+        leads = {
+            step.id: await dispatcher.look_ahead(names, step.tool, step.parameters)
+            for step in flatten(batch.steps)
+        }
+        return make_plan(batch, devices, dispatcher, self._client.actor, leads)
+
+    async def start(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
+        devices = [device.name for device in matching_devices(self._service, batch.targets)]
+        if not devices:
+            raise BadInput(f"No device matches {batch.targets!r}.", ErrorCode.UNKNOWN_DEVICE)
+        if expected_devices is not None and sorted(expected_devices) != sorted(devices):
+            raise BadInput(
+                f"{batch.targets!r} now means {len(devices)} devices, not the {len(expected_devices)} "
+                "that were shown. Plan again."
+            )
+        client = self._client
+        live = await self._service.runner.start(
+            batch, devices, client.actor, "batch", operator=client.operator
+        )
+        return live.whole()
+
+    async def call(
+        self, device: str, tool: str, parameters: dict[str, Any], timeout: float | None = None, said: str = ""
+    ) -> Run:
+        if len(said) > MOST_SAID:
+            # The text is recorded with every entry of the run and shown on the card.
+            raise BadInput(
+                f"What is said about a call has at most {MOST_SAID:,} characters.", ErrorCode.TOO_LARGE
+            )
+        self._service.fleet.get(device)
+        canonical_bytes(parameters)
+        step = Step(id="call", tool=tool, parameters=parameters, timeout=timeout)
+        batch = Batch(name=tool[:200] or "call", targets=f"name:{device}", steps=[step])
+        client = self._client
+        live = await self._service.runner.start(batch, [device], client.actor, "call", said, client.operator)
+        return live.whole()
+
+    async def wait(self, run: str, timeout: float) -> Run:
+        live = self._service.runner.find(run)
+        if live is None or live.end is not None:
+            return await self.get(run)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(live.ended.wait(), min(max(timeout, 0.0), LONGEST_WAIT))
+        return live.whole()
+
+    async def stop(self, run: str) -> RunSummary:
+        live = self._service.runner.find(run)
+        if live is None:
+            return (await self.get(run)).summary
+        if live.actor != self._client.actor and not is_person(self._client.actor):
+            raise Refused("An agent may not cancel another actor's run.")
+        await self.cancel(live)
+        return live.summary()
+
+    async def get(self, run: str) -> Run:
+        live = self._service.runner.find(run)
+        if live is not None:
+            return live.whole()
+        await self._service.journal.settle()
+        entries = await self._service.journal.entries_of_run(run)
+        if not entries:
+            raise BadInput(f"There is no run {run}.", ErrorCode.NOT_FOUND)
+        return rebuild_run(entries)
+
+    async def find(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:
+        service = self._service
+        await service.journal.settle()
+        live = {run.id: run.summary().state.value for run in service.runner.active}
+        matches = await service.journal.search_runs(words, live, before, min(max(limit, 1), MOST_RUNS))
+        runs = [await self._summary(run) for run in matches.runs]
+        return RunPage(runs=runs, next_before=matches.next_before)
+
+    async def batch_names(self) -> list[str]:
+        return self._batches.names()
+
+    async def saved_batches(self) -> list[SavedBatch]:
+        # In a thread: it reads every file of the folder.
+        return await asyncio.to_thread(self._batches.listing)
+
+    async def load_batch(self, name: str) -> Batch:
+        return self._batches.load(name)
+
+    async def save_batch(self, name: str, batch: Batch) -> None:
+        self._batches.save(name, batch)
+
+    async def rename_batch(self, name: str, to: str) -> None:
+        self._batches.rename(name, to)
+
+    async def delete_batch(self, name: str) -> None:
+        self._batches.delete(name)
+
+    async def list(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
+        service = self._service
+        seq = await self._start_of(before) if before else None
+        page = await service.journal.query(
+            f"kind:{Kind.RUN_STARTED}", before=seq, limit=min(max(limit, 1), MOST_RUNS)
+        )
+        return [await self._summary(entry.run) for entry in page.entries if entry.run]
+
+    async def _start_of(self, run: str) -> int:
+        page = await self._service.journal.query(f"kind:{Kind.RUN_STARTED} run:{quoted(run)}", limit=1)
+        if not page.entries:
+            raise BadInput(f"There is no run {run}.", ErrorCode.NOT_FOUND)
+        return page.entries[0].seq
+
+    async def _summary(self, run: str) -> RunSummary:
+        known = self._service.ended_runs.get(run)
+        if known is not None:
+            return known
+        live = self._service.runner.find(run)
+        if live is not None:
+            return live.summary()
+        try:
+            summary = (await self.get(run)).summary
+        except JournalError as error:
+            return _unreadable(run, error)
+        return self._service.ended_runs.setdefault(run, summary)
+
+    async def cancel(self, live: ActiveRun) -> None:
+        """Cancel an active run and withdraw its approval requests."""
+        await self._service.runner.cancel(live, self._client.actor)
+        self._service.approvals.withdraw("The run was cancelled; nothing was sent.", live.id)
+
+    @property
+    def _batches(self) -> SavedBatches:
+        return SavedBatches(self._service.home.batches)
+
+
+def _unreadable(run: str, error: JournalError) -> RunSummary:
+    return RunSummary(
+        id=run,
+        name=run,
+        kind="batch",
+        actor="",
+        state=RunState.INTERRUPTED,
+        devices=[],
+        devices_hash="",
+        steps=[],
+        tools=[],
+        counts={},
+        started_at="",
+        note=error.message,
+    )

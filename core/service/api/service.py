@@ -1,0 +1,146 @@
+"""The calls about the service as a whole: its state, who is at a client, Stop all, changes, its end."""
+
+from __future__ import annotations
+
+import os
+
+from core import __version__
+from core.approvals.models import Operator
+from core.audit.entries import Kind, NewEntry
+from core.changes import Change, ChangeKind, Proposal, SignedChange, SignedIdentity
+from core.errors import ErrorCode, JournalUnavailable, Refused
+from core.service import proposals
+from core.service.api.client import Client, ClientApi
+from core.service.api.models import ConsoleState, PolicyStatus
+from core.service.api.runs import LocalRuns
+from core.service.console import ServiceApi
+from core.service.rehearsal import rehearse
+from core.service.service import Service
+
+RUNS_IN_STATE = 30
+
+
+class LocalService(ClientApi, ServiceApi):
+    """Implements `ServiceApi` in the service."""
+
+    def __init__(self, client: Client, runs: LocalRuns) -> None:
+        super().__init__(client)
+        self._runs = runs
+
+    async def state(self) -> ConsoleState:
+        service = self._service
+        return ConsoleState(
+            service_started_at=service.started_at,
+            service_pid=os.getpid(),
+            version=__version__,
+            home=str(service.home.path),
+            home_key=service.gate.home_key,
+            stopped=bool(service.dispatcher.stopped),
+            stopped_note=service.dispatcher.stopped,
+            policy=service.policy_status(),
+            journal=service.journal_status(),
+            operators=service.operators.list(),
+            devices=service.fleet.devices(),
+            approvals=service.approvals.list(),
+            runs=await self._runs.list(limit=RUNS_IN_STATE),
+            secret_names=tuple(service.settings.secret_names),
+        )
+
+    async def challenge(self) -> str:
+        return self._client.challenge
+
+    async def identify(self, signed: SignedIdentity) -> Operator:
+        service = self._service
+        identity = signed.identity
+        if (identity.home, identity.challenge) != (service.gate.home_key, self._client.challenge):
+            raise Refused("This proof is for another connection.", ErrorCode.APPROVAL_INVALID)
+        operator = service.operators.check_identity(signed)
+        self._client.operator = operator.name
+        if self._client.actor.startswith(("window:", "operator:")):
+            self._client.actor = f"operator:{operator.name}"
+        return operator
+
+    async def propose(self, wish: Change, text: str = "") -> Proposal:
+        service = self._service
+        wanted = await proposals.of(service, wish, text)
+        difference = list(wanted.loosens)
+        if wish.kind is ChangeKind.POLICY and difference:
+            difference += await rehearse(service, text)
+        return Proposal(
+            home=service.gate.home_key,
+            change=wanted.change,
+            needs_signature=bool(wanted.loosens),
+            difference=difference,
+        )
+
+    async def accept_settings(self, signed: SignedChange | None = None) -> PolicyStatus:
+        service = self._service
+        wanted = proposals.settings(service)
+        proof = await self._client.signed(wanted, signed)
+        await self._client.record(Kind.SETTINGS_ACCEPTED, None, {"settings": wanted.change.after, **proof})
+        if proof:
+            service.accepted_settings.update(wanted.change.after)
+        service.tell_control()
+        return service.policy_status()
+
+    async def stop_all(self) -> str:
+        service = self._service
+        runs = service.runner.active
+        sent = service.dispatcher.in_flight
+        # The dispatcher is stopped before any step that could take time or fail.
+        service.dispatcher.stop(f"Everything was stopped by {self._client.actor}.")
+        withdrawn = service.approvals.withdraw("Everything was stopped; nothing was sent.")
+        for live in runs:
+            await service.runner.cancel(live, self._client.actor)
+        service.live_pictures.cancel()
+        words = _stop_words(len(runs), withdrawn, len(sent))
+        service.dispatcher.stop(words)
+        service.tell_control()
+        body = {"runs": [live.id for live in runs], "withdrawn": withdrawn, "calls": sent}
+        entry = NewEntry(kind=Kind.ALL_STOPPED, actor=self._client.actor, body=body)
+        service.journal.note_late([entry])
+        return words
+
+    async def resume(self, signed: SignedChange | None = None) -> None:
+        service = self._service
+        # A stop recorded after this resume would be in force again at the next start.
+        if not await service.journal.flush_late():
+            raise JournalUnavailable("The journal cannot be written; everything stays stopped until it can.")
+        wanted = proposals.resume(service)
+        proof = await self._client.signed(wanted, signed)
+        await self._client.record(Kind.ALL_RESUMED, None, proof)
+        if service.dispatcher.stopped != wanted.change.before["stopped"]:
+            # Stopped again while this was recorded: the operator who signed has not seen that stop.
+            raise Refused("Everything was stopped again meanwhile; it stays stopped.", ErrorCode.STOPPED)
+        service.dispatcher.resume()
+        service.tell_control()
+
+    async def shut_down(self, cancel_work: bool) -> str:
+        service = self._service
+        runs = service.runner.active
+        if not runs or cancel_work:
+            for live in runs:
+                await self._runs.cancel(live)
+            service.on_shutdown_asked.set()
+            return "The service is ending."
+        service.tasks.spawn("end when the work has ended", _end_after(service))
+        return f"The service ends when {'1 run has' if len(runs) == 1 else f'{len(runs)} runs have'} ended."
+
+
+def _stop_words(runs: int, requests: int, commands: int) -> str:
+    """A sentence about what was stopped; zero counts are left out."""
+    parts = []
+    if runs:
+        parts.append(f"{runs} run{'s were' if runs > 1 else ' was'} ended")
+    if requests:
+        parts.append(f"{requests} request{'s were' if requests > 1 else ' was'} withdrawn")
+    if commands:
+        one, many = " was on a device and was asked to cancel", "s were on devices and were asked to cancel"
+        parts.append(f"{commands} command{many if commands > 1 else one}")
+    return f"Everything was stopped: {', '.join(parts) or 'nothing was under way'}."
+
+
+async def _end_after(service: Service) -> None:
+    while service.runner.active:
+        await service.runner.active[0].ended.wait()
+    service.on_shutdown_asked.set()
