@@ -124,6 +124,8 @@ def test_a_name_server_that_is_silent_does_not_keep_the_process_from_ending(
     monkeypatch.setattr("os._exit", exits)
     monkeypatch.setattr("core.device.__main__._THREADS_END_S", 0.01)
     assert main(["--connect", "ws://localhost:9/ws", "--state", str(tmp_path / "state")]) == 0
+    # The look-up still blocks its thread, which the interpreter would wait for.
+    assert released.wait(10)
     assert ended == [0]
 
 

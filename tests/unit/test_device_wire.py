@@ -225,6 +225,7 @@ def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
     wire = ("core.aip", "core.device")
     # What both ends share: small, without a window, a policy or a journal in it.
     shared = {
+        "core.backoff",
         "core.canonical_json",
         "core.commitments",
         "core.contract_digest",
@@ -233,9 +234,11 @@ def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
         "core.files",
         "core.hosted_names",
         "core.ids",
+        "core.json_walk",
         "core.machine_id",
         "core.private_paths",
         "core.quick",
+        "core.secret_rule",
         "core.statements",
         "core.tasks",
         "core.text",
