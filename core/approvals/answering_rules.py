@@ -156,32 +156,32 @@ def _at(value: Any, key: str | int) -> Any:
         return None
 
 
-def check_still_secret(edited: Any, masked: Any) -> None:
+def check_still_secret(edited: Any, redacted: Any) -> None:
     """Check that each secret that an edit leaves unchanged is still redacted afterwards.
 
     Raises:
         BadInput: the edit would expose a secret, because it changes the argument that makes it secret.
     """
     if isinstance(edited, dict) and edited.keys() == {SECRET_MARK}:
-        if not (isinstance(masked, dict) and masked.keys() == {SECRET_MARK}):
+        if not (isinstance(redacted, dict) and redacted.keys() == {SECRET_MARK}):
             raise BadInput("So changed, a secret would be shown; type it anew, or leave it secret.")
-    elif isinstance(masked, dict) and masked.keys() == {SECRET_MARK}:
+    elif isinstance(redacted, dict) and redacted.keys() == {SECRET_MARK}:
         return
     elif isinstance(edited, dict):
         for key, one in edited.items():
-            check_still_secret(one, _at(masked, key))
+            check_still_secret(one, _at(redacted, key))
     elif isinstance(edited, list):
         for place, one in enumerate(edited):
-            check_still_secret(one, _at(masked, place))
+            check_still_secret(one, _at(redacted, place))
 
 
-def edited_entry(approval: Approval, masked: dict[str, Any], by: str) -> NewEntry:
+def edited_entry(approval: Approval, redacted: dict[str, Any], by: str) -> NewEntry:
     """The journal entry of an edit by the actor `by`: the redacted arguments before and after."""
     body = {
         "approval": approval.id,
         "digest": approval.request.digest,
         "before": approval.request.parameters,
-        "after": masked,
+        "after": redacted,
     }
     return NewEntry(kind=Kind.APPROVAL_EDITED, actor=by, body=body, **_place(approval))
 

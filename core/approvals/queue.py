@@ -412,13 +412,13 @@ class ApprovalQueue:
         self,
         approval_id: str,
         parameters: dict[str, Any],
-        masked: dict[str, Any],
+        redacted: dict[str, Any],
         by: str,
         operator: str = "",
     ) -> None:
         """Replace the arguments: this request ends, and its caller asks a new request with them.
 
-        `masked` are the redacted arguments for the journal. `operator` is the operator that the actor `by`
+        `redacted` are the redacted arguments for the journal. `operator` is the operator that the actor `by`
         has proved to be; empty without proof.
 
         Raises:
@@ -428,7 +428,7 @@ class ApprovalQueue:
         """
         waiting = self._still(approval_id)
         self._begin(waiting)
-        await self._recorded(waiting, [edited_entry(waiting.approval, masked, by)])
+        await self._recorded(waiting, [edited_entry(waiting.approval, redacted, by)])
         if waiting.taken_back:
             self._goes_on(waiting)
             raise Refused("This request was taken back meanwhile.", ErrorCode.APPROVAL_INVALID)

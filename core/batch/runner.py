@@ -41,7 +41,7 @@ class Recorder(Protocol):
     def note_late(self, entries: list[NewEntry]) -> None: ...
 
 
-Mask = Callable[[list[str], str, dict[str, Any], str], Awaitable[tuple[dict[str, Any], str]]]
+Redact = Callable[[list[str], str, dict[str, Any], str], Awaitable[tuple[dict[str, Any], str]]]
 
 
 class Runner:
@@ -54,10 +54,10 @@ class Runner:
         tasks: TaskGroupOwner,
         on_run: Callable[[RunSummary], None],
         on_cell: Callable[[Cell], None],
-        mask: Mask,
+        redact: Redact,
     ) -> None:
-        """`mask` redacts a tool's arguments for the given devices, and the reason text given with them."""
-        self._mask = mask
+        """`redact` redacts a tool's arguments for the given devices, and the reason text given with them."""
+        self._redact = redact
         self._dispatcher = dispatcher
         self._journal = journal
         self._tasks = tasks
@@ -123,7 +123,7 @@ class Runner:
         """The batch and the reason given for it, both redacted for the journal and for display."""
         shown: dict[str, dict[str, Any]] = {}
         for step in flatten(batch.steps):
-            shown[step.id], said = await self._mask(devices, step.tool, step.parameters, said)
+            shown[step.id], said = await self._redact(devices, step.tool, step.parameters, said)
         return _with_parameters(batch, shown), said
 
     async def cancel(self, run: ActiveRun, actor: str) -> None:

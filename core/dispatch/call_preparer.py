@@ -39,9 +39,9 @@ class CallPreparer:
     cache of calls. Refused arguments and arguments with secrets are not in it.
     """
 
-    def __init__(self, devices: Devices, masker: Redactor) -> None:
+    def __init__(self, devices: Devices, redactor: Redactor) -> None:
         self._devices = devices
-        self._masker = masker
+        self._redactor = redactor
         self._validator = ThreadedValidator()
         self._cached: OrderedDict[_CallKey, PreparedCall] = OrderedDict()
 
@@ -63,7 +63,7 @@ class CallPreparer:
         filled = with_defaults(tool.input_schema, parameters)
         if filled is not parameters:
             check_form(filled)
-        return self._masker.redact(tool.tool_name, filled, [tool.input_schema])
+        return self._redactor.redact(tool.tool_name, filled, [tool.input_schema])
 
     async def prepare(self, tool: Tool, arguments: Arguments) -> PreparedCall:
         """Check arguments against a tool; yields to the loop only if that takes long.

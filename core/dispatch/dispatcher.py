@@ -82,7 +82,7 @@ class Dispatcher:
         policy: Policy,
         approvals: ApprovalQueue,
         journal: Recorder,
-        masker: Redactor,
+        redactor: Redactor,
         live_secrets: LiveSecrets,
         ui_on_own_computer: bool = False,
     ) -> None:
@@ -91,10 +91,10 @@ class Dispatcher:
         self._devices = devices
         self._policy = policy
         self._journal = journal
-        self._masker = masker
+        self._redactor = redactor
         self._live_secrets = live_secrets
         self._mint = PermitMint()
-        self.calls = CallPreparer(devices, masker)
+        self.calls = CallPreparer(devices, redactor)
         self._links = Links()
         self._stopped = ""
         self._approving = ApprovalStage(approvals, policy.grants, journal, lambda: self._stopped)
@@ -188,7 +188,7 @@ class Dispatcher:
         self._harden(command)
         return self._query(command)
 
-    async def masked(
+    async def redacted(
         self, devices: list[str], tool: str, parameters: dict[str, Any], said: str = ""
     ) -> tuple[dict[str, Any], str]:
         """Arguments and the asker's text, redacted, so that both may be written and shown before dispatch.
@@ -201,7 +201,7 @@ class Dispatcher:
         try:
             check_form(parameters)
             if schemas:
-                redacted = self._masker.redact(tool, parameters, schemas)
+                redacted = self._redactor.redact(tool, parameters, schemas)
                 return redacted.shown, self._live_secrets.everywhere(said, secrets_in(redacted))
         except BadInput:
             # Dispatching the call will refuse it and report the reason.
@@ -439,7 +439,7 @@ class Dispatcher:
     ) -> CommandResult:
         shown = command.shown
         # The error may quote text from the device.
-        error = _masked(error, self._redaction(command))
+        error = _redacted(error, self._redaction(command))
         if error.code is ErrorCode.BAD_RESULT:
             return unusable(shown, decision, error, [], _ms(started))
         never_left = (Refused, BadInput, JournalUnavailable)
@@ -483,10 +483,10 @@ class Dispatcher:
             raise Refused("It was cancelled before it was sent.", ErrorCode.CANCELLED)
 
 
-def _masked(error: QuarterdeckError, redaction: Redaction) -> QuarterdeckError:
-    masked = copy.copy(error)
-    masked.message = redaction.text(error.message)
-    return masked
+def _redacted(error: QuarterdeckError, redaction: Redaction) -> QuarterdeckError:
+    redacted = copy.copy(error)
+    redacted.message = redaction.text(error.message)
+    return redacted
 
 
 def _with_note(result: CommandResult, redaction: Redaction) -> CommandResult:

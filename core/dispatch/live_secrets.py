@@ -86,8 +86,8 @@ class Redaction:
         """Bytes other than pictures, redacted like text."""
         # `surrogateescape` restores bytes that are not UTF-8.
         text = data.decode("utf-8", "surrogateescape")
-        masked = self.text(text)
-        return data if masked is text else masked.encode("utf-8", "surrogateescape")
+        redacted = self.text(text)
+        return data if redacted is text else redacted.encode("utf-8", "surrogateescape")
 
     def beginning(self, text: str) -> tuple[str, str]:
         """Split an unfinished text: its redacted beginning, and the rest, in which a secret may begin."""
@@ -100,17 +100,17 @@ class Redaction:
         return replaced(text[:at], done), text[at:]
 
     def _members(self, value: dict[Any, Any], depth: int) -> dict[Any, Any]:
-        masked: dict[Any, Any] = {}
+        redacted: dict[Any, Any] = {}
         same = True
         for name, member in value.items():
             # Redacting base64 would corrupt it; its content is redacted after decoding.
             inner = member if name == BASE64_KEY else self.value(member, depth + 1)
             called = self.text(name) if isinstance(name, str) else name
-            while called in masked:
+            while called in redacted:
                 called += MASK
             same = same and inner is member and called is name
-            masked[called] = inner
-        return value if same else masked
+            redacted[called] = inner
+        return value if same else redacted
 
     def _spans(self, text: str) -> list[Span]:
         spans = token_spans(text)

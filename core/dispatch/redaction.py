@@ -69,9 +69,9 @@ class Redactor:
         return seal(Arguments, sent=sent, shown=shown, openings=tuple(openings))
 
 
-def fault_words(error: FieldError, masked: dict[str, Any]) -> str:
-    """Describe a validation error without quoting a secret; `masked` are the redacted arguments."""
-    here: Any = masked
+def fault_words(error: FieldError, redacted: dict[str, Any]) -> str:
+    """Describe a validation error without quoting a secret; `redacted` are the redacted arguments."""
+    here: Any = redacted
     for part in error.path:
         if isinstance(here, dict) and here.keys() == {SECRET_MARK}:
             break

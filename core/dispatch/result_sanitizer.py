@@ -82,10 +82,10 @@ async def take_evidence(
     """
     found = _Found()
     if is_small(result, _SEARCHED_AT_ONCE):
-        masked = redaction.value(result)
+        redacted = redaction.value(result)
     else:
-        masked = await asyncio.to_thread(redaction.value, result)
-    clean = _walk(masked, "", found, 0)
+        redacted = await asyncio.to_thread(redaction.value, result)
+    clean = _walk(redacted, "", found, 0)
     if sends_bytes:
         await _tell_apart(found, redaction)
     evidence = [await _keep_text(place, into, text, blobs) for place, into, text in found.texts]
@@ -217,7 +217,7 @@ async def _keep_file(
     if data is None:
         problems.append(f"{place} is not base64")
         media_type, data = _UNKNOWN_MEDIA, str(given).encode("utf-8", "backslashreplace")
-    data = await _masked(data, redaction)
+    data = await _redacted(data, redaction)
     kept = Evidence(blob=await blobs.put_blob(data), media_type=media_type, size=len(data), what=place)
     into.update(blob=kept.blob, media_type=kept.media_type, size=kept.size)
     return kept
@@ -241,7 +241,7 @@ async def _keep_picture(
         if looked is None:
             problems.append(f"{place} is not a picture")
     if looked is None:
-        data = await _masked(data, redaction)
+        data = await _redacted(data, redaction)
     media_type, width, height = looked or (_UNKNOWN_MEDIA, None, None)
     kept = Evidence(
         blob=await blobs.put_blob(data),
@@ -255,7 +255,7 @@ async def _keep_picture(
     return kept
 
 
-async def _masked(data: bytes, redaction: Redaction) -> bytes:
+async def _redacted(data: bytes, redaction: Redaction) -> bytes:
     if len(data) <= LARGE_TEXT:
         return redaction.data(data)
     return await asyncio.to_thread(redaction.data, data)

@@ -114,7 +114,7 @@ class Service:
             policy=self.policy,
             approvals=self.approvals,
             journal=journal,
-            masker=Redactor.of(home.keys / "masking.salt", SecretNames(self.settings.secret_names)),
+            redactor=Redactor.of(home.keys / "masking.salt", SecretNames(self.settings.secret_names)),
             live_secrets=self.live_secrets,
             ui_on_own_computer=self.settings.ui_actions_on_this_computer,
         )
@@ -124,7 +124,7 @@ class Service:
             self.tasks,
             self._tell_run,
             self._tell_cell,
-            self.dispatcher.masked,
+            self.dispatcher.redacted,
         )
         self.live_pictures = LiveView(self.dispatcher, self.fleet, self._journal_problem, self.tasks)
         self._late_answers = LateResults(journal, self.tasks, self.live_secrets)

@@ -249,7 +249,7 @@ async def open_rig(
         policy=policy,
         approvals=approvals,
         journal=disk,
-        masker=Redactor.of(home.keys / "masking.salt"),
+        redactor=Redactor.of(home.keys / "masking.salt"),
         live_secrets=live_secrets,
     )
     tools = ScriptedTools(infos)

@@ -78,7 +78,7 @@ class TestEdits:
                 with pytest.raises(QuarterdeckError, match="stand-in"):
                     rig.approvals.restored(first.id, attack)
             wanted = rig.approvals.restored(first.id, {"user": "bert", "word": masked})
-            shown, _ = await rig.dispatcher.masked([DEVICE], "log_in", wanted)
+            shown, _ = await rig.dispatcher.redacted([DEVICE], "log_in", wanted)
             await rig.approvals.edit(first.id, wanted, shown, "operator:anna")
             second = await asked(rig)
             assert "tr0ub4dor" not in str(second)

@@ -105,7 +105,7 @@ async def test_cancelled_when_it_is_just_about_to_leave_it_does_not_leave(home: 
 async def test_a_run_that_is_cancelled_while_the_journal_writes_sends_nothing(home: Home, kind: Kind):
     async with open_rig(home) as rig:
         runner = Runner(
-            rig.dispatcher, rig.disk, rig.tasks, lambda run: None, lambda cell: None, rig.dispatcher.masked
+            rig.dispatcher, rig.disk, rig.tasks, lambda run: None, lambda cell: None, rig.dispatcher.redacted
         )
         steps: list[Any] = [{"id": "a", "tool": "shell_execute", "with": SHELL}]
         run = await runner.start(

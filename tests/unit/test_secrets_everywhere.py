@@ -191,23 +191,23 @@ class TestToolsThatAreNotThere:
         given = {"text": SAID, "secret": True}
         async with open_rig(home, [tool_info("other")]) as rig:
             assert "type_text" not in {tool.tool_name for tool in rig.fleet.tools(DEVICE)}
-            shown, said = await rig.dispatcher.masked([DEVICE], "type_text", given, f"typing {SAID}")
+            shown, said = await rig.dispatcher.redacted([DEVICE], "type_text", given, f"typing {SAID}")
             assert shown["text"].keys() == {"$secret"}
             assert (shown["secret"], said) == (True, f"typing {MASK}")
-            plain, _ = await rig.dispatcher.masked([DEVICE], "type_text", {"text": "hello"})
+            plain, _ = await rig.dispatcher.redacted([DEVICE], "type_text", {"text": "hello"})
             assert plain == {"text": "hello"}
 
     async def test_a_tool_that_another_device_has_masks_as_that_one_says(self, home: Home) -> None:
         async with open_rig(home, [tool_info("log_in", "action", {"x": {"writeOnly": True}})]) as rig:
             rig.fleet.add("lab-2", [])
-            shown, _ = await rig.dispatcher.masked(["lab-2"], "log_in", {"x": SAID, "y": "plain"})
+            shown, _ = await rig.dispatcher.redacted(["lab-2"], "log_in", {"x": SAID, "y": "plain"})
             assert shown["x"].keys() == {"$secret"}
             assert shown["y"] == "plain"
 
     async def test_of_a_tool_that_was_never_known_only_names_and_types_are_kept(self, home: Home) -> None:
         async with open_rig(home) as rig:
             given = {"text": SAID, "secret": True, "n": 4711, "l": [SAID], "large": "x" * 5_000}
-            shown, said = await rig.dispatcher.masked([DEVICE], "tpye_text", given, f"typing {SAID}")
+            shown, said = await rig.dispatcher.redacted([DEVICE], "tpye_text", given, f"typing {SAID}")
             assert shown == {
                 "text": "str",
                 "secret": "bool",
@@ -230,7 +230,7 @@ class TestToolsThatAreNotThere:
             for _ in range(300):
                 deep = [deep]
             for odd in ({"command": deep}, {"command": {"$secret": SAID}}, {"password": float("nan")}):
-                shown, _ = await rig.dispatcher.masked([DEVICE], "shell_execute", odd)
+                shown, _ = await rig.dispatcher.redacted([DEVICE], "shell_execute", odd)
                 assert shown.keys() == odd.keys()
                 assert SAID not in str(shown)
                 assert all(isinstance(value, str) for value in shown.values())

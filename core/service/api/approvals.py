@@ -43,16 +43,16 @@ class LocalApprovals(ClientApi, ApprovalsApi):
         asked = service.approvals.get(approval)
         request = asked.request
         wanted = service.approvals.restored(approval, parameters)
-        masked, _ = await service.dispatcher.masked([request.device], request.tool_name, wanted)
-        check_still_secret(parameters, masked)
-        if digest_of(masked) == digest_of(request.parameters):
+        redacted, _ = await service.dispatcher.redacted([request.device], request.tool_name, wanted)
+        check_still_secret(parameters, redacted)
+        if digest_of(redacted) == digest_of(request.parameters):
             raise BadInput("These are the arguments that it has; nothing was changed.")
         # Arguments that the policy denies are refused here, so that the old request stays pending.
         leads = await service.dispatcher.look_ahead([request.device], request.tool_name, wanted)
         decision = service.dispatcher.explain(request.device, request.tool_name, wanted, asked.actor, leads)
         if decision.answer is Answer.DENY:
             raise Refused(f"So changed it would be denied: {decision.reasons[0].text.removesuffix('.')}.")
-        await service.approvals.edit(approval, wanted, masked, self._client.actor, self._client.operator)
+        await service.approvals.edit(approval, wanted, redacted, self._client.actor, self._client.operator)
         return service.approvals.get(approval)
 
     async def hold(self, approval: str, reading: bool) -> Approval:
