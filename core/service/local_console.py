@@ -11,6 +11,8 @@ from typing import Any
 from core import __version__
 from core.approvals.models import Operator
 from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.events import event_of
+from core.audit.projection import CommandState
 from core.batch.history import rebuild_run
 from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch, Step, flatten
 from core.batch.planner import make_plan
@@ -344,14 +346,15 @@ class LocalConsole(ApprovalsApi):
         page = await self._service.journal.query(f"call:{_quoted(call_id)}", after=0, limit=500)
         if not page.entries:
             raise BadInput(f"There is no command {call_id}.", ErrorCode.NOT_FOUND)
-        decision: Decision | None = None
-        result: CommandResult | None = None
+        command = CommandState(call_id)
         for entry in page.entries:
-            if entry.kind is Kind.COMMAND_DECIDED:
-                decision = Decision.model_validate(entry.body["decision"])
-            elif entry.kind in (Kind.RESULT_RECORDED, Kind.COMMAND_REFUSED) and "result" in entry.body:
-                result = CommandResult.model_validate(entry.body["result"])
-        return CommandRecord(call_id=call_id, entries=page.entries, decision=decision, result=result)
+            command.apply(entry, event_of(entry))
+        return CommandRecord(
+            call_id=call_id,
+            entries=page.entries,
+            decision=None if command.decision is None else Decision.model_validate(command.decision),
+            result=None if command.result is None else CommandResult.model_validate(command.result),
+        )
 
     async def verify(self, checkpoint: str | None = None) -> VerifyReport:
         return await self._service.verify(checkpoint)
