@@ -7,6 +7,16 @@ from dataclasses import replace
 
 from core.aip.messages import ResultStatus
 from core.audit.entries import Entry, Kind
+from core.audit.events import (
+    CommandPrepared,
+    DeviceConnected,
+    DeviceLost,
+    DeviceRefused,
+    Event,
+    Json,
+    ResultRecorded,
+    event_of,
+)
 from core.audit.journal import Journal
 from core.dispatch.command_request import shows_whole_screen
 from core.fleet.device_state import PersistedState
@@ -25,46 +35,41 @@ async def remembered_devices(journal: Journal, names: set[str]) -> dict[str, Per
     Raises:
         JournalError: the journal cannot be read.
     """
-    found: dict[str, PersistedState] = {}
+    facts: dict[str, PersistedState] = {}
     seen: set[str] = set()
     async for entry in _newest(journal, f"kind:{Kind.DEVICE_CONNECTED},{Kind.DEVICE_LOST}"):
         name = entry.device or ""
         if name not in names:
             continue
-        then = found.get(name) or _first_word(entry)
-        if entry.kind is Kind.DEVICE_CONNECTED:
-            body = entry.body
-            then = replace(
-                then,
-                platform=str(body.get("platform", "")),
-                system=str(body.get("system", "")),
-                client=str(body.get("client", "")),
-            )
+        event = event_of(entry)
+        known = facts.get(name) or _newest_facts(entry, event)
+        if isinstance(event, DeviceConnected):
+            known = replace(known, platform=event.platform, system=event.system, client=event.client)
             seen.add(name)
-        found[name] = then
+        facts[name] = known
         if seen >= names:
             break
     # Live pictures leave thousands of glimpses, which do not count as a device's picture. Whether a result
     # shows the whole screen is in its command's entry, which comes after it when reading newest first.
     taken = f"kind:{Kind.RESULT_RECORDED},{Kind.COMMAND_PREPARED} tool:screenshot !glimpse"
-    results: dict[str, Entry] = {}
+    pictures: dict[str, tuple[str, str]] = {}
     async for entry in _newest(journal, taken):
         name, call_id = entry.device or "", entry.call_id or ""
-        if name not in names or found.get(name, PersistedState()).picture:
+        known = facts.get(name, PersistedState())
+        if name not in names or known.picture:
             continue
-        if entry.kind is Kind.RESULT_RECORDED:
-            if entry.status == ResultStatus.SUCCESS and _picture_in(entry):
-                results[call_id] = entry
-            continue
-        result = results.pop(call_id, None)
-        parameters = entry.body.get("parameters")
-        if result is None or not isinstance(parameters, dict) or not shows_whole_screen(parameters):
-            continue
-        then = found.get(name, PersistedState())
-        found[name] = replace(then, picture=_picture_in(result), picture_at=result.time)
-        if all(name in found and found[name].picture for name in names):
-            break
-    return found
+        match event_of(entry):
+            case ResultRecorded(result=result):
+                blob = _picture_in(result or {})
+                if entry.status == ResultStatus.SUCCESS and blob:
+                    pictures[call_id] = blob, entry.time
+            case CommandPrepared(parameters=parameters) if call_id in pictures:
+                blob, taken_at = pictures.pop(call_id)
+                if shows_whole_screen(parameters):
+                    facts[name] = replace(known, picture=blob, picture_at=taken_at)
+                    if all(name in facts and facts[name].picture for name in names):
+                        break
+    return facts
 
 
 async def changes_before(journal: Journal, device: str, before: str) -> list[HealthChange]:
@@ -91,34 +96,36 @@ async def _newest(journal: Journal, query: str) -> AsyncIterator[Entry]:
             return
 
 
-def _first_word(entry: Entry) -> PersistedState:
+def _newest_facts(entry: Entry, event: Event) -> PersistedState:
     """The facts in a device's newest entry."""
-    if entry.kind is Kind.DEVICE_LOST:
-        return PersistedState(since=entry.time, reason=str(entry.body.get("reason", "")))
+    if isinstance(event, DeviceLost):
+        return PersistedState(since=entry.time, reason=event.reason)
     return PersistedState(since=entry.time, reason="not seen since the service started anew")
 
 
 def _change(entry: Entry) -> HealthChange:
-    health = Health.ONLINE if entry.kind is Kind.DEVICE_CONNECTED else Health.OFFLINE
-    return HealthChange(at=entry.time, health=health, reason=str(entry.body.get("reason", "")))
+    match event_of(entry):
+        case DeviceLost(reason=reason):
+            return HealthChange(at=entry.time, health=Health.OFFLINE, reason=reason)
+        case _:
+            return HealthChange(at=entry.time, health=Health.ONLINE, reason="")
 
 
 def _refusal(entry: Entry) -> Refusal:
-    body = entry.body
-    count = body.get("count", 1)
+    event = DeviceRefused.read(entry.body)
     return Refusal(
         at=entry.time,
-        peer=str(body.get("peer", "")),
-        name=str(body.get("name") or entry.device or ""),
-        reason=str(body.get("reason", "")),
-        count=count if isinstance(count, int) else 1,
+        peer=event.peer,
+        name=event.name or entry.device or "",
+        reason=event.reason,
+        count=event.count or 1,
     )
 
 
-def _picture_in(entry: Entry) -> str | None:
-    result = entry.body.get("result")
-    evidence = result.get("evidence") if isinstance(result, dict) else None
-    for one in evidence if isinstance(evidence, list) else []:
-        if isinstance(one, dict) and one.get("what") == "picture" and isinstance(one.get("blob"), str):
-            return str(one["blob"])
+def _picture_in(result: Json) -> str | None:
+    """The blob of the picture in a result; None if it has none."""
+    evidence = result.get("evidence")
+    for blob in evidence if isinstance(evidence, list) else []:
+        if isinstance(blob, dict) and blob.get("what") == "picture" and isinstance(blob.get("blob"), str):
+            return str(blob["blob"])
     return None

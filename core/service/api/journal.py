@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from core.audit.entries import Entry, Kind
+from core.audit.entries import Entry
+from core.audit.events import event_of
+from core.audit.projection import CommandState
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode
 from core.policy.models import Decision
@@ -62,14 +64,15 @@ class LocalJournal(ClientApi, JournalApi):
         page = await self._service.journal.query(f"call:{quoted(call_id)}", after=0, limit=500)
         if not page.entries:
             raise BadInput(f"There is no command {call_id}.", ErrorCode.NOT_FOUND)
-        decision: Decision | None = None
-        result: CommandResult | None = None
+        command = CommandState(call_id)
         for entry in page.entries:
-            if entry.kind is Kind.COMMAND_DECIDED:
-                decision = Decision.model_validate(entry.body["decision"])
-            elif entry.kind in (Kind.RESULT_RECORDED, Kind.COMMAND_REFUSED) and "result" in entry.body:
-                result = CommandResult.model_validate(entry.body["result"])
-        return CommandRecord(call_id=call_id, entries=page.entries, decision=decision, result=result)
+            command.apply(entry, event_of(entry))
+        return CommandRecord(
+            call_id=call_id,
+            entries=page.entries,
+            decision=None if command.decision is None else Decision.model_validate(command.decision),
+            result=None if command.result is None else CommandResult.model_validate(command.result),
+        )
 
     async def blob(self, sha256: str) -> bytes:
         return await self._service.journal.get_blob(sha256)
