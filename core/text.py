@@ -6,10 +6,11 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from core.confusables import foreign_letters
+
 _HIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 # A sentence may end inside quotation marks or brackets.
 _ENDED = re.compile(r"[.!?…:;][\"'”’)\]]*\Z")
-_WORD = re.compile(r"[^\W\d_]{2,}")
 _CONTROL_NAMES = {
     0x00: "NULL",
     0x07: "BELL",
@@ -24,16 +25,6 @@ _CONTROL_NAMES = {
 _DRAWN_EMPTY = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0") | {
     chr(code) for code in (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
 }
-_LOOKALIKE_SCRIPTS = (
-    "CYRILLIC",
-    "GREEK",
-    "ARMENIAN",
-    "CHEROKEE",
-    "COPTIC",
-    "LISU",
-    "FULLWIDTH",
-    "MATHEMATICAL",
-)
 
 
 def hidden_characters(text: str) -> list[tuple[int, str]]:
@@ -44,8 +35,9 @@ def hidden_characters(text: str) -> list[tuple[int, str]]:
     name has the form `U+202E RIGHT-TO-LEFT OVERRIDE`. The time is proportional to the text's length.
     """
     found = [(match.start(), name_of(text[match.start()])) for match in _HIDDEN.finditer(_folded(text))]
-    if not text.isascii():
-        found.extend(_lookalikes(text))
+    foreign = foreign_letters(text)
+    if foreign:
+        found.extend((offset, f"{name_of(text[offset])} (in a Latin word)") for offset in foreign)
         found.sort()
     return found
 
@@ -117,25 +109,3 @@ def _folded(text: str) -> str:
         if sign > "\x7f" and (not sign.isprintable() or sign in _DRAWN_EMPTY)
     }
     return text.translate(odd) if odd else text
-
-
-def _lookalikes(text: str) -> list[tuple[int, str]]:
-    foreign = {sign for sign in set(text) if sign > "\x7f" and _script(sign) in _LOOKALIKE_SCRIPTS}
-    if not foreign:
-        return []
-    latin = {sign for sign in set(text) if sign.isalpha() and (sign.isascii() or _script(sign) == "LATIN")}
-    found: list[tuple[int, str]] = []
-    for match in _WORD.finditer(text):
-        word = match.group()
-        if latin.isdisjoint(word) or foreign.isdisjoint(word):
-            continue
-        found.extend(
-            (match.start() + offset, f"{name_of(sign)} (in a Latin word)")
-            for offset, sign in enumerate(word)
-            if sign in foreign
-        )
-    return found
-
-
-def _script(sign: str) -> str:
-    return unicodedata.name(sign, "").split(" ", 1)[0]

@@ -228,6 +228,7 @@ def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
         "core.backoff",
         "core.canonical_json",
         "core.commitments",
+        "core.confusables",
         "core.contract_digest",
         "core.controls",
         "core.errors",

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from core.confusables import false_signs, looks_plain, plain_look
 from core.controls import PROGRAM_NAMES
 from core.fleet.models import Risk
-from core.policy.analysis.lookalikes import false_signs, looks_plain, plain_look
 from core.policy.analysis.shell.tables import HARMLESS_DEVICES, STARTUP, names_secrets, system_folder
 from core.policy.analysis.sql import judge_query, looks_like_query
 from core.policy.analysis.urls import IS_URL, judge_host, judge_url

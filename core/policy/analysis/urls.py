@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from urllib.parse import SplitResult, urlsplit
 
+from core.confusables import false_signs, looks_plain, plain_look, scripts_of
 from core.fleet.models import Risk
-from core.policy.analysis.lookalikes import false_signs, looks_plain, plain_look, scripts_of
 from core.text import escape_hidden, shorten_middle
 
 Judged = tuple[str, Risk]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from core.confusables import looks_plain, plain_look
 from core.fleet.models import Risk
-from core.policy.analysis.lookalikes import looks_plain, plain_look
 from core.policy.analysis.shell.options import read_options, takes
 from core.policy.analysis.shell.parser import Call, Judgement, Word
 from core.policy.analysis.shell.tables import STARTUP, names_secrets

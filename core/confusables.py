@@ -1,14 +1,20 @@
-"""Letters and signs that look like others, where that decides what a call reaches: hosts, paths, programs.
+"""Confusable characters: letters and signs that look like others, in texts that operators read.
 
-The table is small on purpose: the letters of Cyrillic, Greek and Armenian that most faces draw like Latin
-ones, and the signs that stand in for `/`, `.`, `:`, `-` and `;`. `core.text` finds foreign letters inside
-Latin words anywhere; here a whole word in foreign letters counts as well.
+`foreign_letters` finds letters of another script inside Latin words, in any text. The other functions decide
+what a call reaches (hosts, paths, programs), where a whole word in foreign letters counts as well. The table
+is small on purpose: the letters of Cyrillic, Greek and Armenian that most fonts draw like Latin ones, and the
+signs that stand in for `/`, `.`, `:`, `-` and `;`.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_FOREIGN_SCRIPTS = frozenset(
+    {"cyrillic", "greek", "armenian", "cherokee", "coptic", "lisu", "fullwidth", "mathematical"}
+)
 _LETTERS = {
     foreign: plain
     for plain, alike in {
@@ -71,15 +77,32 @@ _SIGNS = {
 _ALIKE = {**_LETTERS, **_SIGNS}
 
 
+def foreign_letters(text: str) -> list[int]:
+    """The offsets of letters of another script inside Latin words; the time is proportional to the length."""
+    if text.isascii():
+        return []
+    foreign = {sign for sign in set(text) if sign > "\x7f" and _script(sign) in _FOREIGN_SCRIPTS}
+    if not foreign:
+        return []
+    latin = {sign for sign in set(text) if sign.isalpha() and (sign.isascii() or _script(sign) == "latin")}
+    return [
+        match.start() + offset
+        for match in _WORD.finditer(text)
+        if not latin.isdisjoint(match.group()) and not foreign.isdisjoint(match.group())
+        for offset, sign in enumerate(match.group())
+        if sign in foreign
+    ]
+
+
 def plain_look(text: str) -> str:
-    """The text as a hurried reader sees it: every letter and sign that looks like a plain one is that one."""
+    """The text with every letter and sign that looks like a plain one replaced by that one."""
     if text.isascii():
         return text
     return "".join(_ALIKE.get(sign) or _folded(sign) for sign in text)
 
 
 def false_signs(text: str) -> list[int]:
-    """Where signs stand that look like those that separate parts of a path or an address."""
+    """The offsets of signs that look like those that separate parts of a path or an address."""
     return [] if text.isascii() else [place for place, sign in enumerate(text) if sign in _SIGNS]
 
 
@@ -90,11 +113,14 @@ def looks_plain(word: str) -> bool:
 
 def scripts_of(text: str) -> list[str]:
     """The scripts of a text's letters, in small letters, in the order they come: `latin`, `cyrillic`, …"""
-    names = (unicodedata.name(sign, "unknown").split(" ", 1)[0] for sign in text if sign.isalpha())
-    return list(dict.fromkeys(name.lower() for name in names))
+    return list(dict.fromkeys(_script(sign) for sign in text if sign.isalpha()))
+
+
+def _script(sign: str) -> str:
+    return unicodedata.name(sign, "unknown").split(" ", 1)[0].lower()
 
 
 def _folded(sign: str) -> str:
-    """Full-width and mathematical letters are Latin ones in another dress."""
+    """The Latin form of a full-width or mathematical letter; any other sign as it is."""
     plain = unicodedata.normalize("NFKC", sign)
     return plain if plain.isascii() else sign
