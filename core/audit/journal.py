@@ -27,7 +27,7 @@ from core.audit.connection_pool import Readers
 from core.audit.encode import decode
 from core.audit.entries import Entry, NewEntry
 from core.audit.head_file import HEAD_FILE, read_head_file
-from core.audit.models import Bucket, Facet, InclusionProof, JournalState, Page, VerifyReport
+from core.audit.models import Bucket, Facet, InclusionProof, JournalState, NumberPage, Page, VerifyReport
 from core.audit.pending_writes import PendingWrites
 from core.audit.prove import prove
 from core.audit.query import Query, parse_query
@@ -231,9 +231,7 @@ class Journal:
         """All entries of a run, oldest first."""
         return await self._readers.read(lambda db: entries_of_run(db, run))
 
-    async def numbers(
-        self, query: str, before: int | None = None, limit: int = 10_000
-    ) -> tuple[list[int], int | None]:
+    async def numbers(self, query: str, before: int | None = None, limit: int = 10_000) -> NumberPage:
         """The numbers of the matching entries, highest first; see `search.search_numbers`.
 
         Raises:

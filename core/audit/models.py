@@ -8,7 +8,7 @@ from core.audit.entries import Entry
 
 
 class _Answer(BaseModel):
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class JournalState(_Answer):
@@ -43,12 +43,18 @@ class Page(_Answer):
     took_ms: float
 
 
+class NumberPage(_Answer):
+    """Numbers of entries, highest first. `next_before` requests the next page; None at the end."""
+
+    numbers: list[int]
+    next_before: int | None
+
+
 class Facet(_Answer):
-    """A value of a field, and the number of entries that have it (a lower bound unless `exact`)."""
+    """A value of a field, and the number of entries that have it (counted up to `search.COUNT_BOUND`)."""
 
     value: str
     count: int
-    exact: bool
 
 
 class Bucket(_Answer):
@@ -65,9 +71,10 @@ class Bucket(_Answer):
 
 
 class InclusionProof(_Answer):
-    """A proof that an entry is in the tree that a checkpoint signs. Hashes are lower-case hexadecimal.
+    """A proof (RFC 6962) that an entry is in the tree that a checkpoint, a C2SP signed note, signs.
 
-    `entry` is the canonical text whose leaf hash is `leaf`.
+    `entry` is the canonical text whose leaf hash is `leaf`; `path` holds the sibling hashes from the leaf up.
+    Hashes are lower-case hexadecimal.
     """
 
     seq: int
@@ -80,7 +87,9 @@ class InclusionProof(_Answer):
 
 
 class VerifyReport(_Answer):
-    """The result of a verification. `first_bad` is the number of the first entry that was changed.
+    """The result of a verification; `problem` is empty if the journal is intact.
+
+    `first_bad` is the number of the first entry that does not verify.
 
     If the journal is intact, `checkpoint` is its newest checkpoint, a C2SP signed note over all entries. A
     copy stored elsewhere shows later whether the journal still has these entries.
@@ -90,9 +99,9 @@ class VerifyReport(_Answer):
     entries: int
     blobs: int
     checkpoints: int
-    first_bad: int | None
-    problem: str | None
-    took_s: float
-    root: str
-    checkpoint: str
-    checked_at: str
+    first_bad: int | None = None
+    problem: str = ""
+    took_s: float = 0.0
+    checked_at: str = ""
+    root: str = ""
+    checkpoint: str = ""

@@ -15,7 +15,7 @@ from itertools import islice
 
 from core.audit.encode import decode
 from core.audit.entries import Entry
-from core.audit.models import Bucket, Facet, Page
+from core.audit.models import Bucket, Facet, NumberPage, Page
 from core.audit.query import TEXT_FIELDS, Query
 from core.audit.query_plan import Plan, count_value, first_since, last_seq, plan_search, time_of, values_of
 from core.errors import BadInput, JournalCorrupt
@@ -69,11 +69,11 @@ def search(
 
 def search_numbers(
     connection: sqlite3.Connection, query: Query, before: int | None, limit: int
-) -> tuple[list[int], int | None]:
-    """The numbers of the matching entries, highest first, and `before` for the next search.
+) -> NumberPage:
+    """The numbers of the matching entries, highest first.
 
-    The latter is None when all entries were searched. After `BUDGET_SECONDS` the search ends with the numbers
-    found so far.
+    There is no next page when all entries were searched. After `BUDGET_SECONDS` the search ends with the
+    numbers found so far.
     """
     plan = plan_search(connection, query, 1, last_seq(connection))
     high = min(plan.high, before - 1) if before is not None else plan.high
@@ -81,8 +81,8 @@ def search_numbers(
     with closing(walk):
         numbers = list(islice(walk, limit + 1))
     if len(numbers) > limit:
-        return numbers[:limit], numbers[limit - 1]
-    return numbers, None if walk.complete else walk.reached
+        return NumberPage(numbers=numbers[:limit], next_before=numbers[limit - 1])
+    return NumberPage(numbers=numbers, next_before=None if walk.complete else walk.reached)
 
 
 def entries_of_run(connection: sqlite3.Connection, run: str) -> list[Entry]:
@@ -100,8 +100,8 @@ def facets_of(connection: sqlite3.Connection, name: str, prefix: str, limit: int
     column = TEXT_FIELDS[name]
     facets = []
     for value in islice(values_of(connection, column, prefix), min(limit, MAX_FACETS)):
-        count = count_value(connection, column, value, 1, last_seq(connection), COUNT_BOUND + 1)
-        facets.append(Facet(value=value, count=min(count, COUNT_BOUND), exact=count <= COUNT_BOUND))
+        count = count_value(connection, column, value, 1, last_seq(connection), COUNT_BOUND)
+        facets.append(Facet(value=value, count=count))
     return facets
 
 

@@ -141,7 +141,7 @@ def verify_home(
         blobs=len(check.blobs),
         checkpoints=check.checkpoints,
         first_bad=first_bad,
-        problem=problem,
+        problem=problem or "",
         took_s=round(time.monotonic() - started, 3),
         root=check.frontier.root().hex(),
         checkpoint=check.head.note if problem is None and check.head is not None else "",

@@ -99,7 +99,9 @@ def _verify_files(home: Home, note: str | None) -> dict[str, object]:
             stack.enter_context(HomeLock(home))
         key = load_public_key(home.keys / "journal.pub")
         against = read_checkpoint(note, key) if note is not None else None
-        return verify_folder(home.path, key, against=against).model_dump(mode="json")
+        report = verify_folder(home.path, key, against=against).model_dump(mode="json")
+        # Programs that read this know null here, where a service answers with an empty text.
+        return {**report, "problem": report["problem"] or None}
 
 
 def _words(report: dict[str, object], good: bool) -> str:

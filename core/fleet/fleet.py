@@ -20,8 +20,8 @@ from core.dispatch.models import CommandResult, Verdict
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 from core.fleet.contracts import ListedTool
 from core.fleet.device_state import MOST_WORDS, ConnectionInfo, DeviceIdentity, DeviceState, PersistedState
-from core.fleet.models import Device, Health, HealthChange, Tool, Unavailable
-from core.fleet.tool_catalog import Change, Recorder, ToolCatalog
+from core.fleet.models import ContractChange, Device, Health, HealthChange, Tool, Unavailable
+from core.fleet.tool_catalog import Recorder, ToolCatalog
 from core.fleet.tool_pins import Pins
 from core.ids import now_utc
 from core.policy.analysis.built_in_tools import SCREENSHOT
@@ -399,7 +399,7 @@ class Fleet:
         record = self._record(name)
         return [self._offers.judged(name, one, record.ours, {}, overrides) for one in record.offered.values()]
 
-    async def change(self, name: str, tool_key: str) -> Change:
+    async def change(self, name: str, tool_key: str) -> ContractChange:
         """A tool's trusted and present definition and claims.
 
         Raises:

@@ -132,6 +132,24 @@ class Tool(FrozenModel):
         return None if self.namespace == BUILT_IN_NAMESPACE else own_name(self.tool_name, self.namespace)
 
 
+class ContractChange(FrozenModel):
+    """A tool as it was trusted (`before`) and as its device lists it now (`after`).
+
+    `before` is None if that definition was not stored. Both hold the definition and, if known, `claimed_risk`
+    (the risk that the device claims) and `client` (the name that the device's client gives itself).
+    `before_contract` is the contract that the trusted definition would have now, so that any difference to
+    the present contract is due to the device; None if that is not known. `changed` names the parts that
+    differ.
+    """
+
+    device: str
+    tool_key: str
+    before: dict[str, Any] | None
+    before_contract: Contract | None = None
+    after: dict[str, Any]
+    changed: list[str]
+
+
 class Unavailable(FrozenModel):
     """A tool that a device could offer but does not, with the reason and the fix."""
 

@@ -10,7 +10,6 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
@@ -26,6 +25,7 @@ from core.errors import DeviceError, ErrorCode, QuarterdeckError
 from core.fleet.contracts import (
     ListedTool,
     changed_facts,
+    changed_parts,
     claimed_risk,
     claims_of,
     contract_of,
@@ -35,7 +35,7 @@ from core.fleet.contracts import (
     tool_of,
     with_claim,
 )
-from core.fleet.models import OTHERWISE, Contract, Risk, Tool
+from core.fleet.models import OTHERWISE, Contract, ContractChange, Risk, Tool
 from core.fleet.tool_pins import Claims, Pin, Pins
 from core.fleet.updated_tools import is_update
 from core.ids import new_id
@@ -130,19 +130,6 @@ class Recorder(Protocol):
     def note(self, entry: NewEntry) -> None: ...
     async def put_blob(self, data: bytes) -> str: ...
     async def get_blob(self, sha: str) -> bytes: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A tool's definition and claims, as trusted (`before`) and as listed now (`after`).
-
-    `before` is None if it was not stored. `contract_before` is the contract that the trusted definition and
-    claims would have today, so that every difference comes from the device; None if unknown.
-    """
-
-    before: dict[str, Any] | None
-    after: dict[str, Any]
-    contract_before: Contract | None
 
 
 class ToolCatalog:
@@ -289,7 +276,7 @@ class ToolCatalog:
         """
         info = offered.info
         pin = self.pin_now(offered, ours)
-        before = (await self.change(name, offered, ours)).contract_before
+        before = (await self.change(name, offered, ours)).before_contract
         body: dict[str, Any] = {"reviewed": True, **proof}
         if before is not None:
             override = self._overrides().of(name, info.tool_name, info.namespace)
@@ -300,21 +287,25 @@ class ToolCatalog:
             await self._trust(name, tools, pins, ours, still, more, body)
             self._noted.pop(name, None)
 
-    async def change(self, name: str, offered: ListedTool, ours: bool) -> Change:
-        """A tool's trusted definition beside its present one, each with its claims if the trusted claims are
-        known."""
+    async def change(self, name: str, offered: ListedTool, ours: bool) -> ContractChange:
+        """A tool as trusted and as listed now; the claims are included if the trusted claims are known."""
         info = offered.info
         pin = self._pins.get(name, info.tool_name)
-        after = pinned_definition(info)
-        if pin is None:
-            return Change(None, after, None)
-        before = after if _is_same(pin, offered) else await self._kept_definition(pin.definition)
-        if before is None or pin.claims is None:
-            return Change(before, after, None)
-        return Change(
-            before={**before, **_beside(pin.claims)},
-            after={**after, **_beside(claims_of(info, ours))},
-            contract_before=await self._contract_before(name, before, pin.claims),
+        before, after = None, pinned_definition(info)
+        contract: Contract | None = None
+        if pin is not None:
+            before = after if _is_same(pin, offered) else await self._kept_definition(pin.definition)
+        if before is not None and pin is not None and pin.claims is not None:
+            contract = await self._contract_before(name, before, pin.claims)
+            before = {**before, **_beside(pin.claims)}
+            after = {**after, **_beside(claims_of(info, ours))}
+        return ContractChange(
+            device=name,
+            tool_key=info.tool_key,
+            before=before,
+            before_contract=contract,
+            after=after,
+            changed=changed_parts(before, after) if before else [],
         )
 
     def _admitted(self, name: str, offered: ListedTool, ours: bool) -> Pin | None:

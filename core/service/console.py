@@ -13,17 +13,19 @@ import typing
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 from core.approvals.grants import Grant, SignedGrant
 from core.approvals.models import Approval, Fatigue, Operator
 from core.approvals.preview_models import Helper, Preview
 from core.audit.entries import Entry
+from core.audit.models import Bucket, Facet, NumberPage, VerifyReport
 from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.dispatch.models import CommandResult
 from core.fleet.models import (
     Check,
+    ContractChange,
     Device,
     DeviceDetails,
     DeviceSettings,
@@ -51,20 +53,15 @@ from core.service.api.events import (
 )
 from core.service.api.methods import ANY_CLIENT, OPERATORS, ApiMethod, calls_class, methods_of, rpc
 from core.service.api.models import (
-    Bucket,
     CommandRecord,
     ConsoleState,
-    ContractChange,
     EntryPage,
-    Facet,
     JournalStatus,
     LivePicture,
     LiveState,
-    NumberPage,
     PolicyStatus,
     Proof,
     RunPage,
-    VerifyReport,
 )
 from core.statements import SignedStatement
 
@@ -102,90 +99,74 @@ __all__ = [
 ]
 
 
-class DevicesApi(ABC):
+class DevicesApi(Protocol):
     """Devices: tools, pairing, settings, revocation and diagnosis."""
 
     @rpc("tools", ANY_CLIENT)
-    @abstractmethod
     async def tools(self, device: str) -> list[Tool]:
         """The tools of a device with their contracts. UNKNOWN_DEVICE, DEVICE_OFFLINE."""
 
     @rpc("match_devices", ANY_CLIENT)
-    @abstractmethod
     async def match(self, targets: str) -> list[Device]:
         """The devices that currently match a filter such as `os:linux tag:lab !name:db-*`."""
 
     @rpc("device_details", ANY_CLIENT)
-    @abstractmethod
     async def details(self, name: str) -> DeviceDetails:
         """History, rejected connections and trust of a device."""
 
     @rpc("refusals", ANY_CLIENT)
-    @abstractmethod
     async def rejected_connections(self) -> list[Refusal]:
         """Rejected connections, newest first, also of unknown devices; similar attempts share an item."""
 
     @rpc("doctor", ANY_CLIENT, answer_within=60.0, only_waits=True)
-    @abstractmethod
     async def diagnose(self, name: str) -> list[Check]:
         """Diagnose why a device cannot be reached: each check with its finding and the next step."""
 
     @rpc("contract_change", ANY_CLIENT)
-    @abstractmethod
     async def tool_change(self, device: str, tool_key: str) -> ContractChange:
         """A changed tool as trusted and as present: its definition, and the facts that its device claims."""
 
     @rpc("review_contract", OPERATORS)
-    @abstractmethod
     async def review_tool(
         self, device: str, tool_key: str, digest: str, signed: SignedChange | None = None
     ) -> Tool:
         """Trust a changed tool, whose contract must still have this digest. Signed."""
 
     @rpc("listening", ANY_CLIENT)
-    @abstractmethod
     async def listening(self) -> Listening:
         """The address where this console listens for devices."""
 
     @rpc("listen", OPERATORS)
-    @abstractmethod
     async def listen(self, address: str, signed: SignedChange | None = None) -> Listening:
         """Listen at `host:port` from now on; written to settings.toml. Beyond loopback: TLS, and signed."""
 
     @rpc("pair", OPERATORS)
-    @abstractmethod
     async def pair(self, name: str, settings: DeviceSettings, signed: SignedChange | None = None) -> Pairing:
         """Register a device and issue a new token, which replaces its previous token. Signed."""
 
     @rpc("pair_listening", OPERATORS)
-    @abstractmethod
     async def pair_listening(
         self, name: str, string: str, settings: DeviceSettings, signed: SignedChange | None = None
     ) -> Device:
         """Register a listening device from the pairing string that it printed, and dial it. Signed."""
 
     @rpc("set_device", OPERATORS)
-    @abstractmethod
     async def update(self, name: str, settings: DeviceSettings, signed: SignedChange | None = None) -> Device:
         """Change a device's tags, colour band or agent; signed if the policy depends on what changes."""
 
     @rpc("revoke", OPERATORS)
-    @abstractmethod
     async def revoke(self, name: str) -> Device:
         """Invalidate a device's token at once and end its link; the device stays registered."""
 
     @rpc("forget", OPERATORS)
-    @abstractmethod
     async def forget(self, name: str) -> None:
         """Revoke a device and remove it from the list; its journal entries stay."""
 
     @rpc("reconnect", OPERATORS, answer_within=60.0)
-    @abstractmethod
     async def reconnect(self, name: str) -> Device:
         """Dial a device now instead of after its delay; if it is connected, list its tools again."""
 
     @rpc("watch_pictures", OPERATORS)
-    @abstractmethod
     async def watch(self, devices: list[str], anew: bool = False) -> list[LivePicture]:
         """Keep small pictures of these devices fresh for 15 seconds; replaces this client's previous request.
 
@@ -193,43 +174,36 @@ class DevicesApi(ABC):
         """
 
 
-class RunsApi(ABC):
+class RunsApi(Protocol):
     """Runs of commands and of batches, and the batches that are saved."""
 
     @rpc("plan", ANY_CLIENT)
-    @abstractmethod
     async def plan(self, batch: Batch) -> Plan:
         """Predict what a run of this batch would do on each device now; nothing is sent."""
 
     @rpc("start_run", ANY_CLIENT)
-    @abstractmethod
     async def start(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
         """Start a run and return at once. Refused if the targets no longer match `expected_devices`."""
 
     @rpc("call", ANY_CLIENT)
-    @abstractmethod
     async def call(
         self, device: str, tool: str, parameters: dict[str, Any], timeout: float | None = None, said: str = ""
     ) -> Run:
         """Start a run of one step and return at once. `said` is the client's comment on it, unchecked."""
 
     @rpc("wait_run", ANY_CLIENT, only_waits=True)
-    @abstractmethod
     async def wait(self, run: str, timeout: float) -> Run:
         """Wait until the run has ended or `timeout` seconds have passed; returns its state then."""
 
     @rpc("cancel_run", ANY_CLIENT)
-    @abstractmethod
     async def stop(self, run: str) -> RunSummary:
         """Start no further step of this run, withdraw pending approvals, and ask devices to cancel."""
 
     @rpc("run", ANY_CLIENT)
-    @abstractmethod
     async def get(self, run: str) -> Run:
         """A run with its cells, from memory or from the journal. NOT_FOUND."""
 
     @rpc("find_runs", ANY_CLIENT)
-    @abstractmethod
     async def find(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:
         """Runs that contain all of these words, newest first.
 
@@ -239,52 +213,43 @@ class RunsApi(ABC):
         """
 
     @rpc("batches", ANY_CLIENT)
-    @abstractmethod
     async def batch_names(self) -> list[str]:
         """Names of the batches saved in this home."""
 
     @rpc("saved_batches", ANY_CLIENT)
-    @abstractmethod
     async def saved_batches(self) -> list[SavedBatch]:
         """The batches saved in this home, by name, with time, size and number of steps."""
 
     @rpc("load_batch", ANY_CLIENT)
-    @abstractmethod
     async def load_batch(self, name: str) -> Batch:
         """A saved batch. NOT_FOUND, or INVALID_ARGUMENTS with line numbers."""
 
     # Operators start saved batches under their own name, so that an agent must not write them.
     @rpc("save_batch", OPERATORS)
-    @abstractmethod
     async def save_batch(self, name: str, batch: Batch) -> None:
         """Save a batch. Its name has at most 100 characters, all visible (else INVALID_ARGUMENTS)."""
 
     @rpc("rename_batch", OPERATORS)
-    @abstractmethod
     async def rename_batch(self, name: str, to: str) -> None:
         """Rename a saved batch. NOT_FOUND; INVALID_ARGUMENTS if `to` is not a valid name or is taken."""
 
     @rpc("delete_batch", OPERATORS)
-    @abstractmethod
     async def delete_batch(self, name: str) -> None:
         """Delete a saved batch; its runs are not affected. NOT_FOUND."""
 
     @rpc("runs", ANY_CLIENT)
-    @abstractmethod
     async def list(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
         """Runs, newest first, older than the run `before`."""
 
 
-class ApprovalsApi(ABC):
+class ApprovalsApi(Protocol):
     """Approval requests, grants, and the operators who decide."""
 
     @rpc("approval", ANY_CLIENT)
-    @abstractmethod
     async def get(self, approval: str) -> Approval:
         """An approval request, pending or recently decided. NOT_FOUND."""
 
     @rpc("decide", OPERATORS)
-    @abstractmethod
     async def decide(self, signed: SignedStatement, grant: SignedGrant | None = None) -> Approval:
         """Answer an approval request by a signed statement; `grant` lets similar requests run from now on.
 
@@ -292,93 +257,76 @@ class ApprovalsApi(ABC):
         """
 
     @rpc("edit_approval", OPERATORS)
-    @abstractmethod
     async def edit(self, approval: str, parameters: dict[str, Any]) -> Approval:
         """Replace this request by a new one with other arguments, whose `edited_from` names this one."""
 
     @rpc("hold", OPERATORS)
-    @abstractmethod
     async def hold(self, approval: str, reading: bool) -> Approval:
         """Report that an operator reads this card: its expiry pauses (at most five minutes in total)."""
 
     @rpc("preview", OPERATORS, answer_within=60.0)
-    @abstractmethod
     async def preview(self, approval: str) -> Preview:
         """The present state beside the effect of this request; read through the dispatcher."""
 
     @rpc("helpers", ANY_CLIENT)
-    @abstractmethod
     async def helpers(self, approval: str) -> list[Helper]:
         """Read-only calls that help to decide this request."""
 
     @rpc("run_helper", OPERATORS, answer_within=60.0)
-    @abstractmethod
     async def run_helper(self, approval: str, helper: str) -> CommandResult:
         """Make one of the calls of `helpers` now, through the dispatcher."""
 
     @rpc("fatigue", ANY_CLIENT)
-    @abstractmethod
     async def fatigue(self, operator: str) -> Fatigue:
         """Statistics of this operator's decisions in the last hour."""
 
     @rpc("grants", ANY_CLIENT)
-    @abstractmethod
     async def grants(self) -> list[Grant]:
         """All grants with their last use, newest first, ended grants included."""
 
     @rpc("revoke_grant", OPERATORS)
-    @abstractmethod
     async def revoke_grant(self, grant: str) -> Grant:
         """Revoke a grant at once."""
 
     @rpc("register_operator", OPERATORS)
-    @abstractmethod
     async def register_operator(self, operator: Operator, signed: SignedChange | None = None) -> Operator:
         """Register an operator. Signed, except for a home's first operator, once."""
 
     @rpc("remove_operator", OPERATORS)
-    @abstractmethod
     async def remove_operator(self, name: str, signed: SignedChange | None = None) -> None:
         """Remove an operator and end their grants. Signed; the last operator cannot be removed."""
 
     @rpc("approvals", ANY_CLIENT)
-    @abstractmethod
     async def list(self) -> list[Approval]:
         """Approval requests that wait for an operator: highest risk first, then oldest."""
 
 
-class PolicyApi(ABC):
+class PolicyApi(Protocol):
     """The policy: its text, its profile, and what it decides about a call."""
 
     @rpc("explain", ANY_CLIENT)
-    @abstractmethod
     async def explain(self, device: str, tool: str, parameters: dict[str, Any]) -> Decision:
         """The policy's decision about a call; nothing is sent."""
 
     @rpc("explanation", ANY_CLIENT)
-    @abstractmethod
     async def explanation(
         self, device: str, tool: str, parameters: dict[str, Any], actor: str = ""
     ) -> Explanation:
         """The decision about a call, the rules that matched and those that nearly did; nothing is sent."""
 
     @rpc("policy_text", OPERATORS)
-    @abstractmethod
     async def text(self) -> PolicyText:
         """The present text of policy.toml."""
 
     @rpc("check_policy", OPERATORS)
-    @abstractmethod
     async def check(self, text: str) -> PolicyCheck:
         """Check a policy's text: its faults and the outcome of its examples."""
 
     @rpc("try_policy", OPERATORS, answer_within=600.0)
-    @abstractmethod
     async def backtest(self, text: str, limit: int = 200) -> Trial:
         """Apply this policy text to the commands in the journal; nothing changes."""
 
     @rpc("save_policy", OPERATORS)
-    @abstractmethod
     async def save(self, text: str, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
         """Make this text the policy; signed unless it is only stricter than the accepted policy.
 
@@ -386,61 +334,50 @@ class PolicyApi(ABC):
         """
 
     @rpc("accept_policy", OPERATORS)
-    @abstractmethod
     async def accept(self, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
         """Accept policy.toml as another program wrote it; its text must still have this digest."""
 
     @rpc("set_profile", OPERATORS)
-    @abstractmethod
     async def set_profile(self, profile: Profile, signed: SignedChange | None = None) -> PolicyStatus:
         """Set the profile of all devices without their own; written to policy.toml. Signed if it is laxer."""
 
 
-class JournalApi(ABC):
+class JournalApi(Protocol):
     """The journal: entries, proofs, commands, and what is stored with them."""
 
     @rpc("entries", ANY_CLIENT)
-    @abstractmethod
     async def entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
         """Journal entries that match a query, newest first, with numbers below `before`."""
 
     @rpc("entry_numbers", ANY_CLIENT)
-    @abstractmethod
     async def numbers(self, query: str = "", before: int | None = None, limit: int = 10_000) -> NumberPage:
         """The numbers of matching entries, highest first: at most 10,000 per call."""
 
     @rpc("entry", ANY_CLIENT)
-    @abstractmethod
     async def entry(self, seq: int) -> Entry:
         """A journal entry. NOT_FOUND."""
 
     @rpc("histogram", ANY_CLIENT)
-    @abstractmethod
     async def histogram(self, query: str = "", buckets: int = 80) -> list[Bucket]:
         """Counts of matching entries over time, in at most `buckets` intervals."""
 
     @rpc("facets", ANY_CLIENT)
-    @abstractmethod
     async def facets(self, field: str, prefix: str = "", limit: int = 12) -> list[Facet]:
         """Values of a query field that begin with `prefix`, most frequent first."""
 
     @rpc("command", ANY_CLIENT)
-    @abstractmethod
     async def command(self, call_id: str) -> CommandRecord:
         """All entries of a command, with its decision and result. NOT_FOUND."""
 
     @rpc("blob", ANY_CLIENT)
-    @abstractmethod
     async def blob(self, sha256: str) -> bytes:
         """A stored picture or output. NOT_FOUND; JOURNAL_CORRUPT if its bytes do not match the digest."""
 
     @rpc("proof", ANY_CLIENT)
-    @abstractmethod
     async def prove(self, seq: int) -> Proof:
         """A proof that an entry is in the journal; it can be checked without this service."""
 
     @rpc("verify", ANY_CLIENT, answer_within=600.0, only_waits=True)
-    @abstractmethod
     async def verify(self, checkpoint: str | None = None) -> VerifyReport:
         """Verify the whole journal, blobs included, and compare it with a checkpoint stored elsewhere.
 
@@ -448,38 +385,32 @@ class JournalApi(ABC):
         """
 
     @rpc("timeline", ANY_CLIENT)
-    @abstractmethod
     async def timeline(self, run: str | None = None, around: int | None = None) -> Timeline:
         """A run, or the entries around one entry, laid out for replay."""
 
     @rpc("find_in_results", ANY_CLIENT)
-    @abstractmethod
     async def find_in_results(
         self, words: list[str], run: str | None = None, around: int | None = None
     ) -> ContentHits:
         """For each of these words, the results of a timeline (as from `timeline`) that contain it."""
 
 
-class ServiceApi(ABC):
+class ServiceApi(Protocol):
     """The service as a whole: its state, Stop all, signed changes, and its end."""
 
     @rpc("state", ANY_CLIENT)
-    @abstractmethod
     async def state(self) -> ConsoleState:
         """The complete snapshot that a client starts from; call it again after `Missed`."""
 
     @rpc("challenge", ANY_CLIENT)
-    @abstractmethod
     async def challenge(self) -> str:
         """The challenge that an operator signs to `identify`; valid on this connection only."""
 
     @rpc("identify", OPERATORS)
-    @abstractmethod
     async def identify(self, signed: SignedIdentity) -> Operator:
         """Prove which operator uses this client; its later requests are recorded under that operator."""
 
     @rpc("propose", OPERATORS, answer_within=600.0)
-    @abstractmethod
     async def propose(self, wish: Change, text: str = "") -> Proposal:
         """Preview a change: its effect, and the change that an operator must sign; nothing changes.
 
@@ -487,22 +418,18 @@ class ServiceApi(ABC):
         """
 
     @rpc("accept_settings", OPERATORS)
-    @abstractmethod
     async def accept_settings(self, signed: SignedChange | None = None) -> PolicyStatus:
         """Accept the settings in settings.toml that loosen security; effective at the next start."""
 
     @rpc("stop_all", ANY_CLIENT)
-    @abstractmethod
     async def stop_all(self) -> str:
         """Stop all: the dispatcher sends nothing from now on. Returns a text about what was stopped."""
 
     @rpc("resume", OPERATORS)
-    @abstractmethod
     async def resume(self, signed: SignedChange | None = None) -> None:
         """End Stop all: commands may be sent again. Signed. Stopped runs stay stopped."""
 
     @rpc("shut_down", OPERATORS)
-    @abstractmethod
     async def shut_down(self, cancel_work: bool) -> str:
         """End the service in order. Without `cancel_work` it first waits for the active runs."""
 

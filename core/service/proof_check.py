@@ -10,7 +10,6 @@ from pydantic import ValidationError
 from core.audit.checkpoint import read_checkpoint
 from core.audit.entries import Entry
 from core.audit.merkle import leaf_hash, root_from_path
-from core.audit.models import InclusionProof
 from core.audit.prove import verify_inclusion
 from core.errors import JournalCorrupt
 from core.service.api.models import Proof
@@ -70,16 +69,7 @@ def check_proof(shown: Entry, proof: Proof, asked: int | None = None) -> Finding
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(proof.public_key))
     except ValueError:
         return _bad("The journal's public key is missing or is no key.")
-    inclusion = InclusionProof(
-        seq=proof.seq,
-        entry=proof.entry,
-        leaf=proof.leaf,
-        path=proof.path,
-        root=proof.root,
-        size=proof.size,
-        checkpoint=proof.checkpoint,
-    )
-    if not verify_inclusion(inclusion, key):
+    if not verify_inclusion(proof, key):
         return _bad(_why(proof, key))
     try:
         proven = Entry.model_validate_json(proof.entry)

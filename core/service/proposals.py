@@ -14,7 +14,6 @@ from core.approvals.models import Operator
 from core.approvals.operators import adding, removing
 from core.changes import Change, ChangeKind
 from core.errors import BadInput, ErrorCode
-from core.fleet.contracts import changed_parts
 from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, check_name, token_digest, with_settings
 from core.fleet.models import DeviceSettings
 from core.home import split_address
@@ -95,8 +94,7 @@ async def contract(service: Service, device: str, tool_key: str, digest: str) ->
         # The pin as the journal records it: the definition's digest and the facts that the device claims.
         after={"contract": digest, "pin": service.fleet.pin_now(device, tool_key)},
     )
-    parts = changed_parts(found.before, found.after) if found.before is not None else []
-    words = f": {', '.join(parts)}" if parts else ""
+    words = f": {', '.join(found.changed)}" if found.changed else ""
     return Wanted(change, [f"{tool_key} on {device} runs again, as it is defined now{words}."])
 
 

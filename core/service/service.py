@@ -284,8 +284,7 @@ class Service:
 
         self._verifications_begun += 1
         number = self._verifications_begun
-        found = await self.journal.verify(progress, against=against)
-        report = VerifyReport(**{**found.model_dump(), "problem": found.problem or ""})
+        report = await self.journal.verify(progress, against=against)
         # The verification that began last is the most recent. An earlier one that ends later, such as the
         # verification at the start, must not replace damage that was found by an all-clear.
         if number > self._verified_by:

@@ -112,7 +112,8 @@ class KilledHome:
     def verify(self) -> str | None:
         """What verification says is wrong; None when it finds nothing."""
         try:
-            return verify_folder(self.path, load_public_key(self.path / "keys" / "journal.pub")).problem
+            report = verify_folder(self.path, load_public_key(self.path / "keys" / "journal.pub"))
+            return report.problem or None
         except JournalCorrupt as error:
             return error.message
 

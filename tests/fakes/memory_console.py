@@ -379,7 +379,9 @@ class MemoryConsole(MemoryDevices):
         return [Facet(value="x" * limit, count=1)]
 
     async def on_proof(self, seq: int) -> Proof:
-        return Proof(seq=seq, leaf="00", path=["11", "22"], root="33", size=3)
+        return Proof(
+            seq=seq, entry="", leaf="00", path=["11", "22"], root="33", size=3, checkpoint="", public_key=""
+        )
 
     async def on_command(self, call_id: str) -> CommandRecord:
         return CommandRecord(call_id=call_id, entries=[])

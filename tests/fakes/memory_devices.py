@@ -75,7 +75,7 @@ class MemoryDevices(DecidingDoor):
 
     async def _only_device(self, name: str, asked: str) -> Device:
         self.asked[asked] += 1
-        for device in (await self.on_state()).devices:
+        for device in (await self.service.state()).devices:
             if device.name == name:
                 return device
         raise BadInput(f"There is no device {name!r}.", ErrorCode.UNKNOWN_DEVICE)

@@ -107,7 +107,14 @@ def test_the_steps_say_which_entries_are_below_each_hash(size: int) -> None:
     for index in range(size):
         path = inclusion_path(index, size, lambda start, end: root_of(leaves[start:end]))
         proof = Proof(
-            seq=index + 1, leaf="", path=[node.hex() for node in path], root=root_of(leaves).hex(), size=size
+            seq=index + 1,
+            entry="",
+            leaf="",
+            path=[node.hex() for node in path],
+            root=root_of(leaves).hex(),
+            size=size,
+            checkpoint="",
+            public_key="",
         )
         steps = steps_of(proof)
         assert [root_of(leaves[one.first - 1 : one.last]).hex() for one in steps] == proof.path

@@ -75,20 +75,17 @@ class DiskConsole(FakeConsole):
         return await self.disk.entry(seq)
 
     async def on_histogram(self, query: str = "", buckets: int = 80) -> list[Bucket]:
-        spans = await self.disk.histogram(query, buckets)
-        return [Bucket(start=one.start, end=one.end, count=one.count) for one in spans]
+        return await self.disk.histogram(query, buckets)
 
     async def on_facets(self, field: str, prefix: str = "", limit: int = 12) -> list[Facet]:
-        found = await self.disk.facets(field, prefix, limit)
-        return [Facet(value=one.value, count=one.count) for one in found]
+        return await self.disk.facets(field, prefix, limit)
 
     async def on_proof(self, seq: int) -> Proof:
         found = await self.disk.prove(seq)
         return Proof(**found.model_dump(), public_key=self.disk.public_key.public_bytes_raw().hex())
 
     async def on_verify(self) -> VerifyReport:
-        found = await self.disk.verify()
-        return VerifyReport(**{**found.model_dump(), "problem": found.problem or ""})
+        return await self.disk.verify()
 
     async def on_blob(self, sha256: str) -> bytes:
         return await self.disk.get_blob(sha256)

@@ -419,7 +419,7 @@ def test_a_service_that_proposes_something_else_gets_no_signature(
         def never(_proposal: object) -> None:
             raise AssertionError("something was signed")
 
-        monkeypatch.setattr(bay.doors[-1], "propose", lying)
+        monkeypatch.setattr(bay.doors[-1].service, "propose", lying)
         monkeypatch.setattr(bay.desk.keys, "sign_change", never)
         sheet = pairing_in(bay)
         sheet.name_field.setText("db-4")
@@ -451,7 +451,7 @@ def test_a_policy_is_not_signed_beside_a_difference_that_is_not_its_own(
             # As if nearly nothing would change.
             return (await honest()).model_copy(update={"accepted": ALLOW + "# a comment\n"})
 
-        monkeypatch.setattr(bay.doors[-1], "policy_text", lying)
+        monkeypatch.setattr(bay.doors[-1].policy, "text", lying)
         page.save.click()
         await seen(lambda: not page.work.saving and page.banner.isVisible())
         assert "Another policy was accepted meanwhile" in page.banner.words()

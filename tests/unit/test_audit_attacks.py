@@ -106,8 +106,8 @@ def problem(folder: Path, **options: object) -> str:
     before = contents(folder)
     report = verify_folder(folder, KEY.public_key(), **options)
     assert contents(folder) == before
-    assert report.ok == (report.problem is None)
-    return report.problem or ""
+    assert report.ok == (not report.problem)
+    return report.problem
 
 
 async def test_wherever_a_byte_of_the_log_is_changed_what_is_lost_is_said_and_nothing_is_signed_over_it(
@@ -133,8 +133,8 @@ async def test_the_number_of_lost_entries_is_exact(killed):
     wanted = f"{IN_THE_LOG} entries are missing after {CLOSED}"
     report = verify_folder(killed, KEY.public_key())
     assert (report.ok, report.first_bad, report.entries) == (False, CLOSED + 1, CLOSED)
-    assert wanted in (report.problem or "")
-    assert "frame 1 of" in (report.problem or "")
+    assert wanted in report.problem
+    assert "frame 1 of" in report.problem
     said = await refused(killed)
     assert wanted in said
     assert f"{total}" in said
@@ -402,7 +402,7 @@ async def test_an_exchanged_entry_is_named_by_the_shortest_run_that_is_known(mem
     exchange(memory_path, seq)
     report = verify_folder(memory_path, KEY.public_key(), indexes=False)
     assert report.first_bad == first
-    assert f"Entries {first} to {last} do not lead" in (report.problem or "")
+    assert f"Entries {first} to {last} do not lead" in report.problem
 
 
 async def test_a_picture_changed_on_the_disk_is_not_what_a_later_entry_names(closed):

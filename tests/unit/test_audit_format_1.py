@@ -64,7 +64,7 @@ async def test_it_verifies_opens_and_goes_on_and_has_a_head_file_from_then_on(ol
     home = old / name
     before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
     report = verify(home)
-    assert (report.ok, report.problem, report.entries, report.blobs) == (True, None, entries, 1)
+    assert (report.ok, report.problem, report.entries, report.blobs) == (True, "", entries, 1)
     assert {path: path.read_bytes() for path in home.rglob("*") if path.is_file()} == before
     for number in range(2):
         journal = await opened(home)
@@ -76,7 +76,7 @@ async def test_it_verifies_opens_and_goes_on_and_has_a_head_file_from_then_on(ol
         await journal.close()
         assert verify(home).ok
     (home / "journal.head").unlink()
-    assert "journal.head is missing" in (verify(home).problem or "")
+    assert "journal.head is missing" in verify(home).problem
     with pytest.raises(JournalCorrupt, match=r"journal\.head is missing"):
         await opened(home)
 
@@ -154,7 +154,7 @@ async def test_a_changed_byte_in_its_log_is_noticed_but_in_the_last_commit_which
             assert at > len(whole) - 12 * 4120
             continue
         noticed += 1
-        assert "journal.db-wal" in (report.problem or "")
+        assert "journal.db-wal" in report.problem
         with pytest.raises(JournalCorrupt, match=r"journal\.db-wal"):
             await opened(home)
         assert log.read_bytes() == data
@@ -178,7 +178,7 @@ async def test_the_old_spool_keeps_its_records_behind_a_changed_byte(old):
     data = bytearray(spool.read_bytes())
     data[data.index(b"in the spool 2")] ^= 1
     spool.write_bytes(data)
-    assert "journal.spool is damaged" in (verify(home).problem or "")
+    assert "journal.spool is damaged" in verify(home).problem
     with pytest.raises(JournalCorrupt, match=r"journal\.spool is damaged"):
         await opened(home)
     assert spool.read_bytes() == data

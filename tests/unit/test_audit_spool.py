@@ -209,7 +209,7 @@ async def test_a_spool_that_was_taken_away_is_told_in_the_journal(memory_path):
     (memory_path / "journal.spool").unlink()
     report = verify_folder(memory_path, KEY.public_key())
     assert not report.ok
-    assert "journal.spool is missing" in (report.problem or "")
+    assert "journal.spool is missing" in report.problem
     journal = await Journal.open(memory_path, KEY, "desk")
     assert (await journal.entry(2)).body == {"entries": 0, "torn_bytes": 0, "spool": "missing"}
     await journal.close()

@@ -240,7 +240,7 @@ async def test_a_review_shows_the_claim_beside_the_one_that_was_trusted(home: Ho
         change = await rig.fleet.change(DEVICE, "action::sweep")
         assert change.before is not None
         assert (change.before["claimed_risk"], change.after["claimed_risk"]) == ("critical", None)
-        assert change.contract_before == held
+        assert change.before_contract == held
         await rig.fleet.review(DEVICE, "action::sweep", the(rig).contract.digest, "operator:anna")
         [reviewed] = [one for one in await rig.entries() if one.body.get("reviewed")]
         assert reviewed.body["facts"] == {"risk": ["critical", "high"]}
@@ -255,7 +255,7 @@ async def test_of_a_definition_that_was_not_kept_it_is_still_told_that_only_the_
         change = await rig.fleet.change(DEVICE, "action::sweep")
         assert change.before is not None
         assert change.before["description"] == change.after["description"]
-        assert change.contract_before == held
+        assert change.before_contract == held
 
 
 CLAIMS = st.sampled_from([None, "low", "medium", "high", "critical", "none"])

@@ -192,7 +192,7 @@ class TestChangedDefinitions:
         async with open_rig(home, [STRANGE]) as rig:
             assert rig.fleet.tools(DEVICE)[0].changed
             change = await rig.fleet.change(DEVICE, "action::frobnicate")
-            assert (change.before, change.contract_before) == (None, None)
+            assert (change.before, change.before_contract) == (None, None)
             assert change.after["tool_name"] == "frobnicate"
 
     async def test_a_definition_too_large_to_keep_is_trusted_all_the_same(self, tmp_path: Path):

@@ -187,7 +187,7 @@ def test_the_contract_before_a_change_is_the_one_that_was_enforced_before_it(
         await rig.connect(ours=not client_is_ours)
         change = await rig.fleet.change(DEVICE, info.tool_key)
         assert rig.fleet.tools(DEVICE)[0].changed
-        assert change.contract_before == held
+        assert change.before_contract == held
 
     runner.run(changes())
 
@@ -232,7 +232,7 @@ def test_an_operators_word_since_then_counts_before_and_after(rig: Rig, runner: 
         rig.use_policy('[[contract]]\ntool = "sweep"\nrisk = "low"\nwhy = "An empty room."\n')
         rig.policy.load()
         now = rig.fleet.tools(DEVICE)[0].contract
-        return (await rig.fleet.change(DEVICE, "action::sweep")).contract_before, now
+        return (await rig.fleet.change(DEVICE, "action::sweep")).before_contract, now
 
     before, now = runner.run(looks())
     assert before is not None
@@ -246,7 +246,7 @@ def test_a_contract_whose_definition_is_lost_is_not_guessed(rig: Rig, runner: as
         for path in (rig.home.path / "blobs").rglob("*"):
             if path.is_file():
                 path.unlink()
-        return (await rig.fleet.change(DEVICE, "action::sweep")).contract_before
+        return (await rig.fleet.change(DEVICE, "action::sweep")).before_contract
 
     assert runner.run(looks()) is None
 
@@ -262,7 +262,7 @@ async def test_a_contract_is_not_guessed_where_an_earlier_version_did_not_keep_w
         change = await rig.fleet.change(DEVICE, "action::sweep")
         assert rig.fleet.tools(DEVICE)[0].changed
         assert (change.before, change.after) == (trusted, definition_of(NOW))
-        assert change.contract_before is None
+        assert change.before_contract is None
 
 
 def worse(first: Contract, second: Contract) -> bool:

@@ -17,11 +17,11 @@ from core.aip.pairing import decode_pairing, encode_pairing
 from core.audit.entries import Kind, NewEntry
 from core.changes import SignedChange
 from core.errors import BadInput, JournalUnavailable
-from core.fleet.contracts import changed_parts
 from core.fleet.filter import parse_filter
 from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, paired_by, token_digest, with_settings
 from core.fleet.models import (
     Check,
+    ContractChange,
     Device,
     DeviceDetails,
     DeviceSettings,
@@ -33,7 +33,7 @@ from core.fleet.models import (
 from core.service import proposals
 from core.service.api.client import ClientApi
 from core.service.api.events import DeviceForgotten
-from core.service.api.models import ContractChange, LivePicture
+from core.service.api.models import LivePicture
 from core.service.console import DevicesApi
 from core.service.device_history import changes_before
 from core.service.service import Service
@@ -79,15 +79,7 @@ class LocalDevices(ClientApi, DevicesApi):
         return await self._service.links.doctor(name)
 
     async def tool_change(self, device: str, tool_key: str) -> ContractChange:
-        change = await self._service.fleet.change(device, tool_key)
-        return ContractChange(
-            device=device,
-            tool_key=tool_key,
-            before=change.before,
-            before_contract=change.contract_before,
-            after=change.after,
-            changed=changed_parts(change.before, change.after) if change.before else [],
-        )
+        return await self._service.fleet.change(device, tool_key)
 
     async def review_tool(
         self, device: str, tool_key: str, digest: str, signed: SignedChange | None = None

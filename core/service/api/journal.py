@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from core.audit.entries import Entry
 from core.audit.events import event_of
+from core.audit.models import Bucket, Facet, NumberPage, VerifyReport
 from core.audit.projection import CommandState
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode
@@ -12,7 +13,7 @@ from core.replay.models import Timeline
 from core.replay.result_search import ContentHits, find_in_results
 from core.replay.timeline import build_timeline
 from core.service.api.client import Client, ClientApi
-from core.service.api.models import Bucket, CommandRecord, EntryPage, Facet, NumberPage, Proof, VerifyReport
+from core.service.api.models import CommandRecord, EntryPage, Proof
 from core.service.api.runs import LocalRuns
 from core.service.console import JournalApi
 from core.service.previews import quoted
@@ -42,22 +43,18 @@ class LocalJournal(ClientApi, JournalApi):
 
     async def numbers(self, query: str = "", before: int | None = None, limit: int = 10_000) -> NumberPage:
         await self._service.journal.settle()
-        most = min(max(limit, 1), MOST_NUMBERS)
-        numbers, next_before = await self._service.journal.numbers(query, before, most)
-        return NumberPage(numbers=numbers, next_before=next_before)
+        return await self._service.journal.numbers(query, before, min(max(limit, 1), MOST_NUMBERS))
 
     async def entry(self, seq: int) -> Entry:
         return await self._service.journal.entry(seq)
 
     async def histogram(self, query: str = "", buckets: int = 80) -> list[Bucket]:
-        journal = self._service.journal
-        spans = await journal.histogram(query, buckets)
-        return [Bucket(**one.model_dump()) for one in spans]
+        return await self._service.journal.histogram(query, buckets)
 
     async def facets(self, field: str, prefix: str = "", limit: int = 12) -> list[Facet]:
-        found = await self._service.journal.facets(field, prefix, max(limit, FACETS_LOOKED_AT))
-        found.sort(key=lambda one: (-one.count, one.value))
-        return [Facet(value=one.value, count=one.count) for one in found[: max(limit, 0)]]
+        facets = await self._service.journal.facets(field, prefix, max(limit, FACETS_LOOKED_AT))
+        facets.sort(key=lambda facet: (-facet.count, facet.value))
+        return facets[: max(limit, 0)]
 
     async def command(self, call_id: str) -> CommandRecord:
         await self._service.journal.settle()
@@ -78,17 +75,9 @@ class LocalJournal(ClientApi, JournalApi):
         return await self._service.journal.get_blob(sha256)
 
     async def prove(self, seq: int) -> Proof:
-        found = await self._service.journal.prove(seq)
-        return Proof(
-            seq=found.seq,
-            entry=found.entry,
-            leaf=found.leaf,
-            path=found.path,
-            root=found.root,
-            size=found.size,
-            checkpoint=found.checkpoint,
-            public_key=self._service.journal.public_key.public_bytes_raw().hex(),
-        )
+        journal = self._service.journal
+        inclusion = await journal.prove(seq)
+        return Proof(**dict(inclusion), public_key=journal.public_key.public_bytes_raw().hex())
 
     async def verify(self, checkpoint: str | None = None) -> VerifyReport:
         return await self._service.verify(checkpoint)

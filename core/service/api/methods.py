@@ -81,6 +81,8 @@ def rpc(
             ApiMethod, wire, callers, answer_within=answer_within, only_waits=only_waits
         )
         function.__rpc__ = declared  # type: ignore[attr-defined]  # read by `methods_of`
+        # As by `abstractmethod`: a class that does not implement the method cannot be instantiated.
+        function.__isabstractmethod__ = True  # type: ignore[attr-defined]
         return function
 
     return declare

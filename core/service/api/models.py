@@ -1,17 +1,17 @@
-"""Result models of the console API that belong to no other package."""
+"""Result models of the console API that belong to no other package; the others are the packages' own."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
 
 from pydantic import Field
 
 from core.approvals.models import Approval, Operator
 from core.audit.entries import Entry
+from core.audit.models import InclusionProof
 from core.batch.models import RunSummary
 from core.dispatch.models import CommandResult
-from core.fleet.models import Contract, Device, FrozenModel
+from core.fleet.models import Device, FrozenModel
 from core.policy.models import Decision, Profile
 
 
@@ -96,13 +96,6 @@ class EntryPage(FrozenModel):
     took_ms: float
 
 
-class NumberPage(FrozenModel):
-    """Numbers of journal entries, highest first. `next_before` requests the next page; None at the end."""
-
-    numbers: list[int]
-    next_before: int | None
-
-
 class RunPage(FrozenModel):
     """Runs that match a search, newest first. `next_before` requests the next page; None at the end."""
 
@@ -110,56 +103,10 @@ class RunPage(FrozenModel):
     next_before: int | None
 
 
-class Bucket(FrozenModel):
-    """The number of entries in an interval (UTC, ISO 8601), and how many of them failed or are unknown."""
+class Proof(InclusionProof):
+    """An inclusion proof with the raw Ed25519 public key of this home's journal, in hexadecimal."""
 
-    start: str
-    end: str
-    count: int
-    failed: int = 0
-    unknown: int = 0
-
-
-class Facet(FrozenModel):
-    """A value of a query field, and the number of entries with it."""
-
-    value: str
-    count: int
-
-
-class VerifyReport(FrozenModel):
-    """The findings of a verification. `first_bad` is the number of the first entry that does not verify.
-
-    `checkpoint` is the newest checkpoint, a C2SP signed note, if the journal is intact.
-    """
-
-    ok: bool
-    entries: int
-    blobs: int
-    checkpoints: int
-    first_bad: int | None = None
-    problem: str = ""
-    took_s: float = 0.0
-    checked_at: str = ""
-    root: str = ""
-    checkpoint: str = ""
-
-
-class Proof(FrozenModel):
-    """An inclusion proof (RFC 6962): `path` holds the sibling hashes from the leaf up. Hexadecimal.
-
-    `entry` is the canonical text whose leaf hash is `leaf`; `checkpoint` is a C2SP signed note over root and
-    size; `public_key` is the raw Ed25519 key of this home's journal.
-    """
-
-    seq: int
-    entry: str = ""
-    leaf: str
-    path: list[str]
-    root: str
-    size: int
-    checkpoint: str = ""
-    public_key: str = ""
+    public_key: str
 
 
 class CommandRecord(FrozenModel):
@@ -169,20 +116,3 @@ class CommandRecord(FrozenModel):
     entries: list[Entry]
     decision: Decision | None = None
     result: CommandResult | None = None
-
-
-class ContractChange(FrozenModel):
-    """A tool that has changed since it was trusted. `before` is None if that definition was not stored.
-
-    `before` and `after` hold the definition and, if known, `claimed_risk` (the risk that the device claims)
-    and `client` (the name that the device's client gives itself). `before_contract` is the contract that the
-    trusted definition would have now, so that any difference to the present contract is due to the device. It
-    is None if that is not known.
-    """
-
-    device: str
-    tool_key: str
-    before: dict[str, Any] | None
-    before_contract: Contract | None = None
-    after: dict[str, Any]
-    changed: list[str]
