@@ -18,8 +18,8 @@ from referencing.exceptions import NoSuchResource, Unresolvable
 
 from core.secret_rule import MARKS
 
-# The meta-schemas of all drafts.
-META_SCHEMAS = REGISTRY
+META_SCHEMAS: Any = REGISTRY
+"""The official meta-schemas; a registry that fetches nothing."""
 MAX_CHARACTERS = 256 * 1024
 MAX_REFERENCE = 1_000
 """Characters of one `$ref`, `$id` or anchor, which is parsed again each time it is followed."""
@@ -188,13 +188,13 @@ _serialized: OrderedDict[int, SerializedSchema] = OrderedDict()
 
 def serialized(schema: Any) -> SerializedSchema:
     """The text of a schema, cached by identity; the schema must not change afterwards."""
-    known = _serialized.get(id(schema))
-    if known is None:
-        known = _serialized[id(schema)] = SerializedSchema(schema, _text(schema))
+    entry = _serialized.get(id(schema))
+    if entry is None:
+        entry = _serialized[id(schema)] = SerializedSchema(schema, _text(schema))
         if len(_serialized) > _MOST_SERIALIZED:
             _serialized.popitem(last=False)
     _serialized.move_to_end(id(schema))
-    return known
+    return entry
 
 
 def _text(schema: Any) -> str:

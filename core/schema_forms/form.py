@@ -18,7 +18,13 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, TypeGuard
 
-from core.schema_forms.document import MAX_CHARACTERS, UnsupportedSchema, references_of, serialized
+from core.schema_forms.document import (
+    MAX_CHARACTERS,
+    References,
+    UnsupportedSchema,
+    references_of,
+    serialized,
+)
 from core.schema_forms.json_values import UNSET, Path, path_text, same_json, shown, type_word
 from core.schema_forms.messages import bound, branch_phrase, type_phrase
 from core.schema_forms.normalize import (
@@ -48,6 +54,7 @@ _LONGEST_NAME = 80
 _LONGEST_NAME_READ = 200
 _LONGEST_BOUND = 40
 _MOST_ITEMS = 2**31
+_NO_REFERENCES = references_of({})
 # Steps (10 µs each) allowed for matching a name against one pattern.
 _STEPS_OF_A_PATTERN = 50
 
@@ -206,7 +213,7 @@ class Field:
 
     def _below(self, part: str | int, schema: Any, required: bool, work: WorkBudget | None = None) -> Field:
         work = work or WorkBudget()
-        return _build(schema, self.normal.resolver, (*self.path, part), required, self.depth + 1, work)
+        return _build(schema, self.normal.references, (*self.path, part), required, self.depth + 1, work)
 
     def key_field(self, key: str) -> Field:
         """The field for a key outside `properties`, from patternProperties or additionalProperties."""
@@ -216,10 +223,9 @@ class Field:
             for schema in _pattern_schemas(key, _dict(self.keys.get("patternProperties"))):
                 return self._below(key, schema, False)
         except PatternTooCostly:
-            words = "the patterns that its name is held against are too large"
-            return Field(
-                (*self.path, key), FieldKind.JSON, False, NormalizedSchema({}, None), self.depth + 1, words
-            )
+            reason = "the patterns that its name is held against are too large"
+            empty = NormalizedSchema({}, _NO_REFERENCES)
+            return Field((*self.path, key), FieldKind.JSON, False, empty, self.depth + 1, reason)
         additional = self.keys.get("additionalProperties", True)
         return self._below(key, additional if isinstance(additional, dict) else True, False)
 
@@ -294,23 +300,23 @@ class Field:
 
     def fits(self, value: Any) -> bool:
         """Whether this field's editor can show `value` without losing anything."""
-        word = type_word(value)
+        json_type = type_word(value)
         if value is None and self.nullable:
             return True
         if self.kind in TEXT_KINDS:
-            return word == "string"
+            return json_type == "string"
         if self.kind in NUMBER_KINDS:
-            return word in ("integer", "number")
+            return json_type in ("integer", "number")
         if self.kind in (FieldKind.ENUM, FieldKind.CONST):
             return any(same_json(allowed, value) for allowed in self.values)
-        return word == self.kind.value if self.kind in _NAMED_BY_TYPE else True
+        return json_type == self.kind.value if self.kind in _NAMED_BY_TYPE else True
 
 
 def field_for(schema: Any) -> Field:
     """The field for a whole schema; a `json` field where it is not understood."""
     if not serialized(schema).text:
-        words = f"its schema has more than {MAX_CHARACTERS:,} characters, or is nested too deeply"
-        return Field((), FieldKind.JSON, True, NormalizedSchema({}, None), 0, words)
+        reason = f"its schema has more than {MAX_CHARACTERS:,} characters, or is nested too deeply"
+        return Field((), FieldKind.JSON, True, NormalizedSchema({}, _NO_REFERENCES), 0, reason)
     return _build(schema, None, (), True, 0, WorkBudget())
 
 
@@ -321,29 +327,32 @@ def form_for(schema: Any) -> Field:
         return root
     if root.kind is FieldKind.JSON and not root.reason:
         keys = {**root.keys, "type": "object"}
-        return Field((), FieldKind.OBJECT, True, NormalizedSchema(keys, root.normal.resolver))
+        return Field((), FieldKind.OBJECT, True, NormalizedSchema(keys, root.normal.references))
     return root
 
 
-def _build(schema: Any, resolver: Any, path: Path, required: bool, depth: int, work: WorkBudget) -> Field:
-    empty = NormalizedSchema({}, resolver)
+def _build(
+    schema: Any, references: References | None, path: Path, required: bool, depth: int, work: WorkBudget
+) -> Field:
+    """The field for one place of a schema; without `references`, for a whole schema."""
+    empty = NormalizedSchema({}, references or _NO_REFERENCES)
     if depth > MAX_DEPTH:
         return Field(path, FieldKind.JSON, required, empty, depth, "it is nested too deeply for a form")
     try:
-        if resolver is None:
-            resolver = _resolver(schema)
-        return _build_normal(normalise(schema, resolver, work), path, required, depth)
+        if references is None:
+            references = _references(schema)
+        return _build_normal(normalise(schema, references, work), path, required, depth)
     except UnsupportedSchema as error:
         return Field(path, FieldKind.JSON, required, empty, depth, _line(str(error)))
     except RecursionError:
         return Field(path, FieldKind.JSON, required, empty, depth, "its schema is nested too deeply")
 
 
-def _resolver(schema: Any) -> Any:
+def _references(schema: Any) -> References:
     try:
         return references_of(schema if isinstance(schema, dict | bool) else {})
     except (AttributeError, TypeError, ValueError):  # for example an `$id` that is not text
-        return references_of({})
+        return _NO_REFERENCES
 
 
 def _build_normal(normal: NormalizedSchema, path: Path, required: bool, depth: int) -> Field:
@@ -355,11 +364,11 @@ def _build_normal(normal: NormalizedSchema, path: Path, required: bool, depth: i
 
 def _branch_title(branch: NormalizedSchema, built: Field, work: WorkBudget) -> str:
     title = _line(_text(branch.keys.get("title")))
-    words = title or _tag(built, work) or _line(branch_phrase(branch.keys))
+    label = title or _tag(built, work) or _line(branch_phrase(branch.keys))
     if built.kind is FieldKind.ARRAY and not title:
         kinds = type_phrase(built.item_field(0, work).keys.get("type"))
         return f"a list of {_line(kinds)[:_LONGEST_NAME]}" if kinds != type_phrase(None) else "a list"
-    return words[:80]
+    return label[:80]
 
 
 def _tag(built: Field, work: WorkBudget) -> str:
@@ -395,8 +404,7 @@ def _pattern_schemas(key: str, patterns: dict[str, Any]) -> Iterator[Any]:
 
 
 def _label(value: Any) -> str:
-    words = value if isinstance(value, str) and value.strip() else shown(value, 80)
-    return _line(words)
+    return _line(value if isinstance(value, str) and value.strip() else shown(value, 80))
 
 
 def _line(text: str) -> str:
@@ -481,11 +489,11 @@ def _kind_of(normal: NormalizedSchema, name: str) -> tuple[FieldKind, str]:
     if normal.branches:
         return FieldKind.ANY_OF, ""
     stated = keys.get("type")
-    word = stated if isinstance(stated, str) else _implied_type(keys)
-    if word == "string":
+    json_type = stated if isinstance(stated, str) else _implied_type(keys)
+    if json_type == "string":
         return _text_kind(keys, name), ""
-    if word in ("integer", "number", "boolean", "null", "object", "array"):
-        return FieldKind(word), ""
+    if json_type in ("integer", "number", "boolean", "null", "object", "array"):
+        return FieldKind(json_type), ""
     return FieldKind.JSON, f"its type {shown(stated)} is not known" if stated is not None else ""
 
 
@@ -500,13 +508,13 @@ def _listed_kind(values: list[Any], keys: dict[str, Any], name: str) -> tuple[Fi
 
 
 def _implied_type(keys: dict[str, Any]) -> str:
-    signs = {
+    by_type = {
         "object": ("properties", "patternProperties", "additionalProperties", "required", "propertyNames"),
         "array": ("items", "prefixItems", "minItems", "maxItems", "uniqueItems"),
         "string": ("pattern", "minLength", "maxLength", "format"),
         "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
     }
-    return next((word for word, marks in signs.items() if any(mark in keys for mark in marks)), "")
+    return next((name for name, keywords in by_type.items() if any(word in keys for word in keywords)), "")
 
 
 _PATH_NAME = re.compile(

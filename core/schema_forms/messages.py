@@ -33,8 +33,8 @@ def type_phrase(types: Any) -> str:
     return _either([_TYPE_WORDS.get(str(name), str(name)) for name in names]) or "another type"
 
 
-def _either(words: list[str]) -> str:
-    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+def _either(phrases: list[str]) -> str:
+    return " or ".join([", ".join(phrases[:-1]), phrases[-1]] if len(phrases) > 1 else phrases)
 
 
 def bound(limit: Any) -> Any:
@@ -46,12 +46,13 @@ def bound(limit: Any) -> Any:
 def listed(values: Sequence[Any]) -> str:
     """Allowed values as a short list: `memory, disk, cpu and 4 more`."""
     first = values[:_MOST_LISTED]
-    names = [shorten_middle(one, _LONG) if isinstance(one, str) and one else shown(one, 40) for one in first]
+    texts = [shorten_middle(v, _LONG) if isinstance(v, str) and v else shown(v, 40) for v in first]
     more = len(values) - _MOST_LISTED
-    return ", ".join(names) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(texts) + (f" and {more} more" if more > 0 else "")
 
 
 def _repeatable(error: ValidationError) -> bool:
+    """Whether a message may quote the value: it is short, and no schema that applied marks it as secret."""
     link: Any = error
     while link is not None:
         if may_be_secret(link.schema):
@@ -130,25 +131,21 @@ def _nearest(error: ValidationError, allowed: Any) -> str:
     return f"; did you mean {near}" if near else ""
 
 
-def _closest(given: str, known: Sequence[Any]) -> str:
-    """The known name closest to `given`; empty where none is close."""
+def _closest(typed: str, names: Sequence[Any]) -> str:
+    """The name closest to the typed text; empty where none is close."""
     # Comparing costs more than the product of both lengths, and a long text is not a typing error.
-    if len(given) > _LONG:
+    if len(typed) > _LONG:
         return ""
-    short = [one for one in known[:500] if isinstance(one, str) and len(one) <= _LONG]
-    return next(iter(difflib.get_close_matches(given, short, 1)), "")
+    short = [name for name in names[:500] if isinstance(name, str) and len(name) <= _LONG]
+    return next(iter(difflib.get_close_matches(typed, short, 1)), "")
 
 
 def _no_alternative(error: ValidationError) -> str:
     branches = error.validator_value if isinstance(error.validator_value, list) else []
     if not error.context and error.validator == "oneOf":
         return "matches more than one of the alternatives, where exactly one is allowed"
-    words: list[str] = []
-    for branch in branches:
-        word = branch_phrase(branch)
-        if word and word not in words:
-            words.append(word)
-    return f"must be {_either(words) or 'one of the alternatives'}{_not(error)}"
+    phrases = [phrase for branch in branches if (phrase := branch_phrase(branch))]
+    return f"must be {_either(list(dict.fromkeys(phrases))) or 'one of the alternatives'}{_not(error)}"
 
 
 def branch_phrase(branch: Any) -> str:
@@ -175,8 +172,8 @@ def missing(path: Path) -> str:
     return f"{path_text(path)} is required."
 
 
-def surplus(path: Path, known: list[str]) -> str:
+def surplus(path: Path, names: list[str]) -> str:
     """The message for an argument that the tool does not take."""
-    near = _closest(str(path[-1]), known)
-    hint = f"; did you mean {near}" if near else f"; it takes {listed(known)}" if known else ""
+    near = _closest(str(path[-1]), names)
+    hint = f"; did you mean {near}" if near else f"; it takes {listed(names)}" if names else ""
     return f"{path_text(path)} is not an argument here{hint}."

@@ -1,7 +1,7 @@
 """Normal form of a tool's schema: references followed, allOf merged, null separated from the type.
 
-Only keywords that shape a form are brought over; validity is always checked against the whole schema. A
-schema is a device's word and the window reads it itself, so work is counted and too much of it gives no form.
+Only keywords that shape a form are kept; validity is always checked against the whole schema. A schema comes
+from a device and the window reads it itself, so work is counted, and too much of it gives no form.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.schema_forms.document import UnsupportedSchema
+from core.schema_forms.document import References, UnsupportedSchema
 from core.schema_forms.json_values import UNSET
 from core.secret_rule import is_secret
 
@@ -21,7 +21,7 @@ MOST_BRANCHES = 100
 """Alternatives that one place may have; an operator does not choose among more."""
 _PART, _LOOKUP = 10, 20
 _MOST_TYPES = 20
-_WORDS = ("title", "description", "default", "examples")
+_ANNOTATIONS = ("title", "description", "default", "examples")
 _SHAPE = {"type", "properties", "items", "prefixItems", "enum", "const", "$ref", "anyOf", "oneOf", "allOf"}
 
 
@@ -44,15 +44,15 @@ class WorkBudget:
 
 @dataclass(slots=True)
 class NormalizedSchema:
-    """One place of a schema: its keywords, the resolver of its references, and its alternatives."""
+    """One place of a schema: its keywords, its references, and its alternatives."""
 
     keys: dict[str, Any]
-    resolver: Any
+    references: References
     nullable: bool = False
     branches: list[NormalizedSchema] = field(default_factory=list)
 
 
-def normalise(schema: Any, resolver: Any, work: WorkBudget, hops: int = 0) -> NormalizedSchema:
+def normalise(schema: Any, references: References, work: WorkBudget, hops: int = 0) -> NormalizedSchema:
     """Bring one place of a schema to normal form.
 
     Raises:
@@ -63,31 +63,31 @@ def normalise(schema: Any, resolver: Any, work: WorkBudget, hops: int = 0) -> No
         raise UnsupportedSchema("its references lead in a circle")
     work.take(_PART)
     if schema is True:
-        return NormalizedSchema({}, resolver)
+        return NormalizedSchema({}, references)
     if schema is False:
         raise UnsupportedSchema("the schema allows no value here")
     if not isinstance(schema, dict):
         raise UnsupportedSchema("this part of the schema is not a schema")
-    normal = _follow(schema, resolver, work, hops)
+    normal = _follow(schema, references, work, hops)
     for part in _list(normal.keys.pop("allOf", None)):
         if isinstance(part, dict):
-            normal = _merged(normal, normalise(part, normal.resolver, work, hops + 1), work)
-    _set_null_apart(normal)
+            normal = _merged(normal, normalise(part, normal.references, work, hops + 1), work)
+    _separate_null(normal)
     return _with_branches(normal, work, hops)
 
 
-def _follow(schema: dict[str, Any], resolver: Any, work: WorkBudget, hops: int) -> NormalizedSchema:
+def _follow(schema: dict[str, Any], references: References, work: WorkBudget, hops: int) -> NormalizedSchema:
     work.take(len(schema))
     ref = next((schema[name] for name in ("$ref", "$dynamicRef", "$recursiveRef") if name in schema), None)
     own = {key: value for key, value in schema.items() if key not in ("$ref", "$dynamicRef", "$recursiveRef")}
     if ref is None:
-        return NormalizedSchema(own, resolver)
+        return NormalizedSchema(own, references)
     if not isinstance(ref, str):
         raise UnsupportedSchema("its reference is not text")
     work.take(_LOOKUP + ref.count("/") + len(ref) // 20)
-    contents, inner = resolver.lookup(ref)
+    contents, inner = references.lookup(ref)
     target = normalise(contents, inner, work, hops + 1)
-    return _merged(target, NormalizedSchema(own, resolver), work) if own else target
+    return _merged(target, NormalizedSchema(own, references), work) if own else target
 
 
 def _merged(base: NormalizedSchema, over: NormalizedSchema, work: WorkBudget) -> NormalizedSchema:
@@ -101,7 +101,7 @@ def _merged(base: NormalizedSchema, over: NormalizedSchema, work: WorkBudget) ->
     # Sub-schemas of both sides keep their meaning only where references mean the same in both; within one
     # document they do.
     return NormalizedSchema(
-        keys, over.resolver, base.nullable and over.nullable, base.branches or over.branches
+        keys, over.references, base.nullable and over.nullable, base.branches or over.branches
     )
 
 
@@ -112,7 +112,7 @@ def _merged_key(name: str, left: Any, right: Any, work: WorkBudget) -> Any:
         return left | both
     if name == "required":
         work.take(len(_list(left)) + len(_list(right)))
-        return list(dict.fromkeys(one for one in [*_list(left), *_list(right)] if isinstance(one, str)))
+        return list(dict.fromkeys(key for key in [*_list(left), *_list(right)] if isinstance(key, str)))
     if name == "type":
         return _narrower_type(left, right)
     if name == "enum":
@@ -133,8 +133,8 @@ def _merged_key(name: str, left: Any, right: Any, work: WorkBudget) -> Any:
 
 
 def _in_both(left: list[Any], right: list[Any], work: WorkBudget) -> list[Any]:
-    known = {_key(value, work) for value in right}
-    return [value for value in left if _key(value, work) in known]
+    keys = {_key(value, work) for value in right}
+    return [value for value in left if _key(value, work) in keys]
 
 
 def _alike(left: Any, right: Any, work: WorkBudget) -> bool:
@@ -165,7 +165,7 @@ def _narrower_type(left: Any, right: Any) -> Any:
     return common[0] if len(common) == 1 else common
 
 
-def _set_null_apart(normal: NormalizedSchema) -> None:
+def _separate_null(normal: NormalizedSchema) -> None:
     types = _types(normal.keys.get("type"))
     if isinstance(normal.keys.get("type"), list):  # `["string"]` means the same as `"string"`
         normal.keys["type"] = types if len(types) > 1 else types[0] if types else None
@@ -186,7 +186,7 @@ def _with_branches(normal: NormalizedSchema, work: WorkBudget, hops: int) -> Nor
         if len(types) > 1 and "enum" not in normal.keys and "const" not in normal.keys:
             work.take(len(types) * len(normal.keys))
             normal.branches = [
-                NormalizedSchema(_for_type(normal.keys, one), normal.resolver) for one in types
+                NormalizedSchema(_for_type(normal.keys, name), normal.references) for name in types
             ]
         return normal
     work.take(len(normal.keys) + len(normal.keys[name]))
@@ -195,37 +195,44 @@ def _with_branches(normal: NormalizedSchema, work: WorkBudget, hops: int) -> Nor
     if any(is_secret(branch) for branch in raw if _only_constrains(branch)):
         rest["writeOnly"] = True
     if not raw or (all(_only_constrains(branch) for branch in raw) and _SHAPE & rest.keys()):
-        return NormalizedSchema(rest, normal.resolver, normal.nullable, normal.branches)
+        return NormalizedSchema(rest, normal.references, normal.nullable, normal.branches)
     if (listed := _as_enum(raw)) is not None:
-        return NormalizedSchema(rest | listed, normal.resolver, normal.nullable)
+        return NormalizedSchema(rest | listed, normal.references, normal.nullable)
     if len(raw) > MOST_BRANCHES:
         raise UnsupportedSchema(f"it has more than {MOST_BRANCHES} alternatives")
-    found = [normalise(branch, normal.resolver, work, hops + 1) for branch in raw]
-    return _of_branches(NormalizedSchema(rest, normal.resolver, normal.nullable), found, work)
+    branches = [normalise(branch, normal.references, work, hops + 1) for branch in raw]
+    return _combined(NormalizedSchema(rest, normal.references, normal.nullable), branches, work)
 
 
-def _of_branches(
-    whole: NormalizedSchema, found: list[NormalizedSchema], work: WorkBudget
+def _combined(
+    whole: NormalizedSchema, branches: list[NormalizedSchema], work: WorkBudget
 ) -> NormalizedSchema:
     """Combine a place with its alternatives: each of them also gets the keywords common to all."""
     rest = whole.keys
-    kept = [one for one in found if one.keys.get("type") != "null" and one.keys.get("const", 0) is not None]
-    nullable = whole.nullable or len(kept) < len(found) or any(one.nullable for one in kept)
-    if not kept:
-        return NormalizedSchema(rest | {"type": "null"}, whole.resolver)
-    if len(kept) == 1:
-        one = _merged(kept[0], NormalizedSchema(rest, kept[0].resolver), work)
-        return NormalizedSchema(one.keys, one.resolver, nullable, one.branches)
-    base = NormalizedSchema({key: value for key, value in rest.items() if key not in _WORDS}, whole.resolver)
-    merged = [_with_words(_merged(base, one, work), one) for one in kept]
-    flat = [leaf for one in merged for leaf in (one.branches or [one])]
+    others = [branch for branch in branches if not _is_null(branch)]
+    nullable = whole.nullable or len(others) < len(branches) or any(branch.nullable for branch in others)
+    if not others:
+        return NormalizedSchema(rest | {"type": "null"}, whole.references)
+    if len(others) == 1:
+        only = _merged(others[0], NormalizedSchema(rest, others[0].references), work)
+        return NormalizedSchema(only.keys, only.references, nullable, only.branches)
+    base = NormalizedSchema(
+        {key: value for key, value in rest.items() if key not in _ANNOTATIONS}, whole.references
+    )
+    merged = [_merged_branch(base, branch, work) for branch in others]
+    flat = [leaf for branch in merged for leaf in (branch.branches or [branch])]
     if len(flat) > MOST_BRANCHES:
         raise UnsupportedSchema(f"it has more than {MOST_BRANCHES} alternatives")
-    return NormalizedSchema(rest, whole.resolver, nullable, flat)
+    return NormalizedSchema(rest, whole.references, nullable, flat)
 
 
-def _with_words(merged: NormalizedSchema, one: NormalizedSchema) -> NormalizedSchema:
-    return NormalizedSchema(merged.keys, one.resolver, one.nullable, merged.branches)
+def _is_null(branch: NormalizedSchema) -> bool:
+    return branch.keys.get("type") == "null" or branch.keys.get("const", 0) is None
+
+
+def _merged_branch(base: NormalizedSchema, branch: NormalizedSchema, work: WorkBudget) -> NormalizedSchema:
+    merged = _merged(base, branch, work)
+    return NormalizedSchema(merged.keys, branch.references, branch.nullable, merged.branches)
 
 
 def _only_constrains(branch: Any) -> bool:
@@ -234,12 +241,12 @@ def _only_constrains(branch: Any) -> bool:
 
 def _as_enum(branches: list[Any]) -> dict[str, Any] | None:
     """`oneOf: [{const, title, description}, …]` as an enum with a label for each value."""
-    if len(branches) < 2 or not all(isinstance(one, dict) and "const" in one for one in branches):
+    if len(branches) < 2 or not all(isinstance(branch, dict) and "const" in branch for branch in branches):
         return None
     return {
-        "enum": [one["const"] for one in branches],
-        "enumNames": [one.get("title", "") for one in branches],
-        "enumDescriptions": [one.get("description", "") for one in branches],
+        "enum": [branch["const"] for branch in branches],
+        "enumNames": [branch.get("title", "") for branch in branches],
+        "enumDescriptions": [branch.get("description", "") for branch in branches],
     }
 
 
@@ -255,11 +262,12 @@ _TYPED = {keyword for keywords in _KEYWORDS_OF_TYPE.values() for keyword in keyw
 
 def _for_type(keys: dict[str, Any], name: str) -> dict[str, Any]:
     """The keywords that apply to one type."""
-    mine = _KEYWORDS_OF_TYPE.get(name, ())
-    kept = {
-        key: value for key, value in keys.items() if key not in _WORDS and (key not in _TYPED or key in mine)
-    }
-    return kept | {"type": name}
+    of_type = _KEYWORDS_OF_TYPE.get(name, ())
+    return {
+        key: value
+        for key, value in keys.items()
+        if key not in _ANNOTATIONS and (key not in _TYPED or key in of_type)
+    } | {"type": name}
 
 
 def _types(value: Any) -> list[str]:

@@ -1,7 +1,7 @@
 """Secret arguments of a call, found by the tool's schema or by their names.
 
 The console asks before it writes or shows a value, the window before it draws a value, and a device before it
-accepts a redacted value for an approved one. A schema is a device's word: reading it is counted work, and
+accepts a redacted value for an approved one. A schema comes from a device: reading it is counted work, and
 where it cannot be read completely, everything that it describes counts as secret.
 """
 
@@ -100,8 +100,8 @@ def _any_secret(branches: list[_Place]) -> bool:
 
 def _secret_beside(branches: list[_Place], neighbours: dict[str, Any]) -> bool:
     """Whether another member of the object makes this value secret: any value but null or false."""
-    words = (place.schema.get(SECRET_IF) for place in branches)
-    values = (neighbours.get(word) for word in words if isinstance(word, str))
+    names = (place.schema.get(SECRET_IF) for place in branches)
+    values = (neighbours.get(name) for name in names if isinstance(name, str))
     return any(value is not None and value is not False for value in values)
 
 
@@ -155,14 +155,14 @@ class _Reader:
     def branches(self, places: list[_Place]) -> list[_Place]:
         """These schemas and all others that may apply to the same value."""
         key = tuple(id(place.schema) for place in places)
-        known = self._branches.get(key)
-        if known is None:
+        branches = self._branches.get(key)
+        if branches is None:
             try:
-                known = self._expanded(places)
+                branches = self._expanded(places)
             except _Unreadable:
-                known = _secret_at(places)
-            self._branches[key] = known
-        return known
+                branches = _secret_at(places)
+            self._branches[key] = branches
+        return branches
 
     def of_member(self, branches: list[_Place], name: str) -> list[_Place]:
         """The schemas of the member of this name."""
@@ -178,20 +178,20 @@ class _Reader:
         )
 
     def _part(
-        self, branches: list[_Place], part: Any, look: Callable[[list[_Place], Any], Iterator[_Place]]
+        self, branches: list[_Place], part: Any, look_up: Callable[[list[_Place], Any], Iterator[_Place]]
     ) -> list[_Place]:
         key = id(branches), part
-        known = self._members.get(key)
-        if known is None:
+        places = self._members.get(key)
+        if places is None:
             try:
-                known = list(look(branches, part))
+                places = list(look_up(branches, part))
             except _Unreadable:
-                known = _secret_at(branches)
-            self._members[key] = known
-        return known
+                places = _secret_at(branches)
+            self._members[key] = places
+        return places
 
     def _expanded(self, places: list[_Place]) -> list[_Place]:
-        found: list[_Place] = []
+        applying: list[_Place] = []
         seen: set[int] = set()
         waiting = list(places)
         while waiting:
@@ -199,30 +199,30 @@ class _Reader:
             if id(place.schema) in seen:
                 continue
             seen.add(id(place.schema))
-            found.append(place)
-            if len(found) > MOST_BRANCHES or not self._take(1 + len(place.schema)):
-                if any(serialized(one.document.schema).may_have_secrets for one in places):
+            applying.append(place)
+            if len(applying) > MOST_BRANCHES or not self._take(1 + len(place.schema)):
+                if any(serialized(root.document.schema).may_have_secrets for root in places):
                     raise _Unreadable
                 # The schema has no mark of a secret anywhere: the part that was read is enough.
-                return found
+                return applying
             waiting.extend(self._beside(place))
-        return found
+        return applying
 
     def _beside(self, place: _Place) -> Iterator[_Place]:
         """Yield the schemas that may apply wherever this one does."""
         schema = place.schema
-        for word in _LISTS_OF_SCHEMAS:
-            yield from _inside(place, schema.get(word))
-        for word in _CONDITIONS:
-            yield from _inside(place, [schema.get(word)])
-        for word in _BY_PRESENCE:
-            by_name = schema.get(word)
+        for keyword in _LISTS_OF_SCHEMAS:
+            yield from _inside(place, schema.get(keyword))
+        for keyword in _CONDITIONS:
+            yield from _inside(place, [schema.get(keyword)])
+        for keyword in _BY_PRESENCE:
+            by_name = schema.get(keyword)
             yield from _inside(place, list(by_name.values()) if isinstance(by_name, dict) else None)
-        for word in _REFERENCES:
-            if word in schema:
-                yield from self._referred(place, word, schema[word])
+        for keyword in _REFERENCES:
+            if keyword in schema:
+                yield from self._referred(place, keyword, schema[keyword])
 
-    def _referred(self, place: _Place, word: str, target: Any) -> Iterator[_Place]:
+    def _referred(self, place: _Place, keyword: str, target: Any) -> Iterator[_Place]:
         """Yield the target of a reference.
 
         Raises:
@@ -236,36 +236,36 @@ class _Reader:
         except UnsupportedSchema as error:
             raise _Unreadable from error
         yield from _inside(place._replace(references=inner), [contents])
-        if word == "$dynamicRef":
+        if keyword == "$dynamicRef":
             # Which anchor of this name is meant depends on the path to it, so any of them may be.
             anchor = target.partition("#")[2]
-            for one in subschemas(place.document.schema):
+            for part in subschemas(place.document.schema):
                 if not self._take(1):
                     raise _Unreadable
-                if anchor and one.get("$dynamicAnchor") == anchor:
-                    yield from _inside(place, [one])
+                if anchor and part.get("$dynamicAnchor") == anchor:
+                    yield from _inside(place, [part])
 
     def _of_member(self, branches: list[_Place], name: str) -> Iterator[_Place]:
         for place in branches:
             self._take(1)
             schema = place.schema
             named, patterns = schema.get("properties"), schema.get("patternProperties")
-            spoken_of = isinstance(named, dict) and name in named
-            if spoken_of and isinstance(named, dict):
+            is_described = isinstance(named, dict) and name in named
+            if is_described and isinstance(named, dict):
                 yield from _inside(place, [named[name]])
             if isinstance(patterns, dict):
                 fitting = [inner for pattern, inner in patterns.items() if self._may_match(pattern, name)]
-                spoken_of = spoken_of or bool(fitting)
+                is_described = is_described or bool(fitting)
                 yield from _inside(place, fitting)
-            if not spoken_of:
+            if not is_described:
                 others = ("additionalProperties", "unevaluatedProperties")
-                yield from _inside(place, [schema.get(word) for word in others])
+                yield from _inside(place, [schema.get(keyword) for keyword in others])
 
     def _of_element(self, branches: list[_Place], at: int) -> Iterator[_Place]:
         for place in branches:
             self._take(1)
-            for word in _OF_ELEMENTS:
-                inner = place.schema.get(word)
+            for keyword in _OF_ELEMENTS:
+                inner = place.schema.get(keyword)
                 if not isinstance(inner, list):
                     yield from _inside(place, [inner])
                 elif at < len(inner):
@@ -276,8 +276,8 @@ class _Reader:
         if not isinstance(pattern, str) or not is_quick(pattern) or len(name) > _LONGEST_MATCHED:
             return True
         try:
-            known = safe_pattern(pattern)
-            return not self._take(1 + known.most_steps(len(name)) * 10) or known.search(name)
+            compiled = safe_pattern(pattern)
+            return not self._take(1 + compiled.most_steps(len(name)) * 10) or compiled.search(name)
         except (PatternUnsupported, PatternTooCostly):
             return True
 
@@ -315,5 +315,5 @@ def _inside(place: _Place, schemas: Any) -> Iterator[_Place]:
 def _numbered(schema: dict[str, Any]) -> int:
     """The number of list elements for which a schema has a schema by index."""
     return max(
-        (len(inner) for word in _OF_ELEMENTS if isinstance(inner := schema.get(word), list)), default=0
+        (len(inner) for keyword in _OF_ELEMENTS if isinstance(inner := schema.get(keyword), list)), default=0
     )

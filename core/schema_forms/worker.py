@@ -1,8 +1,8 @@
 """Validation in a process of its own, for the window: `python -m core.schema_forms.worker`.
 
-Python runs one thread at a time. Beside a thread that reads the worst schema a device may send, the window's
-thread gets its turn every 5 ms, and it needs a hundred turns to build and paint one form: work of 150 ms
-took 350 to 1,200 ms. Beside a process it takes its usual time.
+Python runs one thread at a time. While another thread reads the worst schema that a device may send, the
+window's thread runs only every 5 ms, and it needs a hundred such turns to build and paint one form: 150 ms of
+work took 350 to 1,200 ms. Beside a process it takes its usual time.
 
 The protocol is one JSON object per line in each direction, one question at a time. A question is
 `{key, value}`, where `key` names a schema. For an unknown key the answer is `{unknown: true}`, and the window
@@ -30,20 +30,20 @@ class ValidationWorker:
     """Answers questions and remembers the latest schemas."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, Validator] = OrderedDict()
+        self._validators: OrderedDict[str, Validator] = OrderedDict()
 
-    def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         """The answer to a question: the errors of a value, or that its schema is unknown."""
-        key = asked["key"]
-        if "schema" in asked:
-            self._known[key] = Validator(json.loads(asked["schema"]))
-            while len(self._known) > MOST_KEPT:
-                self._known.popitem(last=False)
-        validator = self._known.get(key)
+        key = question["key"]
+        if "schema" in question:
+            self._validators[key] = Validator(json.loads(question["schema"]))
+            while len(self._validators) > MOST_KEPT:
+                self._validators.popitem(last=False)
+        validator = self._validators.get(key)
         if validator is None:
             return {"unknown": True}
-        self._known.move_to_end(key)
-        return _answer(validator.errors(asked["value"]))
+        self._validators.move_to_end(key)
+        return _answer(validator.errors(question["value"]))
 
 
 def question(key: str, value: Any, schema: str | None = None) -> bytes:
@@ -52,26 +52,28 @@ def question(key: str, value: Any, schema: str | None = None) -> bytes:
     Raises:
         RecursionError: the value is nested too deeply for JSON.
     """
-    told = {} if schema is None else {"schema": schema}
-    return json.dumps({"key": key, "value": value, **told}).encode() + b"\n"
+    with_schema = {} if schema is None else {"schema": schema}
+    return json.dumps({"key": key, "value": value, **with_schema}).encode() + b"\n"
 
 
 def errors_in(answer: bytes) -> list[FieldError] | None:
     """The errors in an answer; None where the schema was unknown."""
-    said = json.loads(answer)
-    return None if "unknown" in said else [FieldError(tuple(path), words) for path, words in said["errors"]]
+    read = json.loads(answer)
+    if "unknown" in read:
+        return None
+    return [FieldError(tuple(path), message) for path, message in read["errors"]]
 
 
-def _answer(found: list[FieldError]) -> dict[str, Any]:
-    return {"errors": [[error.path, error.message] for error in found]}
+def _answer(errors: list[FieldError]) -> dict[str, Any]:
+    return {"errors": [[error.path, error.message] for error in errors]}
 
 
 def serve(questions: Iterable[bytes], answers: BinaryIO) -> None:
     """Answer the questions in order."""
-    apart = ValidationWorker()
+    worker = ValidationWorker()
     for line in questions:
         try:
-            answer = apart.answer(json.loads(line))
+            answer = worker.answer(json.loads(line))
         except RecursionError:
             answer = _answer(TOO_MUCH)
         answers.write(json.dumps(answer).encode() + b"\n")
