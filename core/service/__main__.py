@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import signal
 import sys
@@ -23,7 +24,6 @@ from core.home import Home
 from core.service.exit_codes import exit_code_of
 from core.service.lifetime import until_told_or_not_needed
 from core.service.log_setup import logging_to
-from core.service.process_tuning import allow_many, collect_seldom
 from core.service.rpc.server import ControlServer
 from core.service.rpc.transport import own_folder
 
@@ -130,6 +130,43 @@ def _report(error: ErrorInfo, code: int) -> int:
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
     return code
+
+
+# `gc.set_threshold`: net allocations before generation 0 is collected, then collections of each generation
+# before the next older generation is collected.
+THRESHOLDS = (50_000, 20, 20)
+
+
+def collect_seldom() -> None:
+    """Collect garbage less often from now on, and exempt all objects that exist after start-up."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*THRESHOLDS)
+
+
+ENOUGH = 16_384
+
+
+def allow_many() -> int:
+    """Raise this process's limit of open files to `ENOUGH`; returns the resulting limit, 0 for no limit.
+
+    The usual soft limit is 1,024, and programs may raise it up to the hard limit.
+    """
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return 0
+    wanted = ENOUGH if hard == resource.RLIM_INFINITY else min(ENOUGH, hard)
+    if wanted > soft:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError):
+            return soft  # macOS refuses more than its kernel's own limit.
+        return wanted
+    return soft
 
 
 if __name__ == "__main__":

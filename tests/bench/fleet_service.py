@@ -19,7 +19,7 @@ import structlog
 from core.batch.models import Batch, Rollout, Step
 from core.fleet.models import Health
 from core.home import Home
-from core.service.process_tuning import collect_seldom
+from core.service.__main__ import collect_seldom
 from core.service.rpc.server import ControlServer
 from core.service.service import Service
 from tests.bench.lines import StallWatch, input_lines

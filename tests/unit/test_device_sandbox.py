@@ -15,8 +15,7 @@ import pytest
 from core.aip.messages import Command, ResultStatus
 from core.device import DeviceConfig, build_router
 from core.device.sandbox import bubblewrap, cgroup, sandbox_init, seatbelt, seccomp
-from core.device.sandbox.bubblewrap import Bubblewrap
-from core.device.sandbox.mounts import Mount, all_names, read_mounts
+from core.device.sandbox.bubblewrap import Bubblewrap, Mount, all_names, read_mounts
 from core.device.tool import Unavailable
 from core.device.tools.read_shell import NAME, blocked_lines, named_place
 

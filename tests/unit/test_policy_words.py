@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.fleet.models import Contract, Effect, Fact, Risk, Source, Tool
-from core.policy.analysis.call_analysis import analyze_call, findings_of, summary_of, undo_words
-from core.policy.analysis.headlines import headline_of
+from core.policy.analysis.call_analysis import analyze_call, findings_of, headline_of, summary_of, undo_words
 from core.policy.analysis.shell.findings import MOST_FINDINGS, judge_line
 from core.policy.analysis.shell.tables import system_folder
 from core.policy.analysis.summaries import size_words

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from core.home import Home
-from core.service.process_tuning import ENOUGH
+from core.service.__main__ import ENOUGH
 from tests.fakes.service_process import service_process
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
 HERE = Path(__file__).parents[2]
 ASK = """
 import resource, sys
-from core.service.process_tuning import allow_many
+from core.service.__main__ import allow_many
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
 print(allow_many(), *resource.getrlimit(resource.RLIMIT_NOFILE))
 """

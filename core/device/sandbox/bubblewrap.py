@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import re
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -18,8 +22,7 @@ from typing import NamedTuple
 import platformdirs
 
 from core.device.private_places import SCRATCH_FOLDERS, is_below, outermost
-from core.device.sandbox import cgroup, sandbox_init, scratch, seccomp
-from core.device.sandbox.mounts import all_names, read_mounts, resolved
+from core.device.sandbox import cgroup, sandbox_init, seccomp
 from core.device.sandbox.sight import Sight
 
 _INNER = Path(sandbox_init.__file__)
@@ -182,7 +185,7 @@ class Bubblewrap:
     def _all_closed(self) -> list[str]:
         """The closed paths, and other programs' private paths in scratch folders that are roots."""
         folders = [root for root in self.roots if root in SCRATCH_FOLDERS]
-        return [*self.closed, *(path for root in folders for path in scratch.private_in(root, self.roots))]
+        return [*self.closed, *(path for root in folders for path in private_in(root, self.roots))]
 
     def _layers(self, closed: Sequence[str], folder: str) -> list[Layer]:
         hidden = hidden_folders()
@@ -398,3 +401,127 @@ def _how_to_fix() -> str:
             if Path("/proc/sys", name).read_text().strip() == bad:
                 return f"Allow user namespaces: {fix}"
     return "Run `bwrap --unshare-user --ro-bind / / true` to see why; containers often forbid it"
+
+
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A line of /proc/self/mountinfo: folder `root` of the file system on `device` is mounted at `point`."""
+
+    device: str
+    root: str
+    point: str
+
+
+def read_mounts() -> list[Mount]:
+    """The mounts that this process sees, oldest first; empty where /proc cannot be read (proc(5))."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    except OSError:
+        return []
+    rows = [os.fsdecode(line).split(" ")[2:5] for line in lines]
+    return [Mount(device, _plain(root), _plain(point)) for device, root, point in rows]
+
+
+def all_names(paths: Iterable[str], mounts: list[Mount]) -> Iterator[str]:
+    """The names of each path, as absolute paths whose parent folders are resolved.
+
+    These are the path itself, its target if it is a symlink, and its names below other mounts. None of them
+    need exist.
+    """
+    folders: dict[str, str] = {}
+    times = Counter(mount.device for mount in mounts)
+    is_shown_twice = max(times.values(), default=0) > 1
+    for path in paths:
+        folder, name = os.path.split(path)
+        if folder not in folders:
+            folders[folder] = resolved(folder)
+        plain = real = os.path.join(folders[folder], name)
+        yield plain
+        if os.path.islink(plain):
+            # The symlink is returned as well as its target, because another symlink may replace it.
+            real = resolved(plain)
+            yield real
+        if is_shown_twice:
+            yield from _other_names(real, mounts)
+
+
+def resolved(path: str) -> str:
+    """A path without symlinks; unchanged where it cannot be resolved because it changes meanwhile."""
+    try:
+        return os.path.realpath(path)
+    except OSError:
+        return path
+
+
+def _other_names(path: str, mounts: list[Mount]) -> Iterator[str]:
+    above = [mount for mount in mounts if is_below(path, mount.point)]
+    if not above:
+        return
+    # Of several mounts at the same point, only the last is visible.
+    own = max(reversed(above), key=lambda mount: len(mount.point))
+    place = os.path.normpath(os.path.join(own.root, os.path.relpath(path, own.point)))
+    for mount in mounts:
+        if mount.device != own.device or mount is own:
+            continue
+        if is_below(place, mount.root):
+            yield os.path.normpath(os.path.join(mount.point, os.path.relpath(place, mount.root)))
+        elif is_below(mount.root, place):
+            yield mount.point
+
+
+def _plain(field: str) -> str:
+    return _ESCAPED.sub(lambda code: chr(int(code[1], 8)), field)
+
+
+# Closed even where they do not exist: every entry of the folder then gets a rule of its own
+# (`sandbox_init.forbid_changes`), and entries created while a command runs are not readable.
+_ALWAYS = (".X11-unix", ".ICE-unix")
+# Sockets of agents and desktops, private folders of services (also root's), and shared memory of browsers.
+_PRIVATE = (
+    *(".XIM-unix", ".font-unix", ".Test-unix", "ssh-*", "gpg-*", "tmux-*", "tmate-*", "screens", "uscreens"),
+    *("keyring-*", "dbus-*", "pulse-*", "ksocket-*", "kde-*", "orbit-*", "gdm*", "sddm*", "emacs[0-9]*"),
+    *("systemd-private-*", "snap-private-tmp", "snap.*", "vscode-ipc-*", "vscode-ssh-auth-*"),
+    *(".org.chromium.*", ".com.google.Chrome.*"),
+)
+
+
+def private_in(folder: str, roots: Iterable[str]) -> Iterator[str]:
+    """The entries of a scratch folder that no command sees, approved or not. Blocks on the disk.
+
+    Excludes entries that are a root or contain one.
+    """
+    names = dict.fromkeys(_ALWAYS)
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if any(fnmatchcase(entry.name, pattern) for pattern in _PRIVATE) or _is_for_sockets(entry):
+                    names[entry.name] = None
+    except OSError:
+        # The command cannot list such a folder either.
+        pass
+    own = tuple(roots)
+    for name in names:
+        path = os.path.join(folder, name)
+        if not any(is_below(root, path) for root in own):
+            yield path
+
+
+def _is_for_sockets(entry: os.DirEntry[str]) -> bool:
+    """Whether the entry is a socket or a folder that contains only sockets; agents create both."""
+    try:
+        facts = entry.stat(follow_symlinks=False)
+        if not stat.S_ISDIR(facts.st_mode):
+            return stat.S_ISSOCK(facts.st_mode)
+        with os.scandir(entry.path) as inside:
+            first = next(inside, None)
+            return first is not None and _is_socket(first) and all(map(_is_socket, inside))
+    except OSError:
+        # The entry has gone, or this user, and so the command, may not read it.
+        return False
+
+
+def _is_socket(entry: os.DirEntry[str]) -> bool:
+    return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)

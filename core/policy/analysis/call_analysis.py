@@ -7,7 +7,7 @@ described by its name and how many arguments it gets.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from core.fleet.models import Effect, Risk, Source, Tool
@@ -22,7 +22,6 @@ from core.policy.analysis.arguments import (
     snake,
 )
 from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS, SHELL_ARGUMENTS, summary_function
-from core.policy.analysis.headlines import headline_of
 from core.policy.analysis.shell.findings import MOST_FINDINGS, judge_line
 from core.policy.analysis.shell.tables import system_folder
 from core.policy.analysis.shell.tool_arguments import (
@@ -250,3 +249,83 @@ def _hidden_findings(name: str, text: str, inside: bool) -> Iterator[Finding]:
     if len(found) > _MOST_HIDDEN:
         rest = len(found) - _MOST_HIDDEN
         yield Finding(text=f"Contains {rest:,} more hidden characters", risk=Risk.HIGH, argument=name)
+
+
+MOST_EFFECTS = 3
+MOST_OBJECTS = 3
+LONGEST_OBJECT = 60
+AS_ROOT = "Runs as root"
+_DELETES_FOLDERS = "Deletes folders with everything in them"
+_DELETES = "Deletes files"
+_SERVICES = "Starts, stops or restarts services"
+_SERVICE_VERBS = {
+    "start": "starts", "stop": "stops", "restart": "restarts", "reload": "reloads", "enable": "enables",
+    "disable": "disables", "mask": "masks", "unmask": "unmasks", "kill": "kills",
+}  # fmt: skip
+
+
+def headline_of(findings: Iterable[Finding]) -> str:
+    """One sentence of the highest findings, without a full stop; empty where none is above low risk.
+
+    `Deletes /srv/artifacts and everything in it; restarts nginx; as root`. All of high risk and above are in
+    it, or all of medium where none is higher, the gravest first; beyond `MOST_EFFECTS` they are counted.
+    """
+    found = [one for one in findings if one.risk.rank >= Risk.MEDIUM.rank]
+    if not found:
+        return ""
+    highest = max(one.risk.rank for one in found)
+    least = min(highest, Risk.HIGH.rank)
+    objects: dict[str, list[str]] = {}
+    for one in sorted(found, key=lambda one: -one.risk.rank):
+        if one.risk.rank < least:
+            continue
+        named = objects.setdefault(one.text, [])
+        detail = short(one.detail, LONGEST_OBJECT)
+        if detail and detail not in named and detail not in one.text:
+            named.append(detail)
+    as_root = objects.pop(AS_ROOT, None) is not None
+    effects = [_effect(text, named) for text, named in objects.items()]
+    shown = effects[:MOST_EFFECTS]
+    if len(effects) > MOST_EFFECTS:
+        shown.append(
+            f"{len(effects) - MOST_EFFECTS} more effects"
+            if len(effects) > MOST_EFFECTS + 1
+            else "1 more effect"
+        )
+    if as_root:
+        shown.append("as root" if shown else "runs a command as root")
+    sentence = "; ".join(shown)
+    return sentence[:1].upper() + sentence[1:]
+
+
+def _effect(text: str, objects: Sequence[str]) -> str:
+    """One effect with what it touches: `deletes /srv/a and everything in it`."""
+    plain = text[:1].lower() + text[1:]
+    if not objects:
+        return plain
+    if text == _DELETES_FOLDERS:
+        return f"deletes {_listed(objects)} and everything in {'it' if _is_one(objects) else 'them'}"
+    if text == _DELETES:
+        return f"deletes {_listed(objects)}"
+    if text == _SERVICES and (said := _services(objects)):
+        return said
+    return f"{plain}: {_listed(objects)}"
+
+
+def _services(objects: Sequence[str]) -> str:
+    """`restarts nginx`, from `restart nginx`; empty where one of them is said in another way."""
+    parts = [one.split(maxsplit=1) for one in objects]
+    if all(len(part) == 2 and part[0] in _SERVICE_VERBS for part in parts):
+        return _listed([f"{_SERVICE_VERBS[part[0]]} {part[1]}" for part in parts])
+    return ""
+
+
+def _is_one(objects: Sequence[str]) -> bool:
+    return len(objects) == 1 and not any(sign in objects[0] for sign in " *?[")
+
+
+def _listed(objects: Sequence[str]) -> str:
+    shown = list(objects[:MOST_OBJECTS])
+    if len(objects) > MOST_OBJECTS:
+        shown.append(f"{len(objects) - MOST_OBJECTS} more")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
