@@ -35,8 +35,8 @@ _SHORTEST_LINE = 16
 _LONGEST_SPELT = 2_048
 _SHORTEST_BASE64 = 6
 _MOST_SPELT = 1_024
-# The depth limit of results (`result_sanitizer.MOST_DEPTH`).
-_MOST_DEPTH = 100
+# Levels of a result; deeper values are refused (`result_sanitizer`), so they need not be redacted.
+MOST_DEPTH = 100
 _LONGEST_END = 256
 
 
@@ -69,7 +69,7 @@ class Redaction:
         kind = type(value)
         if kind is str:
             return self.text(value)
-        if value is None or kind is bool or depth > _MOST_DEPTH:
+        if value is None or kind is bool or depth > MOST_DEPTH:
             return value
         if isinstance(value, dict):
             return self._members(value, depth)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from core.aip.binary_frames import BASE64_KEY, BYTES_KEY
-from core.dispatch.live_secrets import Redaction
+from core.dispatch.live_secrets import MOST_DEPTH, Redaction
 from core.dispatch.models import Evidence
 from core.errors import DeviceError, ErrorCode
 from core.json_walk import is_finite
@@ -23,7 +23,6 @@ from core.schema_forms.json_values import is_small
 
 LARGE_TEXT = 64 * 1024
 HEAD_OF_LARGE_TEXT = 2_000
-MOST_DEPTH = 100
 # Answers up to this size (values, and units of 100 characters) are searched for secrets on the loop: 2 ms.
 _SEARCHED_AT_ONCE = 500
 _LARGEST = 2**53 - 1

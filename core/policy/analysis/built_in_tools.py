@@ -1,7 +1,7 @@
 """The table of the built-in tools: what the console knows of each, because it is part of Quarterdeck.
 
 A new built-in tool is described here, in one row: the facts of its contract, which of its arguments are
-paths, a shell line or a place on the screen, and the sentences that describe a call and its undo. All
+paths, a shell line or a place on the screen, and the sentences that describe a call and its undo. The
 modules of the console take these facts from here.
 """
 
