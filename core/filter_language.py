@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 from typing import Generic, NoReturn, TypeVar
 
 from core.errors import BadInput
+from core.query_tokens import Syntax, Token, Value, tokens
 
 LONGEST = 2000
+_SYNTAX = Syntax(re.compile(r"([^\s:,!\"'*?]*):"), quotes="\"'", wildcards="*?")
 
 Thing = TypeVar("Thing")
 Texts = Callable[[Thing], Iterable[str]]
@@ -73,89 +75,60 @@ class Language(Generic[Thing]):
         """
         if len(text) > LONGEST:
             _fail(LONGEST, f"A filter has at most {LONGEST} characters; this one has {len(text)}.")
-        terms: list[Term[Thing]] = []
-        at = 0
-        while at < len(text):
-            if text[at].isspace():
-                at += 1
-                continue
-            term = self._read_term(text, at)
-            terms.append(term)
-            at = term.end
-        return Filter(text, tuple(terms))
+        return Filter(text, tuple(self._term(text, token) for token in tokens(text, _SYNTAX)))
 
-    def _read_term(self, text: str, start: int) -> Term[Thing]:
-        at = start
-        negated = text[at] == "!"
-        if negated:
-            at += 1
-            if at == len(text) or text[at].isspace():
-                _fail(at, f'After "!" comes a term, such as !{next(iter(self.fields))}:lab.')
-            if text[at] == "!":
-                _fail(at, 'One "!" is enough.')
-        key, at = self._read_key(text, at)
-        values: list[str] = []
-        patterns: list[re.Pattern[str] | str] = []
-        while True:
-            began = at
-            pieces, at = _read_value(text, at)
-            if not pieces:
-                _fail(began, f"Expected {self._allowed(key) if key else 'a word'} here.")
-            pattern = _pattern(pieces, inside=not key)
-            if key in self.closed and not any(_fits(pattern, value) for value in self.closed[key]):
-                _fail(began, f'"{text[began:at]}" is not a value of {key}. Expected {self._allowed(key)}.')
-            values.append(text[began:at])
-            patterns.append(pattern)
-            if at == len(text) or text[at] != ",":
-                looked_at = self.fields[key] if key else self.plain
-                return Term(key, negated, tuple(values), start, at, tuple(patterns), looked_at)
-            at += 1
+    def _term(self, text: str, token: Token) -> Term[Thing]:
+        if token.negated and token.end == token.name_start:
+            _fail(token.end, f'After "!" comes a term, such as !{next(iter(self.fields))}:lab.')
+        if token.negated and text[token.name_start] == "!":
+            _fail(token.name_start, 'One "!" is enough.')
+        key = self._key(token)
+        patterns = [self._value(text, key, value) for value in token.values]
+        values = [text[value.start : value.end] for value in token.values]
+        looked_at = self.fields[key] if key else self.plain
+        return Term(key, token.negated, tuple(values), token.start, token.end, tuple(patterns), looked_at)
 
-    def _read_key(self, text: str, at: int) -> tuple[str, int]:
-        """The field name before a colon (empty for a plain word), and the offset where its value begins."""
-        named = re.compile(r"[^\s:,!\"'*?]*:").match(text, at)
-        if not named:
-            return "", at
-        key = named.group()[:-1].casefold()
-        if key not in self.fields:
-            shown, known = named.group()[:-1], ", ".join(self.fields)
-            _fail(at, f'There is no field "{shown}". Fields: {known}. Quote it to search for the text.')
-        return key, named.end()
+    def _key(self, token: Token) -> str:
+        """The field of a term; empty for a plain word."""
+        if token.name is None:
+            return ""
+        if token.name.casefold() not in self.fields:
+            known = ", ".join(self.fields)
+            message = f'There is no field "{token.name}". Fields: {known}. Quote it to search for the text.'
+            _fail(token.name_start, message)
+        return token.name.casefold()
+
+    def _value(self, text: str, key: str, value: Value) -> re.Pattern[str] | str:
+        """The matcher of a value that is valid for this field."""
+        if value.empty_quotes is not None:
+            _fail(value.empty_quotes, "There is nothing between these quotes.")
+        if value.open_quote is not None:
+            _fail(value.open_quote, f"This quote is not closed; end it with {text[value.open_quote]}.")
+        if not value.text:
+            _fail(value.start, f"Expected {self._allowed(key) if key else 'a word'} here.")
+        pattern = _pattern(value, inside=not key)
+        if key in self.closed and not any(_fits(pattern, known) for known in self.closed[key]):
+            shown = text[value.start : value.end]
+            _fail(value.start, f'"{shown}" is not a value of {key}. Expected {self._allowed(key)}.')
+        return pattern
 
     def _allowed(self, key: str) -> str:
         return "one of: " + ", ".join(self.closed[key]) if key in self.closed else f"a value for {key}"
 
 
-def _read_value(text: str, at: int) -> tuple[list[str | None], int]:
-    """A value as literal characters, with None for `*` and "" for `?`; and the offset where it ends."""
-    pieces: list[str | None] = []
-    while at < len(text) and not text[at].isspace() and text[at] != ",":
-        sign = text[at]
-        if sign in "\"'":
-            end = text.find(sign, at + 1)
-            if end < 0:
-                _fail(at, f"This quote is not closed; end it with {sign}.")
-            if end == at + 1:
-                _fail(at, "There is nothing between these quotes.")
-            pieces.extend(text[at + 1 : end])
-            at = end + 1
-            continue
-        pieces.append({"*": None, "?": ""}.get(sign, sign))
-        at += 1
-    return pieces, at
-
-
-def _pattern(pieces: list[str | None], inside: bool) -> re.Pattern[str] | str:
+def _pattern(value: Value, inside: bool) -> re.Pattern[str] | str:
     """The matcher of a value: a pattern for the whole text, or a string that is searched anywhere in it."""
     # A plain word without wildcards matches anywhere; with wildcards it must match the whole text.
-    if inside and all(pieces):
-        return "".join(piece for piece in pieces if piece).casefold()
+    if inside and not value.wildcards:
+        return value.text.casefold()
     segments: list[str] = [""]
-    for piece in pieces:
-        if piece is None:
-            segments.append("")
+    for place, sign in enumerate(value.text):
+        if place not in value.wildcards:
+            segments[-1] += re.escape(sign.casefold())
+        elif sign == "?":
+            segments[-1] += "."
         else:
-            segments[-1] += re.escape(piece.casefold()) if piece else "."
+            segments.append("")
     if len(segments) == 1:
         return re.compile(segments[0], re.DOTALL)
     first, *middle, last = segments

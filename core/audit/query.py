@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from core.audit.entries import Kind
 from core.errors import BadInput
+from core.query_tokens import Syntax, Token, Value, tokens
 
 # Field of the query language: column of the journal's database.
 TEXT_FIELDS = {
@@ -33,7 +34,7 @@ MAX_LENGTH = 2000
 MAX_TERMS = 32
 MAX_SEQ = 2**63 - 1
 
-_FIELD = re.compile(r"([A-Za-z_]+):")
+SYNTAX = Syntax(re.compile(r"([A-Za-z_]+):"), quotes='"', wildcards="*", escapes=True)
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(ms|s|m|h)")
 _AGO = re.compile(r"(\d{1,6})(s|m|h|d|w)")
 _SEQ = re.compile(r"(\d{1,18})?\.\.(\d{1,18})?|(\d{1,18})")
@@ -116,7 +117,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class _Token:
+class _RawTerm:
     """The text of one term. `values` has the alternatives between unquoted commas; `column` counts from 1."""
 
     column: int
@@ -139,7 +140,7 @@ def parse_query(text: str, now: datetime | None = None) -> Query:
     terms: list[Term] = []
     since: list[str] = []
     until: list[str] = []
-    for count, token in enumerate(_Scanner(text).tokens(), 1):
+    for count, token in enumerate([_raw_term(text, token) for token in tokens(text, SYNTAX)], 1):
         if count > MAX_TERMS:
             _fail(token.column, f"more than {MAX_TERMS} terms", "fewer terms, or alternatives with a comma")
         if token.field in {"since", "until"}:
@@ -149,80 +150,36 @@ def parse_query(text: str, now: datetime | None = None) -> Query:
     return Query(tuple(terms), max(since, default=None), min(until, default=None))
 
 
-class _Scanner:
-    """Splits a query into tokens, respecting quotes."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._at = 0
-
-    def tokens(self) -> list[_Token]:
-        tokens: list[_Token] = []
-        while True:
-            while self._at < len(self._text) and self._text[self._at].isspace():
-                self._at += 1
-            if self._at == len(self._text):
-                return tokens
-            tokens.append(self._token())
-
-    def _token(self) -> _Token:
-        column = self._at + 1
-        negated = self._text[self._at] == "!"
-        self._at += negated
-        field = None
-        if match := _FIELD.match(self._text, self._at):
-            field = match[1].lower()
-            if field not in FIELDS:
-                near = difflib.get_close_matches(field, FIELDS, 1)
-                hint = f"did you mean {near[0]}? " if near else ""
-                _fail(
-                    self._at + 1,
-                    f"there is no field {field!r}",
-                    f"{hint}fields are {', '.join(FIELDS)}; put text with a colon into double quotes",
-                )
-            self._at = match.end()
-        start = self._at
-        values = self._values()
-        raw = self._text[start : self._at]
-        if not raw:
-            what = f"{field}: has no value" if field else "nothing follows the !"
-            _fail(start + 1, what, "a value without a space before it")
-        return _Token(column, start + 1, negated, field, values, raw)
-
-    def _values(self) -> tuple[Pattern, ...]:
-        values: list[Pattern] = []
-        pieces = [""]
-        while self._at < len(self._text) and not (letter := self._text[self._at]).isspace():
-            self._at += 1
-            if letter == '"':
-                pieces[-1] += self._quoted()
-            elif letter == "*":
-                pieces.append("")
-            elif letter == ",":
-                values.append(Pattern(tuple(pieces)))
-                pieces = [""]
-            else:
-                pieces[-1] += letter
-        values.append(Pattern(tuple(pieces)))
-        return tuple(values)
-
-    def _quoted(self) -> str:
-        """The text up to the closing quote; a backslash escapes a quote or a backslash."""
-        opened = self._at
-        text = ""
-        while (letter := self._text[self._at : self._at + 1]) != '"':
-            if not letter:
-                _fail(opened, "this quote is never closed", 'a second " behind the text')
-            self._at += 1
-            if letter == "\\" and self._text[self._at : self._at + 1] in {'"', "\\"}:
-                letter = self._text[self._at]
-                self._at += 1
-            text += letter
-        self._at += 1
-        return text
+def _raw_term(text: str, token: Token) -> _RawTerm:
+    field = token.name.lower() if token.name is not None else None
+    if field is not None and field not in FIELDS:
+        near = difflib.get_close_matches(field, FIELDS, 1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        _fail(
+            token.name_start + 1,
+            f"there is no field {field!r}",
+            f"{hint}fields are {', '.join(FIELDS)}; put text with a colon into double quotes",
+        )
+    opened = token.values[-1].open_quote
+    if opened is not None:
+        _fail(opened + 1, "this quote is never closed", 'a second " behind the text')
+    column = token.value_start + 1
+    raw = text[token.value_start : token.end]
+    if not raw:
+        what = f"{field}: has no value" if field else "nothing follows the !"
+        _fail(column, what, "a value without a space before it")
+    values = tuple(Pattern(_pieces(value)) for value in token.values)
+    return _RawTerm(token.start + 1, column, token.negated, field, values, raw)
 
 
-def _term(token: _Token) -> Term:
+def _pieces(value: Value) -> tuple[str, ...]:
+    """The texts between the stars of a value."""
+    stars = sorted(value.wildcards)
+    starts, ends = [0, *(star + 1 for star in stars)], [*stars, len(value.text)]
+    return tuple(value.text[start:end] for start, end in zip(starts, ends, strict=True))
+
+
+def _term(token: _RawTerm) -> Term:
     if token.field is None:
         return FreeTerm(_free_text(token), token.negated)
     if token.field == "dur":
@@ -236,12 +193,12 @@ def _term(token: _Token) -> Term:
     return TextTerm(TEXT_FIELDS[token.field], token.values, token.negated)
 
 
-def _free_text(token: _Token) -> str:
+def _free_text(token: _RawTerm) -> str:
     """A word with its commas and stars, which are literal in free text."""
     return ",".join("*".join(value.pieces) for value in token.values)
 
 
-def _check_kinds(token: _Token) -> None:
+def _check_kinds(token: _RawTerm) -> None:
     kinds = [kind.value for kind in Kind]
     for pattern in token.values:
         if not any(pattern.matches(kind) for kind in kinds):
@@ -250,7 +207,7 @@ def _check_kinds(token: _Token) -> None:
             _fail(token.value_column, f"there is no kind {text!r}", f"for example {', '.join(near[:5])}")
 
 
-def _duration(token: _Token) -> DurationTerm:
+def _duration(token: _RawTerm) -> DurationTerm:
     allowed = "for example dur:>2s, dur:<=500ms or dur:1s..5s (units ms, s, m, h)"
     raw = token.raw
     if ".." in raw:
@@ -269,14 +226,14 @@ def _duration(token: _Token) -> DurationTerm:
     return DurationTerm(None, value, high_open=is_open, negated=token.negated)
 
 
-def _milliseconds(token: _Token, text: str, allowed: str) -> float:
+def _milliseconds(token: _RawTerm, text: str, allowed: str) -> float:
     match = _DURATION.fullmatch(text)
     if match is None:
         _fail(token.value_column, f"{text!r} is no duration", allowed)
     return float(match[1]) * _MS[match[2]]
 
 
-def _numbers(token: _Token) -> SeqTerm:
+def _numbers(token: _RawTerm) -> SeqTerm:
     match = _SEQ.fullmatch(token.raw)
     if match is None or token.raw == "..":
         _fail(
@@ -289,7 +246,7 @@ def _numbers(token: _Token) -> SeqTerm:
     return SeqTerm(int(match[1] or 0), int(match[2]) if match[2] else MAX_SEQ, token.negated)
 
 
-def _moment(token: _Token, now: datetime) -> str:
+def _moment(token: _RawTerm, now: datetime) -> str:
     allowed = f"an age such as {token.field}:1h (s, m, h, d, w), or a date or time in ISO 8601"
     if token.negated:
         _fail(token.column, f"{token.field} cannot be negated", "since for the one side, until for the other")

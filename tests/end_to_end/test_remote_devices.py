@@ -267,7 +267,7 @@ class TestAgents:
             ("listen", ("0.0.0.0:0",)),
             ("pair", ("mine", DeviceSettings())),
             ("pair_listening", ("mine", "qd1.x.y", DeviceSettings())),
-            ("set_device", ("lab-1", DeviceSettings(tags=["prod"]))),
+            ("update", ("lab-1", DeviceSettings(tags=["prod"]))),
             ("revoke", ("lab-1",)),
             ("forget", ("lab-1",)),
             ("reconnect", ("lab-1",)),
@@ -280,7 +280,7 @@ class TestAgents:
         agent = await RemoteConsole.connect(home, client, "agent:claude")
         try:
             with pytest.raises(Refused):
-                await getattr(agent, method)(*arguments)
+                await getattr(agent.devices, method)(*arguments)
             assert await agent.devices.details("lab-1")
         finally:
             await agent.close()

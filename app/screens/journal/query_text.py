@@ -1,6 +1,6 @@
 """A query as text that is being typed: its terms, what may be completed, and small edits to it.
 
-`core.audit.query` says what a query means; this says where its parts stand. Both agree on quotes.
+`core.audit.query` says what a query means; this says where its parts stand.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from core.audit.query import FIELDS
+from core.audit.query import FIELDS, SYNTAX
+from core.query_tokens import Token, tokens
 
 TIME_FIELDS = ("since", "until")
-_FIELD = re.compile(r"([A-Za-z_]+):")
 _AGE = re.compile(r"(\d{1,6})(s|m|h|d|w)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _NEEDS_QUOTES = re.compile(r'[\s",*\\]')
@@ -48,34 +48,14 @@ class Slot:
 
 def terms_of(text: str) -> list[TermSpan]:
     """The terms of a query, also of one that is not finished."""
-    spans: list[TermSpan] = []
-    at = 0
-    while at < len(text):
-        if text[at].isspace():
-            at += 1
-            continue
-        start = at
-        negated = text[at] == "!"
-        at += negated
-        field = None
-        if (match := _FIELD.match(text, at)) and match[1].lower() in FIELDS:
-            field = match[1].lower()
-            at = match.end()
-        value_start = at
-        at = _end_of_value(text, at)
-        spans.append(TermSpan(start, at, value_start, field, negated))
-    return spans
+    return [_span(token) for token in tokens(text, SYNTAX)]
 
 
-def _end_of_value(text: str, at: int) -> int:
-    quoted = False
-    while at < len(text) and (quoted or not text[at].isspace()):
-        if quoted and text[at] == "\\":
-            at += 1
-        elif text[at] == '"':
-            quoted = not quoted
-        at += 1
-    return min(at, len(text))
+def _span(token: Token) -> TermSpan:
+    name = (token.name or "").lower()
+    if name in FIELDS:
+        return TermSpan(token.start, token.end, token.value_start, name, token.negated)
+    return TermSpan(token.start, token.end, token.name_start, None, token.negated)
 
 
 def term_at(text: str, cursor: int) -> TermSpan | None:
