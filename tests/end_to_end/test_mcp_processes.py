@@ -18,7 +18,7 @@ from core.aip.messages import Command
 from core.device import applications
 from core.device.mcp.config import ServerConfig
 from core.device.mcp.server_log import ServerLog
-from core.device.mcp.stdio_transport import open_process
+from core.device.mcp.stdio_transport import open_stdio
 from core.device.processes.child_process import Children
 from core.device.processes.supervisor_client import ProcessHandle
 from core.errors import DeviceError
@@ -48,12 +48,12 @@ HOST = """
 import asyncio, json, os, sys
 from core.device.mcp.config import ServerConfig
 from core.device.mcp.server_log import ServerLog
-from core.device.mcp.stdio_transport import open_process
+from core.device.mcp.stdio_transport import open_stdio
 from core.device.processes.child_process import Children
 async def main():
     server = ServerConfig("s", "stdio", command=sys.executable, args=("-c", *sys.argv[1:]))
     log = ServerLog(lambda kind, text: None, str)
-    async with open_process(Children(1000), server, 1000, log, lambda: None):
+    async with open_stdio(Children(1000), server, 1000, log, lambda: None):
         await asyncio.Event().wait()
 asyncio.run(main())
 """
@@ -107,7 +107,7 @@ async def test_nothing_of_a_server_outlives_a_device_client_that_was_killed(tmp_
 async def test_a_server_that_is_ended_takes_along_who_left_its_session(
     tmp_path: Path, children: Children
 ) -> None:
-    async with open_process(children, server_of(*stubborn_words(tmp_path)), 1000, quiet(), lambda: None):
+    async with open_stdio(children, server_of(*stubborn_words(tmp_path)), 1000, quiet(), lambda: None):
         found = await processes(tmp_path)
     assert await gone(found)
 
@@ -116,7 +116,7 @@ async def test_a_server_that_ends_by_itself_takes_along_who_left_its_session(
     tmp_path: Path, children: Children
 ) -> None:
     lost = asyncio.Event()
-    async with open_process(children, server_of(*stubborn_words(tmp_path)), 1000, quiet(), lost.set):
+    async with open_stdio(children, server_of(*stubborn_words(tmp_path)), 1000, quiet(), lost.set):
         found = await processes(tmp_path)
         found[1].kill()
         assert await gone(found)
@@ -126,7 +126,7 @@ async def test_a_server_that_ends_by_itself_takes_along_who_left_its_session(
 
 async def test_a_killed_monitor_takes_its_server_along(tmp_path: Path, children: Children) -> None:
     lost = asyncio.Event()
-    async with open_process(children, server_of(*stubborn_words(tmp_path)), 1000, quiet(), lost.set):
+    async with open_stdio(children, server_of(*stubborn_words(tmp_path)), 1000, quiet(), lost.set):
         found = await processes(tmp_path)
         own = found[1]
         monitor = own.parent()
@@ -140,7 +140,7 @@ async def test_a_killed_monitor_takes_its_server_along(tmp_path: Path, children:
 
 async def test_a_killed_supervisor_takes_all_of_a_server_along(tmp_path: Path, children: Children) -> None:
     lost = asyncio.Event()
-    async with open_process(children, server_of(*stubborn_words(tmp_path)), 1000, quiet(), lost.set):
+    async with open_stdio(children, server_of(*stubborn_words(tmp_path)), 1000, quiet(), lost.set):
         found = await processes(tmp_path)
         supervisor = supervisor_of(found[1])
         supervisor.kill()
@@ -148,7 +148,7 @@ async def test_a_killed_supervisor_takes_all_of_a_server_along(tmp_path: Path, c
             await lost.wait()
         assert await gone(found)
     # The next server gets a new supervisor.
-    async with open_process(children, server_of("input()"), 1000, quiet(), lambda: None):
+    async with open_stdio(children, server_of("input()"), 1000, quiet(), lambda: None):
         pass
 
 
@@ -168,11 +168,11 @@ time.sleep(1000)
     os.mkfifo(tmp_path / "pids")
     os.mkfifo(tmp_path / "pids.go")
     server = server_of(stopping, str(tmp_path / "pids"))
-    async with open_process(children, server, 1000, quiet(), lambda: None):
+    async with open_stdio(children, server, 1000, quiet(), lambda: None):
         await asyncio.to_thread((tmp_path / "pids.go").write_text, "")
         found = await processes(tmp_path)
     assert await gone(found)
-    async with open_process(children, server_of("input()"), 1000, quiet(), lambda: None):
+    async with open_stdio(children, server_of("input()"), 1000, quiet(), lambda: None):
         pass
 
 
@@ -207,7 +207,7 @@ async def test_a_program_that_cannot_be_run_is_told_before_anything_starts(
     (tmp_path / "plain").write_text("no program")
     server = ServerConfig("s", "stdio", command=command, cwd=str(tmp_path))
     with pytest.raises(OSError, match=r"No such file|denied"):
-        async with open_process(children, server, 1000, quiet(), lambda: None):
+        async with open_stdio(children, server, 1000, quiet(), lambda: None):
             pass
 
 
@@ -217,11 +217,11 @@ async def test_a_program_that_the_system_cannot_execute_is_named_and_leaves_no_d
     program = tmp_path / "plain"
     program.write_text("no program")
     program.chmod(0o755)
-    async with open_process(children, server_of("input()"), 1000, quiet(), lambda: None):
+    async with open_stdio(children, server_of("input()"), 1000, quiet(), lambda: None):
         pass
     before = await descriptors()
     with pytest.raises(OSError, match="Exec format error") as caught:
-        async with open_process(
+        async with open_stdio(
             children, ServerConfig("s", "stdio", command=str(program)), 1000, quiet(), lambda: None
         ):
             pass
@@ -242,14 +242,14 @@ async def test_what_no_program_can_be_given_is_refused_before_anything_starts(
 ) -> None:
     server = ServerConfig("s", "stdio", command=sys.executable, args=args, env=environment)
     with pytest.raises(ValueError, match=message):
-        async with open_process(children, server, 1000, quiet(), lambda: None):
+        async with open_stdio(children, server, 1000, quiet(), lambda: None):
             pass
 
 
 async def test_a_start_that_is_cancelled_leaves_no_process_and_no_descriptor(
     children: Children, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_process(children, server_of("input()"), 1000, quiet(), lambda: None):
+    async with open_stdio(children, server_of("input()"), 1000, quiet(), lambda: None):
         pass
     before = await descriptors()
     pid = ProcessHandle.pid
@@ -261,7 +261,7 @@ async def test_a_start_that_is_cancelled_leaves_no_process_and_no_descriptor(
 
     monkeypatch.setattr(ProcessHandle, "pid", cancelled)
     with pytest.raises(asyncio.CancelledError):
-        async with open_process(children, server_of("input()"), 1000, quiet(), lambda: None):
+        async with open_stdio(children, server_of("input()"), 1000, quiet(), lambda: None):
             pass
     assert await gone(started)
     assert await descriptors() == before
@@ -278,7 +278,7 @@ async def test_without_a_supervisor_a_server_is_not_started(
     with monkeypatch.context() as patch:
         patch.setattr(socket, "send_fds", failing)
         with pytest.raises(DeviceError, match="No process can be started"):
-            async with open_process(children, server_of("input()"), 1000, quiet(), lambda: None):
+            async with open_stdio(children, server_of("input()"), 1000, quiet(), lambda: None):
                 pass
     await children.close()
     assert await descriptors() == before
@@ -290,7 +290,7 @@ async def test_a_server_gets_no_descriptor_but_its_standard_streams(
     told = tmp_path / "told"
     script = f"import os; open({str(told)!r}, 'w').write(' '.join(sorted(os.listdir('/proc/self/fd'))))"
     lost = asyncio.Event()
-    async with open_process(children, server_of(script), 1000, quiet(), lost.set), asyncio.timeout(10):
+    async with open_stdio(children, server_of(script), 1000, quiet(), lost.set), asyncio.timeout(10):
         await lost.wait()
     assert told.read_text().split()[:3] == ["0", "1", "2"]
     assert len(told.read_text().split()) <= 5

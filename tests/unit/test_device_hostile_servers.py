@@ -144,7 +144,7 @@ async def test_a_server_whose_list_always_changes_is_not_listed_without_a_rest()
         async def start(self) -> None:
             return
 
-        async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
             listed.append(time.monotonic())
             server._tools_changed()
             if len(listed) == 4:
@@ -199,7 +199,7 @@ class _Answers:
     def __init__(self, answer: dict[str, Any]) -> None:
         self._answer = answer
 
-    async def ask(self, *_: Any) -> dict[str, Any]:
+    async def request(self, *_: Any) -> dict[str, Any]:
         return self._answer
 
 

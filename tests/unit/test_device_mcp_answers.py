@@ -40,7 +40,7 @@ class Answers:
     def __init__(self, answer: dict[str, Any]) -> None:
         self.answer = answer
 
-    async def ask(self, *sent: Any) -> dict[str, Any]:
+    async def request(self, *sent: Any) -> dict[str, Any]:
         return self.answer
 
 

@@ -171,7 +171,7 @@ def test_what_cannot_be_served_is_named_as_a_problem(entry: Any):
     server = one(entry)
     assert server.problem
     assert server.how_to_fix
-    assert isinstance(server.shown, str)
+    assert isinstance(server.location, str)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"mcpServers": []}', '{"mcpServers": {"a": 1}}', "{"])
@@ -189,12 +189,12 @@ def test_secrets_are_in_no_repr_and_are_hidden_from_every_text():
     }
     server = one(entry, KEY=f"{SECRET}4")
     assert SECRET not in repr(server)
-    assert server.shown == "https://host.example:8443/mcp"
+    assert server.location == "https://host.example:8443/mcp"
     for number in "1234":
-        assert SECRET not in server.hide(f"it said {SECRET}{number}!")
+        assert SECRET not in server.redact(f"it said {SECRET}{number}!")
     local = one({"command": "run", "args": ["--token", "${KEY}"], "env": {"T": SECRET}}, KEY=f"{SECRET}9")
     assert SECRET not in repr(local)
-    assert local.hide(f"{SECRET}9 {SECRET}") == "*** ***"
+    assert local.redact(f"{SECRET}9 {SECRET}") == "*** ***"
 
 
 @pytest.mark.parametrize(
@@ -209,10 +209,10 @@ def test_secrets_are_in_no_repr_and_are_hidden_from_every_text():
 )
 def test_a_secret_in_an_address_or_an_argument_is_hidden_from_every_text(entry: Any):
     server = one(entry)
-    assert SECRET not in repr(server) + server.shown
-    assert server.hide(f"refused {SECRET}7f3a") == "refused ***"
+    assert SECRET not in repr(server) + server.location
+    assert server.redact(f"refused {SECRET}7f3a") == "refused ***"
     # What is none stays readable.
-    assert server.hide("hooks.example api orders db.example v1") == "hooks.example api orders db.example v1"
+    assert server.redact("hooks.example api orders db.example v1") == "hooks.example api orders db.example v1"
 
 
 def test_a_file_of_servers_is_found_beside_device_toml_and_closed_to_file_tools(tmp_path: Path):

@@ -29,8 +29,8 @@ async def test_a_server_without_a_handshake_is_spoken_to_all_the_same(monkeypatc
             session = Session(client, dispatcher)
             await session.start()
             assert client.protocol_version in MODERN_PROTOCOL_VERSIONS
-            assert len((await session.ask("tools/list", {}))["tools"]) == 7
-            answer = await session.ask("tools/call", {"name": "waited", "arguments": {"a": None}})
+            assert len((await session.request("tools/list", {}))["tools"]) == 7
+            answer = await session.request("tools/call", {"name": "waited", "arguments": {"a": None}})
             assert answer["structuredContent"] == {"waited": 0}
             assert await session.is_alive()
         group.cancel_scope.cancel()

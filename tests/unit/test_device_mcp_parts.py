@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from core.device.mcp.results import result_of
 from core.device.mcp.server_log import ServerLog
-from core.device.mcp.stdio_transport import LineCutter, TooLong
+from core.device.mcp.stdio_transport import LineSplitter, OversizedLine
 from core.device.mcp.tool_listing import MOST_DESCRIPTION, MOST_TOOLS, fetch, read_listing
 from core.dispatch.live_secrets import Redaction
 from core.dispatch.result_sanitizer import take_evidence
@@ -25,7 +25,7 @@ MEBIBYTE = 1024 * 1024
 @given(st.lists(st.binary(max_size=40).filter(lambda line: b"\n" not in line)), st.integers(1, 9))
 def test_lines_come_out_whole_however_they_were_cut(lines: list[bytes], step: int):
     stream = b"".join(line + b"\n" for line in lines)
-    cutter = LineCutter(20)
+    cutter = LineSplitter(20)
     found = [
         line for start in range(0, len(stream), step) for line in cutter.feed(stream[start : start + step])
     ]
@@ -39,18 +39,20 @@ def test_lines_come_out_whole_however_they_were_cut(lines: list[bytes], step: in
     [b'{"jsonrpc":"2.0","id":41,"result":{"x":"%s"}}', b'{"result":{"x":"%s"},"jsonrpc":"2.0","id":41}'],
 )
 def test_a_line_that_is_too_long_is_not_kept_but_its_request_is_known(line: bytes):
-    cutter = LineCutter(1000)
+    cutter = LineSplitter(1000)
     whole = line.replace(b"%s", b"y" * MEBIBYTE) + b"\n{}\n"
     found = [
         one for start in range(0, len(whole), 65_536) for one in cutter.feed(whole[start : start + 65_536])
     ]
-    assert found == [TooLong(len(whole) - 4, 41), b"{}"]
+    assert found == [OversizedLine(len(whole) - 4, 41), b"{}"]
 
 
 def test_an_id_inside_a_long_answer_is_not_taken_for_the_answers_own():
-    cutter = LineCutter(100)
+    cutter = LineSplitter(100)
     [line] = cutter.feed(b'{"result":{"x":[{"id":3,"y":"' + b"z" * 9000 + b'"}]}}\n')
-    assert line == TooLong(9037 - 1, None) or (isinstance(line, TooLong) and line.request_id is None)
+    assert line == OversizedLine(9037 - 1, None) or (
+        isinstance(line, OversizedLine) and line.request_id is None
+    )
 
 
 def test_a_servers_words_are_logged_short_seldom_and_without_secrets():
@@ -63,12 +65,12 @@ def test_a_servers_words_are_logged_short_seldom_and_without_secrets():
         clock=lambda: now[0],
     )
     for text in ("SECRET\x1b[31m", "x" * 10_000, "third", "fourth"):
-        log.say("stderr", text)
+        log.log("stderr", text)
     assert said[0] == ("stderr", "*** [31m")
     assert len(said[1][1]) == 501
     assert len(said) == 2
     now[0] = 11.0
-    log.say("stderr", "fifth")
+    log.log("stderr", "fifth")
     assert said[2:] == [("stderr", "(2 more lines were not logged)"), ("stderr", "fifth")]
 
 

@@ -40,7 +40,7 @@ _MOST_NAME = 64
 _SHORTEST_SECRET = 4
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 # Variables that VS Code fills in from user input or its own settings.
-_OF_AN_EDITOR = re.compile(r"\$\{(?:input|command|config):[^}]*\}")
+_EDITOR_VARIABLE = re.compile(r"\$\{(?:input|command|config):[^}]*\}")
 _SECRET_OPTION = re.compile(
     r"--?[\w-]*(?:key|token|secret|passw|auth|header|credential)[\w-]*(?:=(.*))?", re.IGNORECASE | re.DOTALL
 )
@@ -77,14 +77,14 @@ class ServerConfig:
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
 
     @property
-    def shown(self) -> str:
+    def location(self) -> str:
         """The server's command or address, with secrets redacted."""
         if self.kind == "stdio":
-            return self.hide(self.command)
+            return self.redact(self.command)
         parts = _split(self.url)
-        return self.hide(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
+        return self.redact(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
 
-    def hide(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """`text` with the secrets of this server's variables, headers, arguments and address redacted."""
         for secret in sorted(self.secrets, key=len, reverse=True):
             text = text.replace(secret, "***")
@@ -107,16 +107,16 @@ class _Entry(BaseModel):
 
 
 def read_servers(
-    said: Path | Mapping[str, Any], environment: Mapping[str, str] | None = None
+    source: Path | Mapping[str, Any], environment: Mapping[str, str] | None = None
 ) -> list[ServerConfig]:
     """The enabled servers of device.toml's `mcp_servers`, which is a file or the servers themselves.
 
     Raises:
         BadInput: the file cannot be read, or a value is invalid; the message names the place.
     """
-    if not isinstance(said, Path):
-        return parse_servers(said, "mcp_servers", environment)
-    path = said
+    if not isinstance(source, Path):
+        return parse_servers(source, "mcp_servers", environment)
+    path = source
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise BadInput(f"{path} is larger than {_MOST_BYTES} bytes")
@@ -140,49 +140,55 @@ def parse_servers(
     if len(servers) > MOST_SERVERS:
         raise BadInput(f"{place}: at most {MOST_SERVERS} servers")
     known = os.environ if environment is None else environment
-    found = []
-    for name, said in servers.items():
+    configs = []
+    for name, value in servers.items():
         where = f"{place}.{name[:_MOST_NAME]}"
         if not name.strip() or len(name) > _MOST_NAME or not name.isprintable():
             raise BadInput(f"{where}: a server's name is 1 to {_MOST_NAME} printable characters")
         if name.strip().casefold() in _RESERVED:
             raise BadInput(f"{where}: this name is taken by the device client itself")
-        entry = _checked(said, where)
+        entry = _read_entry(value, where)
         if entry.enabled and not entry.disabled:
-            found.append(_filled(name, entry, known))
-    return found
+            configs.append(_resolve(name, entry, known))
+    return configs
 
 
-def _checked(said: Any, where: str) -> _Entry:
-    if not isinstance(said, dict):
+def _read_entry(value: Any, where: str) -> _Entry:
+    if not isinstance(value, dict):
         raise BadInput(f"{where} must be an object")
     for other in ("transport", "transportType"):
-        if "type" not in said and isinstance(said.get(other), str):
-            said = {**said, "type": said[other]}
+        if "type" not in value and isinstance(value.get(other), str):
+            value = {**value, "type": value[other]}
     try:
-        entry = _Entry.model_validate(said)
+        entry = _Entry.model_validate(value)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = ".".join(str(part) for part in fault["loc"])
         raise BadInput(f"{where}.{place}: {fault['msg']}") from error
     if (entry.command is None) == (entry.url is None):
-        keys = ", ".join(sorted(said)[:10])
+        keys = ", ".join(sorted(value)[:10])
         raise BadInput(f"{where} needs either a command (stdio) or a url (http); it has: {keys or 'nothing'}")
-    unknown = sorted(set(said) - {one.alias or name for name, one in _Entry.model_fields.items()})
+    unknown = sorted(set(value) - {item.alias or name for name, item in _Entry.model_fields.items()})
     if unknown:
         log.warning("keys of an MCP server passed over", place=where, keys=unknown[:20])
     return entry
 
 
-def _filled(name: str, entry: _Entry, known: Mapping[str, str]) -> ServerConfig:
-    fill = _Filler(known)
+def _resolve(name: str, entry: _Entry, known: Mapping[str, str]) -> ServerConfig:
+    fill = _VariableSubstitution(known)
     kind: Kind = "http" if entry.url is not None else "stdio"
     command, url = fill(entry.command or ""), fill(entry.url or "")
-    args = tuple(fill(one) for one in entry.args)
+    args = tuple(fill(arg) for arg in entry.args)
     env = {key: fill(value) for key, value in entry.env.items()}
     headers = {key: fill(value) for key, value in entry.headers.items()}
     cwd = None if entry.cwd is None else os.path.expanduser(fill(entry.cwd))
-    secrets = {*fill.used, *env.values(), *_words(headers.values()), *_secrets_of(url), *_secrets_in(args)}
+    secrets = {
+        *fill.used,
+        *env.values(),
+        *_with_tokens(headers.values()),
+        *_secrets_of(url),
+        *_secrets_in(args),
+    }
     problem, how_to_fix = _problem_of(entry, kind, url, headers, fill)
     if not problem and any("\0" in text for text in (command, url, cwd or "", *args, *env.values())):
         problem, how_to_fix = "A NUL character is in its entry", "Take it out"
@@ -202,10 +208,10 @@ def _filled(name: str, entry: _Entry, known: Mapping[str, str]) -> ServerConfig:
 
 
 def _problem_of(
-    entry: _Entry, kind: Kind, url: str, headers: Mapping[str, str], fill: _Filler
+    entry: _Entry, kind: Kind, url: str, headers: Mapping[str, str], fill: _VariableSubstitution
 ) -> tuple[str, str]:
     """Why an entry cannot be used and how to fix it; two empty strings where it can be used."""
-    kind_said = None if entry.type is None else re.sub(r"[-_]", "", entry.type).lower()
+    declared_kind = None if entry.type is None else re.sub(r"[-_]", "", entry.type).lower()
     if fill.foreign:
         return (
             f"Its entry has {', '.join(sorted(fill.foreign))}, which only an editor can fill in",
@@ -221,12 +227,12 @@ def _problem_of(
             "Its variables are in a file (envFile), which is not read here",
             "Write them under env in its place, secret ones as ${NAME} of the device client's environment",
         )
-    if kind == "http" and kind_said is not None and kind_said not in _HTTP_TYPES:
+    if kind == "http" and declared_kind is not None and declared_kind not in _HTTP_TYPES:
         return (
             f"Its transport {entry.type!r} is not supported",
             'Use the server\'s streamable HTTP address with type "http"',
         )
-    if kind == "stdio" and kind_said not in {None, "stdio"}:
+    if kind == "stdio" and declared_kind not in {None, "stdio"}:
         return f"Its type is {entry.type!r}, yet it has a command", 'Use type "stdio", or give a url'
     if kind == "http" and (_split(url).scheme not in {"http", "https"} or not _split(url).hostname):
         return "Its url is no http address", "Give an http:// or https:// address"
@@ -239,7 +245,7 @@ def _problem_of(
     return "", ""
 
 
-class _Filler:
+class _VariableSubstitution:
     """Fills in variables and records the values used, the missing names and the editor variables."""
 
     def __init__(self, known: Mapping[str, str]) -> None:
@@ -249,7 +255,7 @@ class _Filler:
         self.foreign: set[str] = set()
 
     def __call__(self, text: str) -> str:
-        self.foreign.update(found[:60] for found in _OF_AN_EDITOR.findall(text))
+        self.foreign.update(name[:60] for name in _EDITOR_VARIABLE.findall(text))
         return _VARIABLE.sub(self._value, text)
 
     def _value(self, match: re.Match[str]) -> str:
@@ -272,20 +278,20 @@ def _split(url: str) -> SplitResult:
         return SplitResult("", "", "", "", "")
 
 
-def _words(values: Any) -> set[str]:
+def _with_tokens(values: Any) -> set[str]:
     """The values, and the words after the first in each, such as the token of `Bearer TOKEN`."""
     return {part for value in values for part in (value, *value.split()[1:])}
 
 
 def _secrets_in(args: Sequence[str]) -> set[str]:
     """Values of options such as `--api-key`, and secrets in addresses among the arguments."""
-    found: set[str] = set()
+    secrets: set[str] = set()
     for arg, following in pairwise([*args, ""]):
         if "://" in arg:
-            found |= _secrets_of(arg)
+            secrets |= _secrets_of(arg)
         if option := _SECRET_OPTION.fullmatch(arg):
-            found |= _words([option[1] if option[1] is not None else following])
-    return found
+            secrets |= _with_tokens([option[1] if option[1] is not None else following])
+    return secrets
 
 
 def _secrets_of(url: str) -> set[str]:
@@ -308,7 +314,7 @@ def read_relaxed(text: str) -> Any:
     # Replaced by blanks, so that lines and columns in error messages match the file.
     plain = _LAST_COMMA.sub(_blank, _COMMENT.sub(_blank, text))
     try:
-        return json.loads(plain, object_pairs_hook=_once)
+        return json.loads(plain, object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
         hint = "; in JSON a backslash is written twice" if "escape" in error.msg else ""
         raise ValueError(f"{error}{hint}") from error
@@ -318,11 +324,11 @@ def _blank(match: re.Match[str]) -> str:
     return match[1] or re.sub(r"[^\n]", " ", match[0])
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object from its pairs; refuses duplicate keys, of which the last would silently win."""
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in members:
             raise ValueError(f"{key[:60]!r} stands twice in one object; give one of them another name")
-        found[key] = value
-    return found
+        members[key] = value
+    return members

@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 _CLOSE_S = 6.0
 
 
-class Offers(Protocol):
+class ToolRegistry(Protocol):
     """The router's interface for offering tools."""
 
     unavailable: list[Unavailable]
@@ -43,7 +43,7 @@ class Offers(Protocol):
 
 
 def host_for(
-    config: DeviceConfig, router: Offers, children: Children, timing: Timing = Timing()
+    config: DeviceConfig, router: ToolRegistry, children: Children, timing: Timing = Timing()
 ) -> McpHost | None:
     """The host of the servers in device.toml; None where it has none. `children` starts local servers.
 
@@ -62,7 +62,7 @@ class McpHost:
     def __init__(
         self,
         servers: Sequence[ServerConfig],
-        router: Offers,
+        router: ToolRegistry,
         config: DeviceConfig,
         children: Children,
         timing: Timing = Timing(),
@@ -111,17 +111,17 @@ class McpHost:
 
     def states(self) -> list[ServerState]:
         """The state of each server, in the order of the configuration."""
-        found = []
+        states = []
         for config in self._configs:
             server = self._servers.get(config.name)
             if server is not None:
-                found.append(server.report())
+                states.append(server.report())
             else:
                 state = State.FAILED if config.problem else State.STARTING
-                found.append(
-                    ServerState(config.name, config.kind, config.shown, state, reason=config.problem)
+                states.append(
+                    ServerState(config.name, config.kind, config.location, state, reason=config.problem)
                 )
-        return found
+        return states
 
     async def settled(self, seconds: float) -> None:
         """Wait until no server is starting for the first time, at most `seconds`."""
@@ -132,7 +132,7 @@ class McpHost:
     def _publish(self) -> None:
         """Offer the tools that the servers list now, and announce it if they differ from those offered."""
         names = self._names()
-        wanted: dict[str, dict[str, Definition]] = {
+        offered: dict[str, dict[str, Definition]] = {
             name: {
                 names[name, definition.name]: definition
                 for definition in server.listing.tools
@@ -142,14 +142,14 @@ class McpHost:
             if server.state is not State.FAILED
         }
         digests = {
-            server: {name: tool.digest for name, tool in tools.items()} for server, tools in wanted.items()
+            server: {name: tool.digest for name, tool in tools.items()} for server, tools in offered.items()
         }
         changed = [
             server for server in self._servers if digests.get(server, {}) != self._offered.get(server, {})
         ]
         for server in changed:
             self._router.withdraw(server)
-            for name, definition in wanted.get(server, {}).items():
+            for name, definition in offered.get(server, {}).items():
                 self._router.offer(self._tool(self._servers[server], definition, name))
         self._offered = digests
         rows = self._rows_now(names)
@@ -173,9 +173,9 @@ class McpHost:
     def _built_in(self) -> set[str]:
         """The names of this device's own tools, also of those that it cannot offer now."""
         ours = {info.tool_name for info in self._router.tools() if info.namespace not in self._servers}
-        return ours | {row.tool for row in self._strangers()}
+        return ours | {row.tool for row in self._own_unavailable()}
 
-    def _strangers(self) -> list[Unavailable]:
+    def _own_unavailable(self) -> list[Unavailable]:
         """The device's own tools that are unavailable now."""
         return [row for row in self._router.unavailable if row not in self._rows]
 
@@ -186,7 +186,7 @@ class McpHost:
             if config.problem
         ]
         rows += [
-            _row_of(ServerState(config.name, config.kind, config.shown, State.STARTING))
+            _row_of(ServerState(config.name, config.kind, config.location, State.STARTING))
             for config in self._usable
             if config.name not in self._servers
         ]
@@ -209,7 +209,7 @@ class McpHost:
         return name in off or (tool in off and tool not in self._built_in())
 
     def _show_rows(self, rows: list[Unavailable]) -> None:
-        self._router.unavailable = [*self._strangers(), *rows]
+        self._router.unavailable = [*self._own_unavailable(), *rows]
         self._rows = rows
 
     def _tool(self, server: HostedServer, definition: Definition, name: str) -> Tool:
@@ -246,10 +246,10 @@ def _row_of(state: ServerState, how_to_fix: str = "") -> Unavailable:
     """Why the tools of a server that is not ready are not available now."""
     match state.state:
         case State.STARTING:
-            said, fix = "It is starting", "Wait: its tools are offered as soon as it is ready"
+            reason, fix = "It is starting", "Wait: its tools are offered as soon as it is ready"
         case State.RESTARTING:
             again = "asked again (try" if state.kind == "http" else "started again (start"
-            said, fix = f"{state.reason}; it is {again} {state.restarts + 2})", how_to_fix
+            reason, fix = f"{state.reason}; it is {again} {state.restarts + 2})", how_to_fix
         case _:
-            said, fix = state.reason, how_to_fix
-    return Unavailable(state.name, f"MCP server: {said}", fix)
+            reason, fix = state.reason, how_to_fix
+    return Unavailable(state.name, f"MCP server: {reason}", fix)

@@ -24,14 +24,14 @@ _CLOSE_S = 1.0
 
 # Codes of this transport. Nothing ran, because the server was not reached, has lost the session, denied
 # access, or rejected the request.
-NOT_SENT, SESSION_GONE, SHUT_OUT, NOT_TAKEN = -32098, -32097, -32096, -32095
+NOT_SENT, SESSION_GONE, ACCESS_DENIED, REJECTED = -32098, -32097, -32096, -32095
 # The server or the connection failed; it is unknown whether the call ran.
-BROKEN = -32094
-_SHUT = frozenset({401, 403, 404, 407, 410})
+CONNECTION_BROKEN = -32094
+_ACCESS_STATUSES = frozenset({401, 403, 404, 407, 410})
 _SESSION = "mcp-session-id"
 # Unknown method, invalid arguments: a server that reports these has found the session.
-_OF_THE_REQUEST = frozenset({-32601, -32602})
-_MOST_SAID = 300
+_REQUEST_ERRORS = frozenset({-32601, -32602})
+_MOST_TEXT = 300
 _MOST_ERROR, _ERROR_S = 256 * 1024, 5.0
 
 
@@ -39,25 +39,27 @@ class AnswerTooLarge(httpx2.StreamError):
     """An answer that is larger than this device accepts, or compressed, so that its size is unknown."""
 
 
-class AnswerBrokenOff(httpx2.StreamError):
+class AnswerIncomplete(httpx2.StreamError):
     """An answer that ended before it was complete."""
 
 
-class _Counted(httpx2.AsyncByteStream):
+class _BoundedStream(httpx2.AsyncByteStream):
     """The bytes of an answer, `most` at most; None for no limit.
 
-    A broken notification stream (`news`) is reported as ended. The SDK reopens a stream that ended, but gives
-    it up for ever after two breaks, even a week apart, or after a read time-out on a silent server.
+    A broken stream of `notifications` is reported as ended. The SDK reopens a stream that ended, but gives it
+    up for ever after two breaks, even a week apart, or after a read time-out on a silent server.
     """
 
-    def __init__(self, stream: httpx2.AsyncByteStream, most: int | None, packed: bool, news: bool) -> None:
+    def __init__(
+        self, stream: httpx2.AsyncByteStream, most: int | None, compressed: bool, notifications: bool
+    ) -> None:
         self._stream = stream
         self._most = most
-        self._packed = packed
-        self._news = news
+        self._compressed = compressed
+        self._notifications = notifications
 
     async def __aiter__(self) -> AsyncGenerator[bytes, None]:
-        if self._packed:
+        if self._compressed:
             # A small compressed answer may expand to any size. The request asked for uncompressed ones.
             raise AnswerTooLarge("it is compressed, which was not asked for")
         size = 0
@@ -68,25 +70,25 @@ class _Counted(httpx2.AsyncByteStream):
                     raise AnswerTooLarge(f"it is larger than {self._most} bytes")
                 yield chunk
         except httpx2.TransportError as error:
-            if not self._news:
-                raise AnswerBrokenOff(f"it broke off: {error or type(error).__name__}") from error
+            if not self._notifications:
+                raise AnswerIncomplete(f"it broke off: {error or type(error).__name__}") from error
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
 
-class _Said(httpx2.AsyncByteStream):
+class _BufferedStream(httpx2.AsyncByteStream):
     """A replacement for an answer that was read; closing it closes the original stream."""
 
-    def __init__(self, body: bytes, read: httpx2.AsyncByteStream) -> None:
+    def __init__(self, body: bytes, original: httpx2.AsyncByteStream) -> None:
         self._body = body
-        self._read = read
+        self._original = original
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         yield self._body
 
     async def aclose(self) -> None:
-        await self._read.aclose()
+        await self._original.aclose()
 
 
 class _Client(httpx2.AsyncClient):
@@ -101,23 +103,23 @@ class _Client(httpx2.AsyncClient):
         except httpx2.TransportError as error:
             if request.method != "POST":
                 raise
-            words, code = str(error) or type(error).__name__, BROKEN
+            message, code = str(error) or type(error).__name__, CONNECTION_BROKEN
             if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
-                words, code = f"It cannot be reached: {words}", NOT_SENT
+                message, code = f"It cannot be reached: {message}", NOT_SENT
             elif isinstance(error, httpx2.PoolTimeout):
-                words, code = "Too much is under way with it already", NOT_TAKEN
-            return httpx2.Response(503, json=_failure(code, words), request=request)
+                message, code = "Too much is under way with it already", REJECTED
+            return httpx2.Response(503, json=_failure(code, message), request=request)
 
 
-def _failure(code: int, words: str, data: Any = None) -> dict[str, Any]:
-    error = {"code": code, "message": words} | ({} if data is None else {"data": data})
+def _failure(code: int, message: str, data: Any = None) -> dict[str, Any]:
+    error = {"code": code, "message": message} | ({} if data is None else {"data": data})
     return {"jsonrpc": "2.0", "id": None, "error": error}
 
 
-async def _put_in_words(response: httpx2.Response) -> None:
+async def _describe_error(response: httpx2.Response) -> None:
     """Replace the body of an error response by a JSON-RPC error that describes it."""
     stream = response.stream
-    assert isinstance(stream, _Counted)
+    assert isinstance(stream, _BoundedStream)
     body = b""
     with contextlib.suppress(httpx2.StreamError, httpx2.TransportError, TimeoutError):
         async with asyncio.timeout(_ERROR_S), contextlib.aclosing(stream.__aiter__()) as parts:
@@ -125,48 +127,50 @@ async def _put_in_words(response: httpx2.Response) -> None:
                 body += part
                 if len(body) > _MOST_ERROR:
                     break
-    said = _error_in(body)
+    error = _error_in(body)
     in_session = _SESSION in response.request.headers
     status = response.status_code
-    words = f"It answers {status} {response.reason_phrase}".rstrip()
-    if shown := said.get("message") or _shown(response, body):
-        words = f"{words}: {shown}"
+    message = f"It answers {status} {response.reason_phrase}".rstrip()
+    if details := error.get("message") or _plain_text(response, body):
+        message = f"{message}: {details}"
     of_session = status == 404 or (status == 400 and b"session" in body.lower())
-    if in_session and of_session and said.get("code") not in _OF_THE_REQUEST:
+    if in_session and of_session and error.get("code") not in _REQUEST_ERRORS:
         # Servers use both statuses, with various error codes, for a session that they have lost.
-        told = _failure(SESSION_GONE, words)
-    elif said:
+        replacement = _failure(SESSION_GONE, message)
+    elif error:
         # The server's own JSON-RPC error; some servers omit its id.
-        told = _failure(said["code"], said["message"], said.get("data"))
+        replacement = _failure(error["code"], error["message"], error.get("data"))
     else:
-        code = SHUT_OUT if status in _SHUT else NOT_TAKEN if status < 500 else BROKEN
-        told = _failure(code, words)
+        code = (
+            ACCESS_DENIED if status in _ACCESS_STATUSES else REJECTED if status < 500 else CONNECTION_BROKEN
+        )
+        replacement = _failure(code, message)
     response.headers.pop("content-encoding", None)
     response.headers["content-type"] = "application/json"
-    response.stream = _Said(json.dumps(told).encode(), stream)
+    response.stream = _BufferedStream(json.dumps(replacement).encode(), stream)
 
 
 def _error_in(body: bytes) -> dict[str, Any]:
     """The JSON-RPC error in a body; empty where there is none."""
     try:
-        said = json.loads(body)
+        response = json.loads(body)
     except (ValueError, RecursionError):
         return {}
-    error = said.get("error") if isinstance(said, dict) else None
+    error = response.get("error") if isinstance(response, dict) else None
     if not isinstance(error, dict) or type(error.get("code")) is not int:
         return {}
     return error if isinstance(error.get("message"), str) else {}
 
 
-def _shown(response: httpx2.Response, body: bytes) -> str:
+def _plain_text(response: httpx2.Response, body: bytes) -> str:
     """The beginning of a plain-text error body; empty for an HTML page."""
     if "html" in response.headers.get("content-type", "").lower():
         return ""
-    return " ".join(body[: 4 * _MOST_SAID].decode("utf-8", "replace").split())[:_MOST_SAID]
+    return " ".join(body[: 4 * _MOST_TEXT].decode("utf-8", "replace").split())[:_MOST_TEXT]
 
 
 @contextlib.asynccontextmanager
-async def open_web(
+async def open_http(
     server: ServerConfig, most: int, longest_s: float, on_gap: Callable[[], None]
 ) -> AsyncIterator[tuple[Any, Any]]:
     """Yield the streams of a session with a server at an HTTP address.
@@ -174,25 +178,27 @@ async def open_web(
     `most` bounds an answer, in bytes; `longest_s` bounds the wait between parts of it, in seconds. `on_gap`
     is called when the notification stream reopens, because notifications may have been missed meanwhile.
     """
-    streams_of_news = 0
+    notification_streams = 0
 
-    async def bound(response: httpx2.Response) -> None:
-        packed = response.headers.get("content-encoding", "identity").lower() != "identity"
+    async def bound_response(response: httpx2.Response) -> None:
+        compressed = response.headers.get("content-encoding", "identity").lower() != "identity"
         # An event stream is not bounded as a whole; the SDK bounds each event.
         events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        nonlocal streams_of_news
+        nonlocal notification_streams
         refused = response.is_error and response.request.method == "POST"
-        news = events and not response.is_error and response.request.method == "GET"
-        response.stream = _Counted(response.stream, None if events and not refused else most, packed, news)
+        notifications = events and not response.is_error and response.request.method == "GET"
+        response.stream = _BoundedStream(
+            response.stream, None if events and not refused else most, compressed, notifications
+        )
         if refused:
-            await _put_in_words(response)
-        if news:
-            streams_of_news += 1
-            if streams_of_news > 1:
+            await _describe_error(response)
+        if notifications:
+            notification_streams += 1
+            if notification_streams > 1:
                 on_gap()
 
-    async def hurry(request: httpx2.Request) -> None:
+    async def bound_delete(request: httpx2.Request) -> None:
         if request.method == "DELETE":
             # The DELETE at a session's end is optional and must not delay the caller.
             request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), _CLOSE_S)
@@ -200,7 +206,7 @@ async def open_web(
     client = _Client(
         headers={**server.headers, "Accept-Encoding": "identity"},
         timeout=httpx2.Timeout(_CONNECT_S, read=longest_s),
-        event_hooks={"request": [hurry], "response": [bound]},
+        event_hooks={"request": [bound_delete], "response": [bound_response]},
         # Connections within this machine must not use a proxy from the environment.
         trust_env=urlsplit(server.url).hostname not in _LOOPBACK,
     )

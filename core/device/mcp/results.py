@@ -20,7 +20,7 @@ replaced by `{"type": …, "omitted": its size in bytes}`.
 
 A console shows PNG, JPEG and WebP. It decodes every picture and refuses the whole answer if one is invalid.
 Servers also send files that only browsers tolerate: a PNG with a damaged colour profile, a JPEG declared as
-`image/jpg`, an empty file. `settle_pictures` therefore decodes each picture first. A valid picture gets its
+`image/jpg`, an empty file. `identify_pictures` therefore decodes each picture first. A valid picture gets its
 real type; a damaged part that no pixel depends on is removed and named in `left_out`. All other bytes
 declared as an image become `application/octet-stream`. `image_type` then has the type that the server
 declared.
@@ -100,15 +100,15 @@ def _take_meta(answer: dict[str, Any], result: dict[str, Any], room: int) -> int
     return size
 
 
-def error_words(answer: dict[str, Any]) -> str:
+def error_text(answer: dict[str, Any]) -> str:
     """The text blocks of a failed tool's answer, as an error message."""
     content = answer.get("content")
     blocks = content if isinstance(content, list) else []
     texts = [
         block["text"] for block in blocks if isinstance(block, dict) and isinstance(block.get("text"), str)
     ]
-    said = "\n".join(text for text in texts[:100] if text).strip()
-    return said[:_SHORT_ERROR] or "it did not say why"
+    message = "\n".join(text for text in texts[:100] if text).strip()
+    return message[:_SHORT_ERROR] or "it did not say why"
 
 
 def _is_block(block: Any) -> bool:
@@ -134,8 +134,8 @@ def _block(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_bytes(block: dict[str, Any], data: bytes) -> dict[str, Any]:
-    said = block.get("media_type")
-    media_type = said if isinstance(said, str) else _UNKNOWN
+    declared = block.get("media_type")
+    media_type = declared if isinstance(declared, str) else _UNKNOWN
     if media_type.lower().startswith("image/") and media_type.lower() not in _SHOWN:
         return {**block, "media_type": _UNKNOWN, "image_type": media_type, "data_bytes": data}
     return {**block, "media_type": media_type, "data_bytes": data}
@@ -202,34 +202,34 @@ _FAULTS = (
 
 def has_pictures(result: dict[str, Any]) -> bool:
     """Whether any block of a result is declared as a picture."""
-    return any(_said_type(block) for block in result["content"])
+    return any(_declared_type(block) for block in result["content"])
 
 
-def settle_pictures(result: dict[str, Any]) -> None:
+def identify_pictures(result: dict[str, Any]) -> None:
     """Set the real type of each picture in a result. Slow (it decodes them): not for the event loop."""
     for block in result["content"]:
-        if said := _said_type(block):
-            block.update(_settled(block["data_bytes"], said))
-            if block["media_type"] != _UNKNOWN_PICTURE and block["media_type"] == said.lower():
+        if declared := _declared_type(block):
+            block.update(_identified(block["data_bytes"], declared))
+            if block["media_type"] != _UNKNOWN_PICTURE and block["media_type"] == declared.lower():
                 block.pop("image_type", None)
 
 
-def _said_type(block: dict[str, Any]) -> str:
+def _declared_type(block: dict[str, Any]) -> str:
     """The image type that a block declares for its bytes; empty where it declares none."""
-    said = block.get("image_type") or block.get("media_type")
-    if not isinstance(block.get("data_bytes"), bytes) or not isinstance(said, str):
+    declared = block.get("image_type") or block.get("media_type")
+    if not isinstance(block.get("data_bytes"), bytes) or not isinstance(declared, str):
         return ""
-    return said if said.lower().startswith("image/") else ""
+    return declared if declared.lower().startswith("image/") else ""
 
 
-def _settled(data: bytes, said: str) -> dict[str, Any]:
+def _identified(data: bytes, declared: str) -> dict[str, Any]:
     if kind := _kind(data):
-        return {"media_type": kind, "image_type": said}
+        return {"media_type": kind, "image_type": declared}
     sound, damaged = _without_damaged(data)
     if damaged and (kind := _kind(sound)):
         left_out = f"{', '.join(damaged)}: the checksum is wrong"
-        return {"media_type": kind, "image_type": said, "data_bytes": sound, "left_out": left_out}
-    return {"media_type": _UNKNOWN_PICTURE, "image_type": said}
+        return {"media_type": kind, "image_type": declared, "data_bytes": sound, "left_out": left_out}
+    return {"media_type": _UNKNOWN_PICTURE, "image_type": declared}
 
 
 def _kind(data: bytes) -> str | None:
@@ -256,8 +256,8 @@ def _without_damaged(data: bytes) -> tuple[bytes, list[str]]:
         end = place + _HEAD.size + size
         if end + _CHECKSUM.size > len(data):
             break
-        (said,) = _CHECKSUM.unpack_from(data, end)
-        if name[0] & _OPTIONAL and zlib.crc32(data[place + 4 : end]) != said:
+        (checksum,) = _CHECKSUM.unpack_from(data, end)
+        if name[0] & _OPTIONAL and zlib.crc32(data[place + 4 : end]) != checksum:
             damaged.append(name.decode("ascii", "replace"))
         else:
             kept.append(data[place : end + _CHECKSUM.size])

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from core.backoff import Backoff
 from core.device.mcp.config import ServerConfig
-from core.device.mcp.http_transport import NOT_TAKEN, SHUT_OUT
+from core.device.mcp.http_transport import ACCESS_DENIED, REJECTED
 from core.device.mcp.server_log import ServerLog
 from core.device.mcp.server_state import ServerState, State, Timing
 from core.device.mcp.session import Session, is_unanswered, open_session
@@ -96,20 +96,20 @@ class HostedServer:
         self._guessed = False
         self._doubtful = False
         self._gone = False
-        self._why_left = ""
+        self._why_abandoned = ""
         self._running: set[object] = set()
         self._idle = asyncio.Event()
         self._idle.set()
         self._stop = asyncio.Event()
         self._was_ready = False
-        self._said = ServerLog(self._write_log, config.hide)
+        self._log = ServerLog(self._write_log, config.redact)
 
     def report(self) -> ServerState:
         """The server's state, for display."""
         return ServerState(
             name=self.config.name,
             kind=self.config.kind,
-            where=self.config.shown,
+            where=self.config.location,
             state=self.state,
             tools=len(self.listing.tools),
             restarts=self.restarts,
@@ -155,7 +155,7 @@ class HostedServer:
 
         Returns why it ended, advice for an operator, and whether a retry is useless.
         """
-        self._said.forget()
+        self._log.reset()
         self._was_ready = False
         try:
             async with open_session(
@@ -163,22 +163,23 @@ class HostedServer:
                 self.config,
                 most=2 * self._bounds.most_bytes + _REST_OF_A_FRAME,
                 longest_s=self._bounds.longest_s + 30,
-                said=self._said,
+                server_log=self._log,
                 on_tools_changed=self._tools_changed,
                 on_gap=self._news_were_missed,
                 on_lost=self._doubt,
             ) as session:
                 await self._serve(session)
         except _ENDINGS as error:
-            return self._words(error), self._advice(_first(error)), isinstance(_first(error), _HOPELESS)
-        ended = DeviceError(self._why_left or "Its session ended")
-        return self._words(ended), self._advice(ended), False
+            root = _root_error(error)
+            return self._describe(root), self._advice(root), isinstance(root, _HOPELESS)
+        ended = DeviceError(self._why_abandoned or "Its session ended")
+        return self._describe(ended), self._advice(ended), False
 
     async def _serve(self, session: Session) -> None:
         # Discard the events of the previous session.
         self._wake.clear()
         self._stale = self._announced = self._doubtful = self._gone = False
-        self._why_left = ""
+        self._why_abandoned = ""
         try:
             async with asyncio.timeout(self._timing.start_s):
                 await session.start()
@@ -189,7 +190,7 @@ class HostedServer:
         self._was_ready = True
         self._ready.set()
         # Output from the start does not explain a later end of the session.
-        self._said.forget()
+        self._log.reset()
         self._become(State.READY, "")
         log.info("MCP server ready", server=self.config.name, tools=len(self.listing.tools))
         clock = asyncio.get_running_loop().time
@@ -230,7 +231,7 @@ class HostedServer:
             # raises doubt again.
             return at_work
         if not alive:
-            self._leave(session, "")
+            self._abandon(session, "")
             await self._last_answers()
         return alive
 
@@ -255,7 +256,9 @@ class HostedServer:
                 self._announced = announced or self._announced
                 self._stale = self._stale or self._announced
                 log.warning(
-                    "MCP server does not list its tools", server=self.config.name, reason=self._words(error)
+                    "MCP server does not list its tools",
+                    server=self.config.name,
+                    reason=self._describe(error),
                 )
                 return False
             if self.listing != before:
@@ -263,11 +266,11 @@ class HostedServer:
             return True
 
     async def _list(self, session: Session) -> None:
-        async def ask(params: dict[str, Any]) -> dict[str, Any]:
-            return await session.ask("tools/list", params)
+        async def request(params: dict[str, Any]) -> dict[str, Any]:
+            return await session.request("tools/list", params)
 
         try:
-            tools, overflow = await fetch(ask)
+            tools, overflow = await fetch(request)
         except MCPError as error:
             # A server without tools may offer prompts and resources only.
             if error.code != types.METHOD_NOT_FOUND:
@@ -279,28 +282,28 @@ class HostedServer:
                 "tool of an MCP server not offered", server=self.config.name, tool=name, reason=reason
             )
 
-    async def call(self, definition: Definition, given: ToolCall) -> Any:
+    async def call(self, definition: Definition, request: ToolCall) -> Any:
         """Serve a call of a tool.
 
         Raises:
             DeviceError: the call failed, or the server is not available and nothing was sent.
         """
         try:
-            return await self._call(definition, given)
+            return await self._call(definition, request)
         except NotRun as error:
             log.info("MCP server did not take a call", server=self.config.name, reason=error.message)
         # Nothing ran, so the call is repeated in the next session, but only once.
-        return await self._call(definition, given)
+        return await self._call(definition, request)
 
-    async def _call(self, definition: Definition, given: ToolCall) -> Any:
-        session = await self._there(definition)
+    async def _call(self, definition: Definition, request: ToolCall) -> Any:
+        session = await self._ready_session(definition)
         running = object()
         self._running.add(running)
         self._idle.clear()
         try:
-            return await call(session, self.config, definition, given, self._bounds.most_bytes)
+            return await call(session, self.config, definition, request, self._bounds.most_bytes)
         except NotRun as error:
-            self._leave(session, error.message)
+            self._abandon(session, error.message)
             raise
         except DeviceError as error:
             if error.code is ErrorCode.OUTCOME_UNKNOWN or self.config.kind == "http":
@@ -311,16 +314,16 @@ class HostedServer:
             if not self._running:
                 self._idle.set()
 
-    async def _there(self, tool: Definition) -> Session:
-        session, listed = self._session, True
+    async def _ready_session(self, tool: Definition) -> Session:
+        session, is_listed = self._session, True
         if session is not None and not self._announced and not self._relisting.locked():
             return session
         if session is not None:
             # The server announced that its tools changed, so the list is read before the call. Only once,
             # because some servers announce changes all the time.
-            listed = await self._relist(session)
+            is_listed = await self._relist(session)
         session = await self._next_session()
-        if session is not None and not listed:
+        if session is not None and not is_listed:
             raise DeviceError(
                 f"The server of {tool.name} says that its tools changed, and does not list them; nothing was "
                 "sent to it",
@@ -332,7 +335,7 @@ class HostedServer:
                 f"The server of {tool.name} is {self.state.value}{why}; nothing was sent to it",
                 ErrorCode.TOOL_FAILED,
             )
-        if not any(one.digest == tool.digest for one in self.listing.tools):
+        if not any(listed.digest == tool.digest for listed in self.listing.tools):
             # The call was approved for the tool's earlier definition.
             raise DeviceError(
                 f"The server of {tool.name} defines it in another way now; nothing was sent to it",
@@ -347,13 +350,13 @@ class HostedServer:
                     await self._ready.wait()
         return self._session
 
-    def _leave(self, session: Session, why: str) -> None:
+    def _abandon(self, session: Session, why: str) -> None:
         """End an unusable session, and keep calls from using it until it has ended."""
         if self._session is session:
             self._session = None
             self._ready.clear()
             self._gone = True
-            self._why_left = why
+            self._why_abandoned = why
             self._wake.set()
 
     def _doubt(self) -> None:
@@ -393,15 +396,15 @@ class HostedServer:
             return _NO_FOLDER
         if isinstance(error, _HOPELESS):
             return _ONE_LINE if " " in self.config.command.strip() else _NO_PROGRAM
-        if isinstance(error, MCPError) and error.code in {SHUT_OUT, NOT_TAKEN}:
+        if isinstance(error, MCPError) and error.code in {ACCESS_DENIED, REJECTED}:
             return _NO_ENTRY
         if self.config.kind == "http":
             return "Look whether it runs there, and whether the url and headers in its entry are right"
         return "Start the command of its entry by hand and read what it says; the log has it too"
 
-    def _words(self, error: BaseException) -> str:
+    def _describe(self, error: BaseException) -> str:
         """The message of the first error, with secrets redacted."""
-        error = _first(error)
+        error = _root_error(error)
         if isinstance(error, ValidationError):
             fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
             place = ".".join(str(part) for part in fault["loc"])
@@ -415,19 +418,18 @@ class HostedServer:
         if self.config.kind == "stdio":
             if isinstance(error, MCPError) and is_unanswered(error):
                 words = "It ended"
-            if self._said.odd:
-                words += (
-                    f"; it writes to its standard output what is no message of MCP: {self._said.odd[:120]}"
-                )
-            if self._said.last:
-                words += f" (its last words: {self._said.last})"
-        return self.config.hide(words)[:_MOST_REASON]
+            if self._log.first_stray:
+                stray = self._log.first_stray[:120]
+                words += f"; it writes to its standard output what is no message of MCP: {stray}"
+            if self._log.last_lines:
+                words += f" (its last words: {self._log.last_lines})"
+        return self.config.redact(words)[:_MOST_REASON]
 
     def _write_log(self, where: str, text: str) -> None:
         log.info("MCP server says", server=self.config.name, where=where, text=text)
 
 
-def _first(error: BaseException) -> BaseException:
+def _root_error(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -19,7 +19,7 @@ class ServerLog:
     def __init__(
         self,
         write: Callable[[str, str], None],
-        hide: Callable[[str], str],
+        redact: Callable[[str], str],
         *,
         most_lines: int = 40,
         each_s: float = 10.0,
@@ -27,7 +27,7 @@ class ServerLog:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._write = write
-        self._hide = hide
+        self._redact = redact
         self._most = most_lines
         self._each_s = each_s
         self._characters = most_characters
@@ -35,35 +35,35 @@ class ServerLog:
         self._since = clock()
         self._written = 0
         self._dropped = 0
-        self._last: deque[str] = deque(maxlen=_LAST_LINES)
-        self._odd = ""
+        self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
+        self._first_stray = ""
 
     @property
-    def last(self) -> str:
+    def last_lines(self) -> str:
         """The last lines of standard error as logged; several, because the last often explains nothing."""
-        return shorten_middle(" / ".join(self._shown(line) for line in self._last), _MOST_LAST)
+        return shorten_middle(" / ".join(self._displayed(line) for line in self._last_lines), _MOST_LAST)
 
     @property
-    def odd(self) -> str:
+    def first_stray(self) -> str:
         """The first line of standard output that was not a message, as logged."""
-        return self._shown(self._odd)
+        return self._displayed(self._first_stray)
 
-    def forget(self) -> None:
-        """Reset `last` and `odd`."""
-        self._last.clear()
-        self._odd = ""
+    def reset(self) -> None:
+        """Reset `last_lines` and `first_stray`."""
+        self._last_lines.clear()
+        self._first_stray = ""
 
-    def say_odd(self, text: str) -> None:
+    def log_stray(self, text: str) -> None:
         """Log a line of standard output that is not a message."""
-        self._odd = self._odd or text
-        self.say("stdout", f"not a message: {text}")
+        self._first_stray = self._first_stray or text
+        self.log("stdout", f"not a message: {text}")
 
-    def say(self, where: str, text: str) -> None:
+    def log(self, where: str, text: str) -> None:
         """Log a line from `where`, or only count it beyond the rate limit."""
         if not text.strip():
             return
         if where == "stderr":
-            self._last.append(text)
+            self._last_lines.append(text)
         now = self._clock()
         if now - self._since >= self._each_s:
             if self._dropped:
@@ -72,12 +72,12 @@ class ServerLog:
         if self._written >= self._most:
             # Lines beyond the limit are not searched for secrets either, which would take too long.
             self._dropped += 1
-        elif shown := self._shown(text):
+        elif shown := self._displayed(text):
             self._written += 1
             self._write(where, shown)
 
-    def _shown(self, text: str) -> str:
+    def _displayed(self, text: str) -> str:
         # Redacted before it is cut, because half a secret would not be recognised.
-        whole = self._hide(text[:_MOST_SEARCHED])
-        shown = "".join(sign if sign.isprintable() else " " for sign in whole).strip()
+        whole = self._redact(text[:_MOST_SEARCHED])
+        shown = "".join(character if character.isprintable() else " " for character in whole).strip()
         return shown if len(shown) <= self._characters else f"{shown[: self._characters]}…"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import mcp_types as types
 from mcp import ClientSession, MCPError
@@ -16,15 +16,15 @@ from pydantic import TypeAdapter
 
 from core import __version__
 from core.device.mcp.config import ServerConfig
-from core.device.mcp.http_transport import BROKEN, NOT_SENT, SESSION_GONE, SHUT_OUT, open_web
+from core.device.mcp.http_transport import ACCESS_DENIED, CONNECTION_BROKEN, NOT_SENT, SESSION_GONE, open_http
 from core.device.mcp.server_log import ServerLog
-from core.device.mcp.stdio_transport import open_process
+from core.device.mcp.stdio_transport import open_stdio
 from core.device.processes.child_process import Children
 
 # Yields plain JSON; the SDK's signature provides only for models.
 _RAW: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 _NO_SUCH_METHOD = types.METHOD_NOT_FOUND
-_GONE = frozenset({NOT_SENT, SESSION_GONE, SHUT_OUT, BROKEN})
+_SESSION_LOST = frozenset({NOT_SENT, SESSION_GONE, ACCESS_DENIED, CONNECTION_BROKEN})
 # Errors that the SDK itself raises when no answer arrives. Servers use the same codes for their own errors,
 # so the message identifies the origin.
 _UNANSWERED = {
@@ -33,17 +33,9 @@ _UNANSWERED = {
 }
 
 
-class Ask(Protocol):
-    """Sends a request and returns its answer as JSON."""
-
-    def __call__(
-        self, method: str, params: dict[str, Any], on_progress: ProgressFnT | None = None
-    ) -> Awaitable[dict[str, Any]]: ...
-
-
 def is_unanswered(error: MCPError) -> bool:
     """Whether the server sent no answer, so that the outcome of the request is unknown."""
-    return error.code == BROKEN or error.message.startswith(_UNANSWERED.get(error.code, ("\0",)))
+    return error.code == CONNECTION_BROKEN or error.message.startswith(_UNANSWERED.get(error.code, ("\0",)))
 
 
 class Session:
@@ -67,7 +59,7 @@ class Session:
             # A server with only the newest protocol has no initialize handshake.
             await self._client.discover()
 
-    async def ask(
+    async def request(
         self, method: str, params: dict[str, Any], on_progress: ProgressFnT | None = None
     ) -> dict[str, Any]:
         """Send a request and return the answer as the server wrote it.
@@ -77,15 +69,15 @@ class Session:
         """
         if self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:
             # In these versions each request has an envelope, which the SDK writes.
-            request: types.Request[Any, Any]
+            message: types.Request[Any, Any]
             if method == "tools/call":
-                request = types.CallToolRequest(params=types.CallToolRequestParams(**params))
+                message = types.CallToolRequest(params=types.CallToolRequestParams(**params))
             elif method == "tools/list":
-                request = types.ListToolsRequest(params=types.PaginatedRequestParams(**params))
+                message = types.ListToolsRequest(params=types.PaginatedRequestParams(**params))
             else:
-                request = types.PingRequest()
+                message = types.PingRequest()
             answer: dict[str, Any] = await self._client.send_request(
-                request, _RAW, progress_callback=on_progress
+                message, _RAW, progress_callback=on_progress
             )
             return answer
         # Not through the SDK's models: they drop unknown fields, and one invalid tool would invalidate the
@@ -96,10 +88,10 @@ class Session:
     async def is_alive(self) -> bool:
         """Whether the server still answers in this session."""
         try:
-            await self.ask("ping", {})
+            await self.request("ping", {})
         except MCPError as error:
             # Any other error is an answer, so the server is alive.
-            return error.code not in _GONE and not is_unanswered(error)
+            return error.code not in _SESSION_LOST and not is_unanswered(error)
         return True
 
 
@@ -110,7 +102,7 @@ async def open_session(
     *,
     most: int,
     longest_s: float,
-    said: ServerLog,
+    server_log: ServerLog,
     on_tools_changed: Callable[[], None],
     on_gap: Callable[[], None],
     on_lost: Callable[[], None],
@@ -121,24 +113,24 @@ async def open_session(
     missed. Sampling, elicitation and roots are not offered; a server's requests for them are refused.
     """
 
-    async def hear(message: object) -> None:
+    async def handle_message(message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             on_tools_changed()
 
-    async def hear_log(params: types.LoggingMessageNotificationParams) -> None:
-        said.say("log", f"{params.level}: {params.data}"[:10_000])
+    async def handle_log(params: types.LoggingMessageNotificationParams) -> None:
+        server_log.log("log", f"{params.level}: {params.data}"[:10_000])
 
     transport = (
-        open_process(children, server, most, said, on_lost)
+        open_stdio(children, server, most, server_log, on_lost)
         if server.kind == "stdio"
-        else open_web(server, most, longest_s, on_gap)
+        else open_http(server, most, longest_s, on_gap)
     )
     async with transport as (incoming, outgoing):
         dispatcher: JSONRPCDispatcher[Any] = JSONRPCDispatcher(incoming, outgoing)
         client = ClientSession(
             dispatcher=dispatcher,
-            message_handler=hear,
-            logging_callback=hear_log,
+            message_handler=handle_message,
+            logging_callback=handle_log,
             client_info=types.Implementation(name="quarterdeck-device", version=__version__),
         )
         async with client:

@@ -38,10 +38,11 @@ _CHUNK = 65_536
 _LARGE = 512 * 1024
 _WAITING_WRITES = 64
 _AFTER_END_S = 0.5
-# Bursts and rates of unsolicited lines and messages; a server that exceeds them is read more slowly.
-_WORDS_AT_ONCE, _WORDS_PER_S = 1000.0, 20_000.0
-_NEWS_AT_ONCE, _NEWS_PER_S = 500.0, 500.0
-_BREATH_S = 0.02
+# Bursts and rates of other lines than messages, and of notifications and requests. A server that exceeds them
+# is read more slowly.
+_LINES_BURST, _LINES_PER_S = 1000.0, 20_000.0
+_NOTIFICATIONS_BURST, _NOTIFICATIONS_PER_S = 500.0, 500.0
+_PAUSE_S = 0.02
 # Of a line that is too long, this much of its beginning and its end is searched for the request's id.
 _KEPT_END = 4096
 # The id is at the beginning of an answer or, from some servers, at its end.
@@ -53,8 +54,12 @@ Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[Sess
 
 
 @contextlib.asynccontextmanager
-async def open_process(
-    children: Children, server: ServerConfig, most_line: int, said: ServerLog, on_lost: Callable[[], None]
+async def open_stdio(
+    children: Children,
+    server: ServerConfig,
+    most_line: int,
+    server_log: ServerLog,
+    on_lost: Callable[[], None],
 ) -> AsyncIterator[Streams]:
     """Start a server and yield the streams of its session; the server ends with the context.
 
@@ -66,13 +71,13 @@ async def open_process(
     process = await children.open([server.command, *server.args], environment, server.cwd)
     to_session, for_session = anyio.create_memory_object_stream[Incoming](0)
     from_session, to_write = anyio.create_memory_object_stream[SessionMessage](_WAITING_WRITES)
-    pipes = _Pipes(process, most_line, said, to_session, on_lost)
+    pipes = _Pipes(process, most_line, server_log, to_session, on_lost)
     tasks = TaskGroupOwner(f"MCP server {server.name}")
     try:
-        tasks.spawn("stdout", pipes.read())
-        tasks.spawn("stderr", pipes.listen())
-        tasks.spawn("stdin", pipes.write(to_write))
-        tasks.spawn("end", pipes.watch())
+        tasks.spawn("stdout", pipes.read_messages())
+        tasks.spawn("stderr", pipes.read_stderr())
+        tasks.spawn("stdin", pipes.write_messages(to_write))
+        tasks.spawn("end", pipes.watch_end())
         yield for_session, from_session
     finally:
         try:
@@ -111,21 +116,21 @@ class _Pipes:
         self,
         process: PipedProcess,
         most_line: int,
-        said: ServerLog,
+        server_log: ServerLog,
         to_session: MemoryObjectSendStream[Incoming],
         on_lost: Callable[[], None],
     ) -> None:
         self._process = process
         self._most_line = most_line
-        self._said = said
+        self._log = server_log
         self._to_session = to_session
         self._on_lost = on_lost
-        self._words = TokenBucket(_WORDS_AT_ONCE, _WORDS_PER_S)
-        self._news = TokenBucket(_NEWS_AT_ONCE, _NEWS_PER_S)
+        self._lines = TokenBucket(_LINES_BURST, _LINES_PER_S)
+        self._notifications = TokenBucket(_NOTIFICATIONS_BURST, _NOTIFICATIONS_PER_S)
 
-    async def read(self) -> None:
+    async def read_messages(self) -> None:
         """Pass the server's messages to the session; the end of its output ends the session."""
-        lines = LineCutter(self._most_line)
+        lines = LineSplitter(self._most_line)
         try:
             while chunk := await self._process.stdout.read(_CHUNK):
                 for line in lines.feed(chunk):
@@ -138,20 +143,20 @@ class _Pipes:
             # could not end.
             await self._drain()
         finally:
-            self._lose()
+            self._end_session()
 
     async def _pace(self, message: SessionMessage | None) -> None:
         """Pause reading from a server that exceeds its rates, so that it blocks and not the event loop."""
         if message is None:
-            free = self._words.spend(0)
+            free = self._lines.spend(0)
         elif isinstance(message.message, types.JSONRPCNotification | types.JSONRPCRequest):
-            free = self._news.spend(0)
+            free = self._notifications.spend(0)
         else:
             free = True
         if not free:
-            await asyncio.sleep(_BREATH_S)
+            await asyncio.sleep(_PAUSE_S)
 
-    def _lose(self) -> None:
+    def _end_session(self) -> None:
         self._to_session.close()
         self._on_lost()
 
@@ -160,11 +165,11 @@ class _Pipes:
             while await self._process.stdout.read(_CHUNK):
                 pass
 
-    async def _message(self, line: bytes | TooLong) -> SessionMessage | None:
-        if isinstance(line, TooLong):
-            words = f"an answer of {line.size} bytes; this device takes at most {self._most_line}"
-            self._said.say("stdout", words)
-            return _failed_answer(line.request_id, ANSWER_TOO_LARGE, f"The server sent {words}")
+    async def _message(self, line: bytes | OversizedLine) -> SessionMessage | None:
+        if isinstance(line, OversizedLine):
+            description = f"an answer of {line.size} bytes; this device takes at most {self._most_line}"
+            self._log.log("stdout", description)
+            return _error_response(line.request_id, ANSWER_TOO_LARGE, f"The server sent {description}")
         # .NET programs begin their output with a byte order mark.
         line = line.removeprefix(codecs.BOM_UTF8)
         if not line.strip():
@@ -176,21 +181,21 @@ class _Pipes:
                 return SessionMessage(await asyncio.to_thread(_parse, line))
             return SessionMessage(_parse(line))
         except ValueError:
-            self._said.say_odd(line[:2000].decode("utf-8", "replace"))
+            self._log.log_stray(line[:2000].decode("utf-8", "replace"))
             # Fail the waiting request now, because no other answer to it will arrive.
-            return _failed_answer(request_of(line), types.PARSE_ERROR, "The server's answer is not JSON")
+            return _error_response(request_of(line), types.PARSE_ERROR, "The server's answer is not JSON")
 
-    async def listen(self) -> None:
+    async def read_stderr(self) -> None:
         """Log the server's standard error."""
-        lines = LineCutter(_CHUNK)
+        lines = LineSplitter(_CHUNK)
         while chunk := await self._process.stderr.read(_CHUNK):
             for line in lines.feed(chunk):
                 if isinstance(line, bytes):
-                    self._said.say("stderr", line.decode("utf-8", "replace"))
-                if not self._words.spend(0):
-                    await asyncio.sleep(_BREATH_S)
+                    self._log.log("stderr", line.decode("utf-8", "replace"))
+                if not self._lines.spend(0):
+                    await asyncio.sleep(_PAUSE_S)
 
-    async def write(self, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    async def write_messages(self, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
         """Send the session's messages to the server."""
         try:
             async for message in messages:
@@ -199,23 +204,23 @@ class _Pipes:
                 await self._process.stdin.drain()
         except (ConnectionError, anyio.ClosedResourceError):
             # The server closed its input: no request can be answered any more.
-            self._lose()
+            self._end_session()
         finally:
             messages.close()
 
-    async def watch(self) -> None:
+    async def watch_end(self) -> None:
         """End the session soon after the process ends, even if a child of it keeps the pipes open."""
         await self._process.wait()
         # The server's last messages may still be in the pipe.
         await asyncio.sleep(_AFTER_END_S)
-        self._lose()
+        self._end_session()
 
 
-def _failed_answer(request_id: int | None, code: int, words: str) -> SessionMessage | None:
-    """An error answer that replaces an unusable one; None where its request is not known."""
+def _error_response(request_id: int | None, code: int, message: str) -> SessionMessage | None:
+    """An error response in place of an unusable response; None where its request is not known."""
     if request_id is None:
         return None
-    error = types.ErrorData(code=code, message=words)
+    error = types.ErrorData(code=code, message=message)
     return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
 
 
@@ -224,14 +229,14 @@ def _parse(line: bytes) -> types.JSONRPCMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class TooLong:
+class OversizedLine:
     """A line that was discarded: its size, and the id of the request that it answers, if found."""
 
     size: int
     request_id: int | None
 
 
-class LineCutter:
+class LineSplitter:
     """Splits a stream of bytes into lines of at most `most` bytes; longer lines are discarded."""
 
     def __init__(self, most: int) -> None:
@@ -241,10 +246,10 @@ class LineCutter:
         self._head = b""
         self._tail = b""
 
-    def feed(self, chunk: bytes) -> list[bytes | TooLong]:
+    def feed(self, chunk: bytes) -> list[bytes | OversizedLine]:
         """The lines that end in `chunk`, without their line ends."""
         *ended, rest = chunk.split(b"\n")
-        lines: list[bytes | TooLong] = []
+        lines: list[bytes | OversizedLine] = []
         for part in ended:
             self._add(part)
             lines.append(self._take())
@@ -265,10 +270,10 @@ class LineCutter:
         self._head = self._head or part[:_KEPT_END]
         self._tail = (self._tail + part[-_KEPT_END:])[-_KEPT_END:]
 
-    def _take(self) -> bytes | TooLong:
-        line: bytes | TooLong = b"".join(self._parts)
+    def _take(self) -> bytes | OversizedLine:
+        line: bytes | OversizedLine = b"".join(self._parts)
         if self._size > self._most:
-            line = TooLong(self._size, _request_in(self._head, self._tail))
+            line = OversizedLine(self._size, _request_in(self._head, self._tail))
         self._parts.clear()
         self._size, self._head, self._tail = 0, b"", b""
         return line
@@ -280,5 +285,5 @@ def request_of(line: bytes) -> int | None:
 
 
 def _request_in(head: bytes, tail: bytes) -> int | None:
-    found = _ID_FIRST.search(head) or _ID_LAST.search(tail)
-    return int(found[1]) if found else None
+    match = _ID_FIRST.search(head) or _ID_LAST.search(tail)
+    return int(match[1]) if match else None

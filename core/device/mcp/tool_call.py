@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from core.device.mcp.config import ServerConfig
-from core.device.mcp.http_transport import NOT_SENT, NOT_TAKEN, SESSION_GONE, SHUT_OUT
-from core.device.mcp.results import error_words, has_pictures, result_of, settle_pictures
+from core.device.mcp.http_transport import ACCESS_DENIED, NOT_SENT, REJECTED, SESSION_GONE
+from core.device.mcp.results import error_text, has_pictures, identify_pictures, result_of
 from core.device.mcp.session import Session, is_unanswered
 from core.device.mcp.stdio_transport import ANSWER_TOO_LARGE
 from core.device.mcp.tool_listing import Definition
@@ -34,23 +34,22 @@ class NotRun(DeviceError):
 
 
 async def call(
-    session: Session, server: ServerConfig, definition: Definition, given: ToolCall, most: int
+    session: Session, server: ServerConfig, definition: Definition, request: ToolCall, most: int
 ) -> dict[str, Any]:
     """Call a tool and return its result.
 
     Raises:
         DeviceError: the call failed. Without an answer the outcome is unknown, even if the server declares
-        the
-            tool read-only, because that claim may be wrong.
+            the tool read-only, because that claim may be wrong.
     """
     name = definition.name
     try:
-        answer = await session.ask(
-            "tools/call", {"name": name, "arguments": given.arguments}, _progress(given.report, server)
+        answer = await session.request(
+            "tools/call", {"name": name, "arguments": request.arguments}, _progress(request.report, server)
         )
-        return await _taken(answer, server, definition, most)
+        return await _read_answer(answer, server, definition, most)
     except MCPError as error:
-        raise _failed(error, server, name) from error
+        raise _protocol_error(error, server, name) from error
     except ValidationError as error:
         # In the newest protocol the SDK validates answers itself.
         raise DeviceError(
@@ -67,7 +66,7 @@ async def call(
         ) from None
 
 
-async def _taken(
+async def _read_answer(
     answer: dict[str, Any], server: ServerConfig, definition: Definition, most: int
 ) -> dict[str, Any]:
     if answer.get("resultType", "complete") != "complete":
@@ -76,7 +75,7 @@ async def _taken(
             ErrorCode.TOOL_FAILED,
         )
     if answer.get("isError") is True:
-        raise await _told_failure(answer, server, most)
+        raise await _tool_error(answer, server, most)
     # Before the schema check, because NaN or an infinity would appear as a schema error.
     result = await _result(answer, most)
     if definition.output is not None:
@@ -92,36 +91,36 @@ async def _taken(
 async def _result(answer: dict[str, Any], most: int) -> dict[str, Any]:
     result = result_of(answer, most)
     if has_pictures(result):
-        await asyncio.to_thread(settle_pictures, result)
+        await asyncio.to_thread(identify_pictures, result)
     return result
 
 
-async def _told_failure(answer: dict[str, Any], server: ServerConfig, most: int) -> DeviceError:
-    said = server.hide(error_words(answer))
+async def _tool_error(answer: dict[str, Any], server: ServerConfig, most: int) -> DeviceError:
+    message = server.redact(error_text(answer))
     try:
         shown = await _result(answer, most)
     except QuarterdeckError as error:
-        return DeviceError(f"{said} (not shown: {server.hide(error.message)})", ErrorCode.TOOL_FAILED)
-    return FailedWithResult(said, ErrorCode.TOOL_FAILED, shown)
+        return DeviceError(f"{message} (not shown: {server.redact(error.message)})", ErrorCode.TOOL_FAILED)
+    return FailedWithResult(message, ErrorCode.TOOL_FAILED, shown)
 
 
-def _failed(error: MCPError, server: ServerConfig, name: str) -> DeviceError:
-    words = server.hide(_said(error))[:_MOST_WORDS]
+def _protocol_error(error: MCPError, server: ServerConfig, name: str) -> DeviceError:
+    message = server.redact(_error_message(error))[:_MOST_WORDS]
     if error.code in {ANSWER_TOO_LARGE, types.PARSE_ERROR}:
-        return DeviceError(f"{name} ended, but its answer cannot be used: {words}", ErrorCode.BAD_RESULT)
+        return DeviceError(f"{name} ended, but its answer cannot be used: {message}", ErrorCode.BAD_RESULT)
     if server.kind == "http" and error.code in {NOT_SENT, SESSION_GONE}:
-        return NotRun(f"The server of {name} did not run it. {words}", ErrorCode.TOOL_FAILED)
-    if server.kind == "http" and error.code in {SHUT_OUT, NOT_TAKEN}:
-        return DeviceError(f"The server of {name} did not run it. {words}", ErrorCode.TOOL_FAILED)
+        return NotRun(f"The server of {name} did not run it. {message}", ErrorCode.TOOL_FAILED)
+    if server.kind == "http" and error.code in {ACCESS_DENIED, REJECTED}:
+        return DeviceError(f"The server of {name} did not run it. {message}", ErrorCode.TOOL_FAILED)
     if not is_unanswered(error):
-        return DeviceError(f"{name}: {words}", ErrorCode.TOOL_FAILED)
+        return DeviceError(f"{name}: {message}", ErrorCode.TOOL_FAILED)
     return DeviceError(
-        f"The server of {name} was lost before it answered ({words}); it may have happened",
+        f"The server of {name} was lost before it answered ({message}); it may have happened",
         ErrorCode.OUTCOME_UNKNOWN,
     )
 
 
-def _said(error: MCPError) -> str:
+def _error_message(error: MCPError) -> str:
     """An error's message and data; the data may contain an address that the operator has to open."""
     if error.code == types.PARSE_ERROR and _BY_PARSER in error.message:
         return "it is no message of MCP"
@@ -142,6 +141,6 @@ def _progress(report: Report, server: ServerConfig) -> ProgressFnT:
             return
         last = now
         whole = total if total is not None and math.isfinite(total) else None
-        report(server.hide(message or "")[:_MOST_PROGRESS_TEXT], done=progress, total=whole)
+        report(server.redact(message or "")[:_MOST_PROGRESS_TEXT], done=progress, total=whole)
 
     return tell
