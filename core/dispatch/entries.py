@@ -6,6 +6,7 @@ from typing import Any
 
 from core.approvals.models import Approval
 from core.audit.entries import Kind, NewEntry, PlainEntry
+from core.audit.events import CommandDecided, CommandEvent, CommandPrepared, CommandRefused, ResultRecorded
 from core.canonical_json import float_prints_alike, is_plain
 from core.dispatch.command_request import Bound, CommandRequest, Prepared
 from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult
@@ -48,35 +49,36 @@ def entry_of(
     return made(PlainEntry if plain else NewEntry, fields)
 
 
+def command_entry(
+    order: CommandRequest, event: CommandEvent, actor: str, *, plain: bool = False, **more: Any
+) -> NewEntry:
+    """The entry of an event of an order's command; see `entry_of`."""
+    return entry_of(order, event.kind, event.body(), actor, plain=plain, **more)
+
+
 def prepared_entry(prepared: Prepared) -> NewEntry:
     """The entry that a command was bound to a contract; it is redacted."""
-    request = prepared.request
-    body = {
-        "digest": request.digest,
-        "contract": request.contract,
-        "tool_key": request.tool_key,
-        "tool_type": request.tool_type,
-        "namespace": request.namespace,
-        "parameters": request.parameters,
-        "said": prepared.order.said,
-    }
-    if prepared.order.evidence_for:
-        body["evidence_for"] = prepared.order.evidence_for
-    plain = prepared.arguments.is_plain
-    return entry_of(prepared.order, Kind.COMMAND_PREPARED, body, prepared.order.actor, plain=plain)
+    order, request = prepared.order, prepared.request
+    event = CommandPrepared(
+        digest=request.digest,
+        contract=request.contract,
+        tool_key=request.tool_key,
+        tool_type=request.tool_type,
+        namespace=request.namespace,
+        parameters=request.parameters,
+        said=order.said,
+        evidence_for=order.evidence_for,
+    )
+    return command_entry(order, event, order.actor, plain=prepared.arguments.is_plain)
 
 
 def decided_entry(prepared: Prepared, decision: Decision) -> NewEntry:
     """The entry with the policy's decision, and the device facts behind it that no other entry has."""
     device = prepared.target.device
-    body = {
-        "decision": _written(decision),
-        "tags": device.tags,
-        "production": device.production,
-    }
+    event = CommandDecided(decision=_written(decision), tags=device.tags, production=device.production)
     # `expires_s` is the only float of a decision; all else is strings, integers, lists and fixed names.
     plain = decision.expires_s is None
-    return entry_of(prepared.order, Kind.COMMAND_DECIDED, body, "policy", plain=plain)
+    return command_entry(prepared.order, event, "policy", plain=plain)
 
 
 _last_written: tuple[Decision | None, dict[str, Any]] = (None, {})
@@ -95,17 +97,17 @@ def _written(decision: Decision) -> dict[str, Any]:
 
 def refused_entry(order: CommandRequest, bound: Bound | None, result: CommandResult) -> NewEntry:
     """The entry that a command ended before it was sent; `bound` is None if it could not be bound."""
-    return entry_of(
+    event = CommandRefused(
+        result=result.model_dump(mode="json", exclude=set(NOT_WRITTEN)),
+        parameters=bound.request.parameters if bound else sketch(order.parameters),
+    )
+    return command_entry(
         order,
-        Kind.COMMAND_REFUSED,
-        {
-            "result": result.model_dump(mode="json", exclude=set(NOT_WRITTEN)),
-            "parameters": bound.request.parameters if bound else sketch(order.parameters),
-        },
+        event,
         order.actor if bound is None else "policy",
         status=result.status.value,
         verdict=result.verdict.value,
-        blobs=[one.blob for one in result.evidence],
+        blobs=[evidence.blob for evidence in result.evidence],
     )
 
 
@@ -114,7 +116,7 @@ def leave_of(prepared: Prepared, approval: Approval | None) -> dict[str, Any] | 
     if approval is None:
         return None
     request, arguments = prepared.request, prepared.arguments
-    signed = [one for one in approval.signed if one.statement.verdict == "approve"]
+    signed = [answer for answer in approval.signed if answer.statement.verdict == "approve"]
     leave = SignedLeave(
         statements=signed,
         contract=request.contract,
@@ -130,16 +132,15 @@ def leave_of(prepared: Prepared, approval: Approval | None) -> dict[str, Any] | 
 def outcome_entry(prepared: Prepared, result: CommandResult) -> NewEntry:
     """The entry with the outcome of a command that was sent."""
     written, plain = result_written(result)
-    return entry_of(
+    return command_entry(
         prepared.order,
-        Kind.RESULT_RECORDED,
-        {"result": written},
+        ResultRecorded(result=written),
         "service" if result.basis in _WITHOUT_ITS_WORD else f"device:{result.device}",
         plain=plain,
         status=written["status"],
         verdict=written["verdict"],
         duration_ms=result.duration_ms,
-        blobs=[one.blob for one in result.evidence],
+        blobs=[evidence.blob for evidence in result.evidence],
     )
 
 
