@@ -452,7 +452,7 @@ class CommandPrepared(CommandEvent):
     contract: str
     tool_key: str
     tool_type: str
-    namespace: str
+    namespace: str | None
     parameters: Json
     said: str
     evidence_for: str = ""

@@ -15,10 +15,10 @@ from typing import Any, Protocol
 from core.approvals.grants import GrantBook
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.queue import Answered, ApprovalQueue
-from core.audit.entries import Kind
+from core.audit.events import ApprovalExpired, ApprovalRequested, GrantUsed
 from core.dispatch.command import PreparedCommand
 from core.dispatch.command_request import CommandRequest, OnStage, Purpose, Recorder, Stage
-from core.dispatch.entries import decided_entry, entry_of
+from core.dispatch.entries import command_entry, decided_entry
 from core.errors import ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.fleet.models import Effect
 from core.ids import new_id
@@ -103,12 +103,10 @@ class ApprovalStage:
         self, command: PreparedCommand, decision: Decision, on_stage: OnStage, judge_again: JudgeAgain
     ) -> Approved | Denied | Edited:
         request, approval_id = command.request, f"a-{new_id()}"
-        body = {
-            "approval": approval_id,
-            "digest": command.shown.digest,
-            "edited_from": request.edited_from,
-        }
-        self._journal.note_all([entry_of(request, Kind.APPROVAL_REQUESTED, body, request.actor)])
+        requested = ApprovalRequested(
+            approval=approval_id, digest=command.shown.digest, edited_from=request.edited_from
+        )
+        self._journal.note_all([command_entry(request, requested, request.actor)])
         on_stage(Stage.WAITING, approval_id)
         under_grant: Approved | None = None
 
@@ -187,18 +185,17 @@ class ApprovalStage:
         # No other task has run since the decision, so the grant is still as it was judged.
         if not self._grants.use(decision.grant):
             return False
-        body = {"grant": decision.grant, "digest": command.shown.digest}
-        entries = [entry_of(command.request, Kind.GRANT_USED, body, "policy")]
+        used = GrantUsed(grant=decision.grant, digest=command.shown.digest, approval=approval_id)
+        entries = [command_entry(command.request, used, "policy")]
         if approval_id:
-            body["approval"] = approval_id
             # The decision to ask was recorded when the request began to wait; this one replaces it.
             entries.insert(0, decided_entry(command, decision))
         self._journal.note_all(entries)
         return True
 
     def _record_end(self, command: PreparedCommand, approval_id: str, state: str, reason: str) -> None:
-        body = {"approval": approval_id, "state": state, "reason": reason}
-        self._journal.note_late([entry_of(command.request, Kind.APPROVAL_EXPIRED, body, "service")])
+        ended = ApprovalExpired(approval=approval_id, state=state, reason=reason)
+        self._journal.note_late([command_entry(command.request, ended, "service")])
 
     def check_still_granted(self, decision: Decision) -> None:
         """Check that the grant which allowed this command was not revoked since.

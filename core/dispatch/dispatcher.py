@@ -18,7 +18,7 @@ from core.aip.extensions import FEATURE_BINARY
 from core.aip.messages import Result
 from core.approvals.models import Approval
 from core.approvals.queue import ApprovalQueue
-from core.audit.entries import Kind
+from core.audit.events import CommandSent, IntentRecorded
 from core.dispatch.approval_stage import (
     ApprovalStage,
     Approved,
@@ -44,8 +44,8 @@ from core.dispatch.command_request import CommandRequest, Devices, OnStage, Purp
 from core.dispatch.deadline import deadline_of, is_stock
 from core.dispatch.entries import (
     approval_proof,
+    command_entry,
     decided_entry,
-    entry_of,
     outcome_entry,
     prepared_entry,
     refused_entry,
@@ -350,14 +350,15 @@ class Dispatcher:
         """Record the intent, durably for an action, and mint the permit to send exactly this command."""
         self._check_still_sendable(command, decision)
         shown = command.shown
-        body = {"digest": shown.digest, "contract": shown.contract}
-        entries = [entry_of(command.request, Kind.INTENT_RECORDED, body, "service")]
+        intent = IntentRecorded(digest=shown.digest, contract=shown.contract)
+        sent = CommandSent(digest=shown.digest, contract=shown.contract)
+        entries = [command_entry(command.request, intent, "service")]
         if shown.tool_type == "action" or decision.effect is not Effect.OBSERVE:
             await self._journal.append_many(entries)
             entries = []
             # Stop or cancel may have arrived during the disk write.
             self._check_wanted(command.request)
-        entries.append(entry_of(command.request, Kind.COMMAND_SENT, body, "service"))
+        entries.append(command_entry(command.request, sent, "service"))
 
         def before_sending() -> None:
             self._check_still_sendable(command, decision)

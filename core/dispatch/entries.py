@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from core.approvals.models import Approval
-from core.audit.entries import Kind, NewEntry
+from core.audit.entries import NewEntry
+from core.audit.events import CommandDecided, CommandEvent, CommandPrepared, CommandRefused, ResultRecorded
 from core.dispatch.command import BoundCommand, PreparedCommand
 from core.dispatch.command_request import CommandRequest, Purpose
 from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult
@@ -19,11 +20,12 @@ _LARGE = 4_096
 _WITHOUT_ITS_WORD = frozenset({Basis.NO_ANSWER, Basis.UNUSABLE_ANSWER, Basis.NOTHING_SENT})
 
 
-def entry_of(request: CommandRequest, kind: Kind, body: dict[str, Any], actor: str, **more: Any) -> NewEntry:
-    """An entry about a request, with its run, step and device; `more` are further fields of `NewEntry`."""
+def command_entry(request: CommandRequest, event: CommandEvent, actor: str, **more: Any) -> NewEntry:
+    """The entry of an event of a request's command; `more` are further fields of `NewEntry`."""
     # Built without validation: there are five entries for each command, from data that was already checked.
+    body = event.body()
     fields: dict[str, Any] = {
-        "kind": kind,
+        "kind": event.kind,
         "actor": actor,
         "run": request.run,
         "step": request.step,
@@ -44,44 +46,39 @@ def entry_of(request: CommandRequest, kind: Kind, body: dict[str, Any], actor: s
 def prepared_entry(command: PreparedCommand) -> NewEntry:
     """The entry that a command was bound to a contract; it is redacted."""
     request, shown = command.request, command.shown
-    body = {
-        "digest": shown.digest,
-        "contract": shown.contract,
-        "tool_key": shown.tool_key,
-        "tool_type": shown.tool_type,
-        "namespace": shown.namespace,
-        "parameters": shown.parameters,
-        "said": request.said,
-    }
-    if request.evidence_for:
-        body["evidence_for"] = request.evidence_for
-    return entry_of(request, Kind.COMMAND_PREPARED, body, request.actor)
+    event = CommandPrepared(
+        digest=shown.digest,
+        contract=shown.contract,
+        tool_key=shown.tool_key,
+        tool_type=shown.tool_type,
+        namespace=shown.namespace,
+        parameters=shown.parameters,
+        said=request.said,
+        evidence_for=request.evidence_for,
+    )
+    return command_entry(request, event, request.actor)
 
 
 def decided_entry(command: PreparedCommand, decision: Decision) -> NewEntry:
     """The entry with the policy's decision, and the device facts behind it that no other entry has."""
-    device = command.target.device
-    body = {
-        "decision": decision.model_dump(mode="json"),
-        "tags": device.tags,
-        "production": device.production,
-    }
-    return entry_of(command.request, Kind.COMMAND_DECIDED, body, "policy")
+    device, written = command.target.device, decision.model_dump(mode="json")
+    event = CommandDecided(decision=written, tags=device.tags, production=device.production)
+    return command_entry(command.request, event, "policy")
 
 
 def refused_entry(request: CommandRequest, bound: BoundCommand | None, result: CommandResult) -> NewEntry:
     """The entry that a command ended before it was sent; `bound` is None if it could not be bound."""
-    return entry_of(
+    event = CommandRefused(
+        result=result.model_dump(mode="json", exclude=set(NOT_WRITTEN)),
+        parameters=bound.shown.parameters if bound else sketch(request.parameters),
+    )
+    return command_entry(
         request,
-        Kind.COMMAND_REFUSED,
-        {
-            "result": result.model_dump(mode="json", exclude=set(NOT_WRITTEN)),
-            "parameters": bound.shown.parameters if bound else sketch(request.parameters),
-        },
+        event,
         request.actor if bound is None else "policy",
         status=result.status.value,
         verdict=result.verdict.value,
-        blobs=[one.blob for one in result.evidence],
+        blobs=[evidence.blob for evidence in result.evidence],
     )
 
 
@@ -104,15 +101,14 @@ def approval_proof(command: PreparedCommand, approval: Approval | None) -> dict[
 
 def outcome_entry(command: PreparedCommand, result: CommandResult) -> NewEntry:
     """The entry with the outcome of a command that was sent."""
-    return entry_of(
+    return command_entry(
         command.request,
-        Kind.RESULT_RECORDED,
-        {"result": result.model_dump(mode="json", exclude=set(NOT_WRITTEN))},
+        ResultRecorded(result=result.model_dump(mode="json", exclude=set(NOT_WRITTEN))),
         "service" if result.basis in _WITHOUT_ITS_WORD else f"device:{result.device}",
         status=result.status.value,
         verdict=result.verdict.value,
         duration_ms=result.duration_ms,
-        blobs=[one.blob for one in result.evidence],
+        blobs=[evidence.blob for evidence in result.evidence],
     )
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from core.approvals.models import Approval
 from core.approvals.preview_models import Region
-from core.audit.entries import Kind
-from core.controls import SHOWING, is_complete, meant, search_for
+from core.audit.events import EvidenceTaken
+from core.controls import SHOWING, Node, is_complete, meant, search_for
 from core.dispatch.command import PreparedCommand
 from core.dispatch.command_request import CommandRequest, Purpose, Recorder
-from core.dispatch.entries import entry_of
+from core.dispatch.entries import command_entry
 from core.dispatch.models import CommandResult, Evidence
 from core.dispatch.stale_target import (
     Freshness,
@@ -130,8 +130,8 @@ class EvidenceTaker:
             kept = self._keep(command, taken, "after")
             return result.model_copy(update={"evidence": [*result.evidence, kept]})
         except QuarterdeckError as error:
-            body = {"moment": "after", "digest": command.shown.digest, "missing": error.message}
-            self._journal.note_late([entry_of(command.request, Kind.EVIDENCE_TAKEN, body, "service")])
+            event = EvidenceTaken(moment="after", digest=command.shown.digest, missing=error.message)
+            self._journal.note_late([command_entry(command.request, event, "service")])
             note = f"{result.note} No picture could be taken after it: {error.message}".strip()
             return result.model_copy(update={"note": note})
 
@@ -164,27 +164,20 @@ class EvidenceTaker:
         """
         assert seen.evidence is not None, "only pictures that were taken here are kept"
         kept = seen.evidence.model_copy(update={"what": moment})
-        body = {
-            "moment": moment,
-            "digest": command.shown.digest,
-            "picture": kept.model_dump(mode="json"),
-            **more,
-        }
-        entry = entry_of(command.request, Kind.EVIDENCE_TAKEN, body, "service", blobs=[kept.blob])
-        self._journal.note_late([entry])
+        picture = kept.model_dump(mode="json")
+        event = EvidenceTaken(moment=moment, digest=command.shown.digest, picture=picture, **more)
+        self._journal.note_late([command_entry(command.request, event, "service", blobs=[kept.blob])])
         return kept
 
     async def _check_fresh(
         self, command: PreparedCommand, card: Screenshot, taken: Screenshot | None
     ) -> None:
-        tool, parameters = command.tool.tool_name, command.request.parameters
-        target = target_words(tool, parameters)
+        target = target_words(command.tool.tool_name, command.request.parameters)
         try:
-            now = taken if taken is not None and card.parameters == {} else None
-            now = now or await self._picture(command.request, card.parameters)
-            region = _around(parameters) if aims_at_point(tool) else await self._box(command, now)
-            if region is None:
+            target_now = await self._target_now(command, card, taken)
+            if target_now is None:
                 return
+            now, region = target_now
             found = await self._compared(card, now, region)
         except QuarterdeckError as error:
             if error.code in _BY_WILL:
@@ -203,29 +196,49 @@ class EvidenceTaker:
             [*shown, kept],
         )
 
+    async def _target_now(
+        self, command: PreparedCommand, card: Screenshot, taken: Screenshot | None
+    ) -> tuple[Screenshot, Region] | None:
+        """A picture of now, and the target's place in it; None if the card could not mark the target either.
+
+        Raises:
+            QuarterdeckError: the target, or its place, cannot be determined now.
+        """
+        request = command.request
+        if aims_at_point(command.tool.tool_name):
+            reusable = taken if taken is not None and card.parameters == {} else None
+            return reusable or await self._picture(request, card.parameters), _around(request.parameters)
+        control = await self._control(command)
+        if control is None:
+            return None
+        # Taken after the tree, for which a program may take seconds: the comparison is the last look.
+        picture = await self._picture(request, card.parameters)
+        place = _place_of(control, picture)
+        if place is None and _tells_where(command):
+            raise BadInput("it has no place on the screen now.")
+        return None if place is None else (picture, place)
+
     async def _compared(self, card: Screenshot, now: Screenshot, region: Region) -> Freshness:
         if (card.left, card.top) != (now.left, now.top) and card.evidence is not None:
             return Freshness(fresh=False, region=region, why="the window has moved")
         old, new = await self._journal.get_blob(card.blob), await self._journal.get_blob(now.blob)
         return await asyncio.to_thread(compare, old, new, region, now.scale)
 
-    async def _box(self, command: PreparedCommand, picture: Screenshot) -> Region | None:
-        """The control's present box, in the picture's pixels; None if the device cannot report positions.
+    async def _control(self, command: PreparedCommand) -> Node | None:
+        """The control that the command means now; None if the device cannot report positions.
 
         Raises:
-            QuarterdeckError: the control, or its position, cannot be determined now.
+            QuarterdeckError: the control cannot be determined now.
         """
-        request = command.request
         try:
-            return await self._located(request, picture)
+            return await self._located(command.request)
         except QuarterdeckError as error:
             if error.code in _BY_WILL or _tells_where(command):
                 raise
-            # The card could not mark the target either, and states the reason.
             return None
 
-    async def _located(self, request: CommandRequest, picture: Screenshot) -> Region:
-        wish = CommandRequest(
+    async def _located(self, request: CommandRequest) -> Node:
+        search = CommandRequest(
             request.device,
             UI_TREE,
             search_for(request.parameters),
@@ -235,7 +248,7 @@ class EvidenceTaker:
             evidence_for=request.call_id,
             cancelled=request.cancelled,
         )
-        result = await self._dispatch(wish)
+        result = await self._dispatch(search)
         if result.error is not None:
             raise QuarterdeckError(result.error.message, result.error.code)
         fit = meant(result.result, request.parameters)
@@ -246,13 +259,15 @@ class EvidenceTaker:
         if cut and request.parameters.get("control_id") is None and SHOWING not in fit[0].states:
             # The device would press a showing control instead, which may be among those not read here.
             raise BadInput(f"no control that is showing fits it now{cut}.")
-        region = picture.in_picture(fit[0].box) if isinstance(fit[0].box, dict) else None
-        if region is None:
-            raise BadInput("it has no place on the screen now.")
-        return region
+        return fit[0]
 
 
-def _around(parameters: dict[str, Any]) -> Region | None:
+def _place_of(control: Node, picture: Screenshot) -> Region | None:
+    """The control's box in the picture's pixels; None if it has no place there."""
+    return picture.in_picture(control.box) if isinstance(control.box, dict) else None
+
+
+def _around(parameters: dict[str, Any]) -> Region:
     region = around_point(parameters)
     if region is None:
         raise BadInput("it names no point.")
