@@ -6,7 +6,16 @@ from typing import Any
 
 from core.approvals.grants import GrantTerms, SignedGrant, uncovered_request
 from core.approvals.models import Approval, Fatigue, Operator
-from core.audit.entries import Kind, NewEntry
+from core.audit.entries import NewEntry
+from core.audit.events import (
+    ApprovalDenied,
+    ApprovalEdited,
+    ApprovalGiven,
+    ApprovalRejected,
+    EntryFields,
+    FatigueNoted,
+    GrantGiven,
+)
 from core.commitments import SECRET_MARK
 from core.errors import BadInput, ErrorCode, Refused
 from core.policy.models import Answer, Profile
@@ -93,39 +102,26 @@ def answer_entries(
     statement = signed.statement
     approved = statement.verdict == "approve"
     actor = f"operator:{statement.approver}"
-    entries = []
+    entries: list[NewEntry] = []
     if grant is not None:
-        body = {"grant": grant.terms.id, "signed": grant.model_dump(mode="json")}
-        entries.append(NewEntry(kind=Kind.GRANT_GIVEN, actor=actor, body=body, **_place(approval)))
-    entries.append(
-        NewEntry(
-            kind=Kind.APPROVAL_GIVEN if approved else Kind.APPROVAL_DENIED,
-            actor=actor,
-            body={
-                "approval": approval.id,
-                "signed": signed.model_dump(mode="json"),
-                "took_s": round(took_s, 3),
-                "number": len(approval.approved_by) + 1,
-                "of": approval.approvers,
-            },
-            **_place(approval),
-        )
+        given = GrantGiven(grant=grant.terms.id, signed=grant.model_dump(mode="json"))
+        entries.append(given.entry(actor, **_place(approval)))
+    answered = (ApprovalGiven if approved else ApprovalDenied)(
+        approval=approval.id,
+        signed=signed.model_dump(mode="json"),
+        took_s=round(took_s, 3),
+        number=len(approval.approved_by) + 1,
+        of=approval.approvers,
     )
-    return entries
+    return [*entries, answered.entry(actor, **_place(approval))]
 
 
 def rejected_entry(signed: SignedStatement, approval: Approval, error: Refused) -> NewEntry:
     """The journal entry of a rejected answer, with the reason."""
-    return NewEntry(
-        kind=Kind.APPROVAL_REJECTED,
-        actor="service",
-        body={
-            "approval": approval.id,
-            "problem": error.message,
-            "signed": signed.model_dump(mode="json"),
-        },
-        **_place(approval),
+    event = ApprovalRejected(
+        approval=approval.id, problem=error.message, signed=signed.model_dump(mode="json")
     )
+    return event.entry("service", **_place(approval))
 
 
 def put_back_all(edited: dict[str, Any], shown: dict[str, Any], sent: dict[str, Any]) -> dict[str, Any]:
@@ -177,22 +173,20 @@ def check_still_secret(edited: Any, redacted: Any) -> None:
 
 def edited_entry(approval: Approval, redacted: dict[str, Any], by: str) -> NewEntry:
     """The journal entry of an edit by the actor `by`: the redacted arguments before and after."""
-    body = {
-        "approval": approval.id,
-        "digest": approval.request.digest,
-        "before": approval.request.parameters,
-        "after": redacted,
-    }
-    return NewEntry(kind=Kind.APPROVAL_EDITED, actor=by, body=body, **_place(approval))
+    request = approval.request
+    event = ApprovalEdited(
+        approval=approval.id, digest=request.digest, before=request.parameters, after=redacted
+    )
+    return event.entry(by, **_place(approval))
 
 
 def fatigue_entry(fatigue: Fatigue) -> NewEntry:
     """The journal entry of a fatigue warning: the operator decides faster than a person can read."""
-    body = fatigue.model_dump(mode="json")
-    return NewEntry(kind=Kind.FATIGUE_NOTED, actor=f"operator:{fatigue.operator}", body=body)
+    event = FatigueNoted(**fatigue.model_dump(mode="json"))
+    return event.entry(f"operator:{fatigue.operator}")
 
 
-def _place(approval: Approval) -> dict[str, Any]:
+def _place(approval: Approval) -> EntryFields:
     return {
         "run": approval.run,
         "step": approval.step,

@@ -13,7 +13,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from core.audit.encode import Parts, decode, encode_parts
-from core.audit.entries import Kind, NewEntry
+from core.audit.events import JournalRecovered
 from core.audit.head_file import HEAD_FILE, KnownHead, check_known, read_head_file
 from core.audit.spool import Record, Spool, Spooled
 from core.audit.store import (
@@ -101,11 +101,12 @@ def recover(store: Store, spool: Spool, missing: bool = False) -> int:
     done = store.head.spool_done
     check_spool(spooled, done, spool.path)
     fresh = spooled.fresh(done)
-    body: dict[str, object] = {"entries": len(fresh), "torn_bytes": spooled.torn_bytes}
-    if lost := spooled.lost(done):
-        body["lost"] = lost
-    if missing:
-        body["spool"] = "missing"
+    recovered = JournalRecovered(
+        entries=len(fresh),
+        torn_bytes=spooled.torn_bytes,
+        lost=spooled.lost(done),
+        spool="missing" if missing else "",
+    )
     latest = store.last_time
     chunks = [fresh[start : start + GROUP_ENTRIES] for start in range(0, len(fresh), GROUP_ENTRIES)]
     if missing and not chunks:
@@ -117,8 +118,7 @@ def recover(store: Store, spool: Spool, missing: bool = False) -> int:
             parts.append(part)
         if number == len(chunks):
             latest = max(latest, now_utc())
-            recovery = NewEntry(kind=Kind.JOURNAL_RECOVERED, actor="service", body=body)
-            parts.append(encode_parts(recovery, latest))
+            parts.append(encode_parts(recovered.entry("service"), latest))
         store.commit(parts, chunk[-1].number if chunk else done)
     store.last_time = latest
     spool.start_after(max([done, *(record.number for record in spooled.records)]))

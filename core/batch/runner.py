@@ -10,7 +10,8 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, Protocol
 
-from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.entries import Entry, NewEntry
+from core.audit.events import RunCancelAsked, RunFinished, RunStarted, StepSkipped
 from core.batch.models import Batch, Cell, CellState, Parallel, RunSummary, Step, flatten
 from core.batch.run_state import SWITCHED_OFF, ActiveRun, cell_state_of, ended_state
 from core.debounce import Coalescer
@@ -131,7 +132,7 @@ class Runner:
         if run.end is not None or run.cancelled:
             return
         run.cancelled = True
-        self._note(NewEntry(kind=Kind.RUN_CANCEL_ASKED, actor=actor, run=run.id))
+        self._note(RunCancelAsked().entry(actor, run=run.id))
         for cell in list(run.cells.values()):
             if cell.state is CellState.RUNNING and cell.call_id:
                 self._set(run, cell.device, cell.step, state=CellState.CANCEL_ASKED)
@@ -211,30 +212,15 @@ class Runner:
 
     def _skip(self, run: ActiveRun, device: str, step: Step, why: str) -> None:
         self._set(run, device, step.id, state=CellState.NOT_STARTED, note=why)
-        self._note(
-            NewEntry(
-                kind=Kind.STEP_SKIPPED,
-                actor="service",
-                run=run.id,
-                step=step.id,
-                device=device,
-                tool=step.tool,
-                body={"why": why},
-            )
-        )
+        skipped = StepSkipped(why=why)
+        self._note(skipped.entry("service", run=run.id, step=step.id, device=device, tool=step.tool))
 
     def _end(self, run: ActiveRun) -> None:
         run.end = ended_state(run)
         run.ended_at = now_utc()
-        self._note(
-            NewEntry(
-                kind=Kind.RUN_FINISHED,
-                actor="service",
-                run=run.id,
-                status=run.end.value,
-                body={"state": run.end.value, "counts": run.summary().model_dump(mode="json")["counts"]},
-            )
-        )
+        counts = run.summary().model_dump(mode="json")["counts"]
+        finished = RunFinished(state=run.end.value, counts=counts)
+        self._note(finished.entry("service", run=run.id, status=run.end.value))
         self._changes.mark(run.id)
         self._changes.flush()
         run.ended.set()
@@ -270,19 +256,15 @@ def _first_cell(run: str, step: Step) -> Cell:
 
 
 def _started(run: ActiveRun) -> NewEntry:
-    return NewEntry(
-        kind=Kind.RUN_STARTED,
-        actor=run.actor,
-        run=run.id,
-        body={
-            "batch": (run.shown or run.batch).model_dump(mode="json", by_alias=True),
-            "kind": run.kind,
-            "devices": run.devices,
-            "devices_hash": run.devices_hash,
-            "said": run.said,
-            **({"operator": run.operator} if run.operator else {}),
-        },
+    event = RunStarted(
+        batch=(run.shown or run.batch).model_dump(mode="json", by_alias=True),
+        kind_=run.kind,
+        devices=run.devices,
+        devices_hash=run.devices_hash,
+        said=run.said,
+        operator=run.operator,
     )
+    return event.entry(run.actor, run=run.id)
 
 
 def _with_parameters(batch: Batch, parameters: dict[str, dict[str, Any]]) -> Batch:

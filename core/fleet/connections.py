@@ -26,7 +26,7 @@ from core.aip.extensions import Progress
 from core.aip.limits import LinkLimits, TokenBucket
 from core.aip.link_events import Heartbeat, LateAnswer, LinkEvents, RefusedAttempt
 from core.aip.resumable_link import ResumableLink
-from core.audit.entries import Kind, NewEntry
+from core.audit.events import ListeningChanged
 from core.dispatch.channel import WebSocketCommandDispatcher
 from core.dispatch.permit import Gate
 from core.errors import BadInput, DeviceError, QuarterdeckError
@@ -190,17 +190,18 @@ class DeviceConnections:
         if not self._listener.taken or self._listener.trying:
             return
         listening = self.listening()
-        self._note_listening({"from": "", "to": listening.address, "problem": listening.problem})
+        changed = ListeningChanged(from_="", to=listening.address, problem=listening.problem)
+        self._note_listening(changed)
         self._tasks.spawn("listen when the port is free", self._listener.keep_trying(self._listens_at_last))
 
     def _listens_at_last(self, address: str) -> None:
-        self._note_listening({"from": "", "to": address})
+        self._note_listening(ListeningChanged(from_="", to=address))
 
-    def _note_listening(self, body: dict[str, str]) -> None:
+    def _note_listening(self, event: ListeningChanged) -> None:
         try:
-            self._journal.note(NewEntry(kind=Kind.LISTENING_CHANGED, actor="service", body=body))
+            self._journal.note(event.entry("service"))
         except QuarterdeckError as error:
-            log.error("where it is listened could not be recorded", problem=error.message, **body)
+            log.error("where it is listened could not be recorded", error=error.message, **event.body())
 
     def know(self, name: str) -> None:
         """Show a device in the fleet as the registry describes it."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from core.audit.entries import Kind, NewEntry
+from core.audit.events import DeviceConnected, DeviceLost, Event
 from core.debounce import Coalescer
 from core.dispatch.channel import BasicCommandDispatcher
 from core.dispatch.command_request import CommandRequest, Purpose, Target
@@ -186,9 +186,14 @@ class Fleet:
         overrides = self._policy.overrides
         known = self._records.get
         offered, tools = await self._offers.of(name, arrival, lambda: still() and known(name) is record)
-        body = {"channel": arrival.kind, "client": arrival.client}
-        body |= {"platform": arrival.platform, "system": arrival.system, "address": arrival.address}
-        self._note(Kind.DEVICE_CONNECTED, name, {key: value for key, value in body.items() if value})
+        event = DeviceConnected(
+            channel=arrival.kind,
+            client=arrival.client,
+            platform=arrival.platform,
+            system=arrival.system,
+            address=arrival.address,
+        )
+        self._note(name, event)
         record.offered, record.tools, record.overrides = offered, tools, overrides
         record.arrival = record.last = arrival
         record.clock_offset_ms = arrival.clock_offset_ms
@@ -233,7 +238,7 @@ class Fleet:
         # The reason may be the device's own text.
         reason = self._live_secrets.redaction(name).text(reason)
         if record.arrival is not None:
-            self._note(Kind.DEVICE_LOST, name, {"reason": reason})
+            self._note(name, DeviceLost(reason=reason))
         record.arrival = None
         record.progress.clear()
         if record.health is Health.RECONNECTING and health is Health.RECONNECTING:
@@ -457,9 +462,9 @@ class Fleet:
         record.set_health(health, reason)
         self._changed(record.name)
 
-    def _note(self, kind: Kind, device: str, body: dict[str, Any]) -> None:
+    def _note(self, device: str, event: Event) -> None:
         try:
-            self._journal.note(NewEntry(kind=kind, actor="service", device=device, body=body))
+            self._journal.note(event.entry("service", device=device))
         except QuarterdeckError:
             # The journal reports its own errors; connecting and disconnecting must not fail because of them.
             self._changed(device)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from core.audit.entries import Kind, NewEntry
+from core.audit.entries import NewEntry
+from core.audit.events import DeviceRefused
 from core.errors import QuarterdeckError
 from core.fleet.models import Refusal
 from core.ids import now_utc
@@ -175,10 +176,9 @@ class RejectedConnections:
 
     def _record(self, key: _Key, peer: str, count: int) -> None:
         _, name, reason = key
-        body = {"reason": reason, "peer": peer, "name": name, "count": count}
-        device = name if self._is_known(name) else None
+        event = DeviceRefused(reason=reason, peer=peer, name=name, count=count)
         try:
-            self._write(NewEntry(kind=Kind.DEVICE_REFUSED, actor="service", device=device, body=body))
+            self._write(event.entry("service", device=name if self._is_known(name) else None))
         except QuarterdeckError as error:
             log.error("a refused device could not be recorded", reason=reason, problem=error.message)
 

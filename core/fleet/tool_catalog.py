@@ -10,6 +10,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
@@ -17,7 +18,8 @@ from weakref import WeakValueDictionary
 from pydantic import ValidationError
 
 from core.aip.messages import ToolInfo
-from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.entries import Entry, NewEntry
+from core.audit.events import CommandSent, ContractChanged, ContractPinned, EntryFields, Json, ResultRecorded
 from core.canonical_json import canonical_bytes
 from core.contract_digest import definition_of, pinned_definition
 from core.dispatch.channel import BasicCommandDispatcher
@@ -132,6 +134,16 @@ class Recorder(Protocol):
     async def get_blob(self, sha: str) -> bytes: ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Review:
+    """An operator's review of a tool: the facts of its contract that changed, and the signed change."""
+
+    reviewer: str
+    tool: str
+    facts: dict[str, list[Any]] | None
+    signed: Json | None
+
+
 class ToolCatalog:
     """Lists devices' tools and compares them with the pins."""
 
@@ -202,10 +214,10 @@ class ToolCatalog:
             self._noted.pop(name, None)
         elif now != self._noted.get(name):
             named = dict(list(changed.items())[:MOST_NAMED])
-            entry = _entry(Kind.CONTRACT_CHANGED, name, named, _only(claims, named), ours)
-            if len(changed) > len(named):
-                entry = entry.model_copy(update={"body": {**entry.body, "more": len(changed) - len(named)}})
-            await self._journal.append(entry)
+            event = ContractChanged(
+                tools=named, claims=_only(claims, named), ours=ours, more=len(changed) - len(named)
+            )
+            await self._journal.append(event.entry("service", device=name))
             self._noted[name] = now
 
     async def forget(self, name: str) -> None:
@@ -277,14 +289,14 @@ class ToolCatalog:
         info = offered.info
         pin = self.pin_now(offered, ours)
         before = (await self.change(name, offered, ours)).before_contract
-        body: dict[str, Any] = {"reviewed": True, **proof}
+        facts = None
         if before is not None:
             override = self._overrides().of(name, info.tool_name, info.namespace)
-            body["facts"] = changed_facts(before, contract_of(offered, claims_of(info, ours), override))
-        more = {"actor": reviewer, "tool": info.tool_name}
+            facts = changed_facts(before, contract_of(offered, claims_of(info, ours), override))
+        review = _Review(reviewer, info.tool_name, facts, proof.get("signed"))
         async with self.alone(name):
             tools, pins = {info.tool_key: offered}, {info.tool_key: pin}
-            await self._trust(name, tools, pins, ours, still, more, body)
+            await self._trust(name, tools, pins, ours, still, review)
             self._noted.pop(name, None)
 
     async def change(self, name: str, offered: ListedTool, ours: bool) -> ContractChange:
@@ -338,13 +350,12 @@ class ToolCatalog:
         pins: dict[str, Pin],
         ours: bool,
         still: Callable[[], bool],
-        more: Mapping[str, Any] = MappingProxyType({}),
-        body: Mapping[str, Any] = MappingProxyType({}),
+        review: _Review | None = None,
     ) -> None:
         """Pin tools and store their definitions, so that a later change can be shown beside them.
 
         A definition is stored as the blob named by its digest, so that nothing can replace it. The other
-        inputs of the contract are in the entry. `more` and `body` add fields to the entry and to its body.
+        inputs of the contract are in the entry, and the review after which they are trusted.
 
         In the entry, `tools` and `claims` are by tool key, for readers; `pins` are the new pins by tool name,
         which the service reads back when it starts.
@@ -353,10 +364,18 @@ class ToolCatalog:
         _check_there(name, still)
         claims = _said({key: pin.claims.risk for key, pin in pins.items() if pin.claims is not None})
         digests = {key: pin.definition for key, pin in pins.items()}
-        entry = _entry(Kind.CONTRACT_PINNED, name, digests, claims, ours)
         by_name = {tools[key].info.tool_name: pin for key, pin in pins.items()}
-        body = {**entry.body, "pins": {tool: pin.row for tool, pin in by_name.items()}, **body}
-        await self._journal.append(entry.model_copy(update={**more, "blobs": blobs, "body": body}))
+        event = ContractPinned(
+            tools=digests,
+            claims=claims,
+            ours=ours,
+            pins={tool: pin.row for tool, pin in by_name.items()},
+            reviewed=review is not None,
+            facts=review.facts if review else None,
+            signed=review.signed if review else None,
+        )
+        actor, tool = (review.reviewer, review.tool) if review else ("service", None)
+        await self._journal.append(event.entry(actor, device=name, tool=tool, blobs=blobs))
         # Even if the link has ended meanwhile: the pins must match the journal.
         await self._pins.pin(name, by_name)
 
@@ -423,19 +442,17 @@ class ToolCatalog:
     async def _listed(self, name: str, channel: BasicCommandDispatcher, ours: bool) -> dict[str, ToolInfo]:
         call_id = new_id()
         # Journalled because it is sent to the device, although no contract can exist yet.
-        self._journal.note(_listing(Kind.COMMAND_SENT, name, call_id, {}))
+        place: EntryFields = {"device": name, "call_id": call_id, "tool": "list_tools"}
+        self._journal.note(CommandSent().entry("service", **place))
         started = time.perf_counter()
         try:
             infos = await channel.list_tools(LISTING_TIMEOUT)
         except QuarterdeckError as error:
-            self._journal.note(_listing(Kind.RESULT_RECORDED, name, call_id, {"problem": error.message}))
+            self._journal.note(ResultRecorded(problem=error.message).entry("service", **place))
             raise
         took = (time.perf_counter() - started) * 1000
-        self._journal.note(
-            _listing(Kind.RESULT_RECORDED, name, call_id, {"tools": len(infos)}).model_copy(
-                update={"status": "success", "verdict": "confirmed", "duration_ms": round(took, 3)}
-            )
-        )
+        place |= {"status": "success", "verdict": "confirmed", "duration_ms": round(took, 3)}
+        self._journal.note(ResultRecorded(tools=len(infos)).entry("service", **place))
         return _distinct(name, infos, ours)
 
 
@@ -492,12 +509,3 @@ def _said(claims: dict[str, Risk | None]) -> dict[str, str]:
 def _beside(claims: Claims) -> dict[str, Any]:
     """Claims as the fields that are shown beside a definition."""
     return {"claimed_risk": claims.risk.value if claims.risk else None, "client": claims.client}
-
-
-def _entry(kind: Kind, device: str, digests: dict[str, str], claims: dict[str, str], ours: bool) -> NewEntry:
-    body = {"tools": digests, "claims": claims, "ours": ours}
-    return NewEntry(kind=kind, actor="service", device=device, body=body)
-
-
-def _listing(kind: Kind, device: str, call_id: str, body: dict[str, Any]) -> NewEntry:
-    return NewEntry(kind=kind, actor="service", device=device, call_id=call_id, tool="list_tools", body=body)
