@@ -14,11 +14,13 @@ from typing import Any
 import structlog
 
 from core.json_walk import mapped
+from core.secret_rule import KNOWN_NAMES
 from core.token_formats import without_tokens
 
 MAX_BYTES = 5 * 1024 * 1024
 KEPT = 3
 
+# Looser than the rule for arguments: a log loses nothing by `token_count`.
 _SECRET = re.compile(r"pass(word|phrase)|token|secret|private|authorization|cookie|api_?key", re.IGNORECASE)
 MASK = "(not logged)"
 
@@ -59,7 +61,7 @@ def masking_also(masks: Callable[[str], str]) -> Iterator[None]:
 
 
 def _masked(key: str, value: Any) -> Any:
-    if _SECRET.search(key):
+    if _SECRET.search(key) or KNOWN_NAMES.match(key):
         return MASK
     if isinstance(value, dict):
         return {str(inner): _masked(str(inner), one) for inner, one in value.items()}

@@ -93,7 +93,7 @@ class TestLog:
             structlog.get_logger("t").info(
                 "told",
                 passphrase="abc",
-                nested={"auth_token": "abc", "list": [{"api_key": "abc"}]},
+                nested={"auth_token": "abc", "list": [{"api_key": "abc", "db_pwd": "abc"}]},
                 kept="yes",
             )
         text = path.read_text()
