@@ -20,7 +20,7 @@ from typing import Any
 from jsonschema.exceptions import ValidationError, relevance
 from referencing.exceptions import Unresolvable
 
-from core.canonical_json import digest_of, is_plain, plain_bytes
+from core.canonical_json import digest_of
 from core.errors import BadInput
 from core.schema_forms import messages
 from core.schema_forms.bounded import (
@@ -42,9 +42,8 @@ MAX_CACHED = 512
 _MAX_CACHED_CHARACTERS = 32 * 1024 * 1024
 # Parts of all schemas cached by a digest, at some 100 bytes each.
 _MAX_CACHED_PARTS = 1_000_000
-# Results remembered per schema: 8 MiB at most over all schemas.
+# Results of slow checks remembered per schema.
 _MOST_RESULTS = 16
-_MOST_RESULT_BYTES = 1024
 # The cost of wording one error, which includes finding the nearest valid value.
 _STEPS_OF_AN_ERROR = 50
 _MOST_FILLED = 1_000
@@ -79,8 +78,7 @@ class Validator:
         self.schema = schema
         self.broken = ""
         self._compiled: CompiledSchema | None = None
-        # The latest valid values, as JSON, and the errors of values that took long to check, by their digest.
-        self._valid: OrderedDict[bytes, None] = OrderedDict()
+        # The errors of values that took long to check, by their digest.
         self._slow: OrderedDict[str, list[FieldError]] = OrderedDict()
         try:
             self._compiled = CompiledSchema(schema)
@@ -106,19 +104,10 @@ class Validator:
 
     def errors_within(self, value: Any, most_steps: int) -> list[FieldError] | None:
         """As `errors`, but None where `most_steps` do not suffice and no earlier result is known."""
-        text = None if self.broken else _short_json(value)
-        if text is not None and text in self._valid:
-            return []
         digest = _digest(value) if self._slow else ""
         if digest in self._slow:
             return self._slow[digest]
-        errors = self.check(value, most_steps)
-        if errors == [] and text is not None:
-            # A run sends the same arguments to a thousand devices.
-            self._valid[text] = None
-            if len(self._valid) > _MOST_RESULTS:
-                self._valid.popitem(last=False)
-        return errors
+        return self.check(value, most_steps)
 
     def remember(self, value: Any, errors: list[FieldError]) -> None:
         """Store the errors of a value that took long to check."""
@@ -196,15 +185,6 @@ def _unresolved(ref: str) -> str:
     if "://" in ref:
         return f"The tool's own schema is broken: it refers to {ref[:120]}, and schemas are never fetched."
     return f"The tool's own schema is broken: it refers to {ref[:120]}, which is not in it."
-
-
-def _short_json(value: Any) -> bytes | None:
-    """A short text unique to this value; None for a long value and for data that is not plain JSON."""
-    try:
-        text = plain_bytes(value) if is_plain(value) else None
-    except BadInput:
-        return None
-    return text if text is not None and len(text) <= _MOST_RESULT_BYTES else None
 
 
 def _digest(value: Any) -> str:

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from core.schema_forms import validator
 from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, SafePattern, safe_pattern
 from core.schema_forms.validator import (
     FieldError,
     ThreadedValidator,
+    Validator,
     errors_at_once,
     errors_for,
     validator_for,
@@ -200,6 +202,25 @@ def test_a_deeply_nested_argument_is_an_error_not_a_crash() -> None:
     schema = {"properties": {"a": {"$ref": "#"}}}
     (error,) = errors_for(schema, deep)
     assert "too deeply" in error.message
+
+
+def test_the_schemas_that_are_kept_are_the_latest_used_within_their_number_and_weight(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(validator, "MAX_CACHED", 3)
+    cache = validator._Cache(most_weight=10)
+    for key in "abc":
+        cache.put(key, Validator(True), 2)
+    assert cache.get("a") is not None
+    cache.put("d", Validator(True), 2)
+    assert [key for key in "abcd" if cache.get(key) is not None] == ["a", "c", "d"]
+    cache.put("e", Validator(True), 7)
+    assert [key for key in "acde" if cache.get(key) is not None] == ["d", "e"]
+    cache.put("e", Validator(True), 1)
+    cache.put("f", Validator(True), 7)
+    assert [key for key in "def" if cache.get(key) is not None] == ["d", "e", "f"]
+    cache.put("g", Validator(True), 99)
+    assert [key for key in "defg" if cache.get(key) is not None] == ["g"]
 
 
 def test_one_small_object_is_checked_in_fifty_microseconds() -> None:
