@@ -6,7 +6,7 @@ atomic between them. A durable transaction is on the disk before it returns (`sy
 one outlives a killed process, but a power failure may take it back.
 
 A damaged file is set aside as `device.db.damaged`, and its readable rows are copied into a new one. Since
-some may be missing, the new one says so for as long as a row could matter (`doubtful_until`).
+some may be missing, the new one says so for as long as they could matter (`doubtful_until`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar, get_args
 
 import structlog
 
@@ -69,10 +69,13 @@ CREATE TABLE calls (
     state TEXT NOT NULL CHECK (state IN ('started', 'done', 'gone')),
     what BLOB NOT NULL,
     at REAL NOT NULL,
-    client TEXT NOT NULL,
-    result TEXT
+    client TEXT NOT NULL
 );
 CREATE INDEX calls_by_client ON calls (client);
+CREATE TABLE results (
+    seq INTEGER PRIMARY KEY,
+    result TEXT NOT NULL
+);
 CREATE TABLE undo_entries (
     seq INTEGER PRIMARY KEY,
     undo_id TEXT NOT NULL UNIQUE,
@@ -87,11 +90,16 @@ CREATE TABLE used_approvals (
     used TEXT NOT NULL,
     until TEXT NOT NULL
 );
-CREATE TABLE doubts (since REAL NOT NULL, until REAL NOT NULL);
+CREATE TABLE doubts (
+    about TEXT PRIMARY KEY,
+    since REAL NOT NULL,
+    until REAL NOT NULL
+);
 PRAGMA application_id = {_APPLICATION_ID};
 PRAGMA user_version = {_FORMAT};
 """
-_TABLES = ("calls", "undo_entries", "used_approvals", "doubts")
+Table = Literal["calls", "results", "undo_entries", "used_approvals"]
+_TABLES: tuple[Table, ...] = get_args(Table)
 
 Answer = TypeVar("Answer")
 Work = Callable[[sqlite3.Connection], Answer]
@@ -155,6 +163,8 @@ class DeviceStore:
                 return self._transact(connection, work, durable)
             except sqlite3.Error as error:
                 raise self._fault(error) from error
+            except UnicodeDecodeError as error:
+                raise self._fault(_Damaged("its text is no UTF-8")) from error
         finally:
             self._turn.release()
 
@@ -167,7 +177,7 @@ class DeviceStore:
         except OSError:
             return False
         try:
-            return not _try_lock(end, shared=True)
+            return not try_lock(end, shared=True)
         except OSError:
             # Where locks do not work, this client could not have opened the store.
             return True
@@ -234,7 +244,7 @@ class DeviceStore:
         end = os.open(self._lock_path(self.client), flags, 0o600)
         try:
             os.write(end, machine_mark().encode("ascii"))
-            if not _try_lock(end):
+            if not try_lock(end):
                 raise OSError(errno.EAGAIN, "a new file is locked already")
         except BaseException:
             os.close(end)
@@ -306,14 +316,19 @@ class DeviceStore:
             [said] = connection.execute("PRAGMA quick_check(1)").fetchone()
             if said != "ok":
                 raise _Damaged(str(said))
+            if _tables(connection) != _expected_tables():
+                raise _Damaged("its tables are not those of a device's record")
             # On a file system that cannot share memory, SQLite keeps its rollback journal.
             [mode] = connection.execute("PRAGMA journal_mode = WAL").fetchone()
             # Without the log, a transaction that is not synchronised could damage the file in a power cut.
             self._relaxed, self._synchronous = ("NORMAL" if mode == "wal" else "FULL"), ""
             connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_BETWEEN_CHECKPOINTS}")
             connection.execute(f"PRAGMA journal_size_limit = {_LARGEST_LOG}")
-        except BaseException:
+        except BaseException as error:
             connection.close()
+            if isinstance(error, UnicodeDecodeError):
+                # Python's module cannot decode SQLite's message about the damage.
+                raise _Damaged("its text is no UTF-8") from error
             raise
         return connection
 
@@ -361,16 +376,15 @@ class DeviceStore:
         return disk.f_blocks > 0 and disk.f_bavail * disk.f_frsize < _LITTLE_ROOM
 
 
-def doubtful_until(connection: sqlite3.Connection) -> float:
-    """Until when a missing row may be one that was lost, as seconds since 1970; 0.0 if none was."""
-    [until] = connection.execute("SELECT max(until) FROM doubts").fetchone()
-    return float(until or 0.0)
+def doubtful_until(connection: sqlite3.Connection, about: Table) -> float:
+    """Until when a missing row of a table may be a lost one, in seconds since 1970; 0.0 if none was lost."""
+    row = connection.execute("SELECT until FROM doubts WHERE about = ?", (about,)).fetchone()
+    return 0.0 if row is None else float(row[0])
 
 
-def doubt(connection: sqlite3.Connection, since: float) -> None:
-    """Note that rows written before `since` may be missing; they matter for `EXPIRY_S`."""
-    connection.execute("DELETE FROM doubts WHERE until < ?", (since,))
-    connection.execute("INSERT INTO doubts VALUES (?, ?)", (since, since + EXPIRY_S))
+def doubt(connection: sqlite3.Connection, about: Table, since: float) -> None:
+    """Note that rows of a table written before `since` may be missing; they matter for `EXPIRY_S`."""
+    connection.execute("INSERT OR REPLACE INTO doubts VALUES (?, ?, ?)", (about, since, since + EXPIRY_S))
 
 
 class _Damaged(sqlite3.DatabaseError):
@@ -391,7 +405,21 @@ def _is_closed() -> DeviceError:
 
 
 def _connection(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+    # Damaged text must not raise an error of its own, also within SQLite's report about the damage.
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")
+    return connection
+
+
+def _tables(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+    return connection.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
+
+
+@functools.lru_cache(maxsize=1)
+def _expected_tables() -> list[tuple[str, str]]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(_SCHEMA)
+        return _tables(connection)
 
 
 def _make(path: Path) -> None:
@@ -439,7 +467,10 @@ def _set_aside(path: Path, reason: str) -> None:
     whole.unlink(missing_ok=True)
     _make(whole)
     with contextlib.closing(_connection(whole)) as connection:
-        doubt(connection, time.time())
+        connection.execute("BEGIN")
+        for table in _TABLES:
+            doubt(connection, table, time.time())
+        connection.execute("COMMIT")
         os.replace(path, aside)
         _move_log(path, aside)
         connection.execute("BEGIN")
@@ -469,7 +500,8 @@ def _beside(path: Path, end: str) -> Path:
 def _copy_readable(aside: Path, table: str, connection: sqlite3.Connection) -> None:
     """Copy a table's rows from both ends until one cannot be read."""
     for order in ("ASC", "DESC"):
-        with contextlib.suppress(sqlite3.Error), contextlib.closing(_connection(aside)) as damaged:
+        unreadable = contextlib.suppress(sqlite3.Error, UnicodeDecodeError)
+        with unreadable, contextlib.closing(_connection(aside)) as damaged:
             for row in damaged.execute(f"SELECT * FROM {table} ORDER BY rowid {order}"):
                 marks = ", ".join("?" * len(row))
                 with contextlib.suppress(sqlite3.IntegrityError):
@@ -487,7 +519,7 @@ def _opening(folder: Path) -> Iterator[None]:
     end = os.open(folder / "clients" / "opening", flags, 0o600)
     try:
         late = time.monotonic() + _OPENING_S
-        while not _try_lock(end):
+        while not try_lock(end):
             if time.monotonic() > late:
                 raise DeviceError(
                     f"Another client has been opening {folder / DATABASE} for {_OPENING_S:g} s",
@@ -499,7 +531,7 @@ def _opening(folder: Path) -> Iterator[None]:
         os.close(end)
 
 
-def _try_lock(end: int, *, shared: bool = False) -> bool:
+def try_lock(end: int, *, shared: bool = False) -> bool:
     """Lock an open file until it is closed; False if another client has locked it.
 
     Raises:

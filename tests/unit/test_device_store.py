@@ -44,7 +44,7 @@ def filled(folder: Path, rows: int = 1) -> Path:
 def reopened(folder: Path) -> tuple[set[str], float]:
     """The rows that the next client finds, and until when it doubts that they are all."""
     store = DeviceStore(folder)
-    answer = store.do(lambda connection: (noted(connection), doubtful_until(connection)))
+    answer = store.do(lambda connection: (noted(connection), doubtful_until(connection, "calls")))
     store.close()
     return answer
 
