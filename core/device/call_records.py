@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -133,12 +133,14 @@ class CallRecords:
         self._adopt(connection)
         self._trim(connection, now)
         rows = connection.execute(
-            f"SELECT {_COLUMNS} FROM {_CALLS} WHERE client = ? ORDER BY seq", (self._store.client,)
-        )
-        known, unread = _records(rows)
-        if unread:
-            log.warning("records of actions cannot be read", rows=unread)
+            f"SELECT seq, {_COLUMNS} FROM {_CALLS} WHERE client = ? ORDER BY seq", (self._store.client,)
+        ).fetchall()
+        records = {seq: _record(row) for seq, *row in rows}
+        for seq in [seq for seq, record in records.items() if record is None]:
+            log.warning("a record of an action cannot be read and was dropped", number=seq)
+            connection.execute("DELETE FROM calls WHERE seq = ?", (seq,))
             doubt(connection, "calls", now)
+        known = [record for record in records.values() if record is not None]
         return known, doubtful_until(connection, "calls")
 
     def _claim(self, connection: sqlite3.Connection, record: CallRecord) -> CallRecord | None:
@@ -171,7 +173,8 @@ class CallRecords:
                 _put_result(connection, seq, lost.model_dump(mode="json"))
             adopted += connection.execute(f"SELECT seq, {_COLUMNS} FROM {_CALLS} WHERE client = ?", (client,))
             connection.execute("UPDATE calls SET client = ? WHERE client = ?", (self._store.client, client))
-        return _records(row[1:] for row in sorted(adopted))[0]
+        records = [_record(row) for _, *row in sorted(adopted)]
+        return [record for record in records if record is not None]
 
     def _look_up(
         self, connection: sqlite3.Connection, call_ids: Sequence[str], now: float, doubtful: bool
@@ -221,9 +224,8 @@ def _find(connection: sqlite3.Connection, call_id: str) -> CallRecord | None:
     ).fetchone()
     if row is None:
         return None
-    known, _ = _records([row])
     # An unreadable record still says that the call is not a new one.
-    return known[0] if known else CallRecord(call_id, "done", "", 0.0)
+    return _record(row) or CallRecord(call_id, "done", "", 0.0)
 
 
 def _row(record: CallRecord) -> tuple[bytes, str, bytes, float]:
@@ -237,18 +239,16 @@ def _put_result(connection: sqlite3.Connection, seq: int | None, result: dict[st
         connection.execute("INSERT OR REPLACE INTO results VALUES (?, ?)", (seq, text))
 
 
-def _records(rows: Iterable[tuple[Any, ...]]) -> tuple[list[CallRecord], int]:
-    """The readable ones of these rows, and how many are not."""
-    known, unread = [], 0
-    for call_id, state, what, at, result in rows:
-        try:
-            kept = None if result is None else json.loads(result)
-            if not isinstance(kept, dict | None) or state not in {"started", "done", "gone"}:
-                raise ValueError("no record")
-            known.append(CallRecord(_text(call_id), state, _text(what), float(at), kept))
-        except (ValueError, TypeError, RecursionError):
-            unread += 1
-    return known, unread
+def _record(row: Sequence[Any]) -> CallRecord | None:
+    """The record in a row of `_COLUMNS`; None if the row cannot be read."""
+    call_id, state, what, at, result = row
+    try:
+        kept = None if result is None else json.loads(result)
+        if not isinstance(kept, dict | None) or state not in {"started", "done", "gone"}:
+            return None
+        return CallRecord(_text(call_id), state, _text(what), float(at), kept)
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return None
 
 
 def _bytes(text: str) -> bytes:

@@ -382,6 +382,12 @@ def doubtful_until(connection: sqlite3.Connection, about: Table) -> float:
     return 0.0 if row is None else float(row[0])
 
 
+def doubted_since(connection: sqlite3.Connection, about: Table) -> float:
+    """When rows of a table were lost, in seconds since 1970; 0.0 if none was."""
+    row = connection.execute("SELECT since FROM doubts WHERE about = ?", (about,)).fetchone()
+    return 0.0 if row is None else float(row[0])
+
+
 def doubt(connection: sqlite3.Connection, about: Table, since: float) -> None:
     """Note that rows of a table written before `since` may be missing; they matter for `EXPIRY_S`."""
     connection.execute("INSERT OR REPLACE INTO doubts VALUES (?, ?, ?)", (about, since, since + EXPIRY_S))
