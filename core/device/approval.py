@@ -7,13 +7,7 @@ signed. One approval is good for one run, also after a restart.
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import os
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -24,9 +18,10 @@ from core.aip.messages import Command
 from core.commitments import as_shown
 from core.contract_digest import contract_digest
 from core.device.config import DeviceConfig, PinnedOperator
+from core.device.device_store import DeviceStore
 from core.device.tool import NAMESPACE, Tool
+from core.device.used_approvals import Clock, UsedApprovals, VerifiedApproval, utc
 from core.errors import BadInput, ErrorCode, Refused
-from core.files import sync_folder
 from core.statements import (
     MOST_STATEMENT_SECONDS,
     Request,
@@ -40,121 +35,15 @@ from core.statements import (
 
 log = structlog.get_logger(__name__)
 
-# A statement's longest validity: setting the clock back by no more than this revives no expired approval.
-MOST_BACK = timedelta(seconds=MOST_STATEMENT_SECONDS)
-KEPT = 200
-
-Clock = Callable[[], datetime]
-
-
-def _utc() -> datetime:
-    return datetime.now(UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class VerifiedApproval:
-    """A checked approval. `until` is when the last of its signatures expires."""
-
-    call_id: str
-    code: str
-    approvers: tuple[str, ...]
-    until: datetime
-
-
-class UsedApprovals:
-    """The record of used approvals: one small file on disk for each, so that no two clients use the same one.
-
-    A clock that is set back does not make a used approval valid again: the newest `KEPT` files stay whatever
-    the time is, and older files until their approvals have expired. Nor does it make an approval valid that
-    expired unused, as long as the clock is at most `MOST_BACK` behind the last use. A clock that is farther
-    behind is assumed to have been wrong before and to be right now: it is believed at once.
-    """
-
-    def __init__(self, folder: Path, device: str) -> None:
-        self._folder = folder
-        self._device = device
-        self._uses: list[datetime] | None = None
-
-    def now(self, clock: Clock = _utc) -> datetime:
-        """The clock's time, or the last use if that is later by at most `MOST_BACK`.
-
-        Raises:
-            Refused: the record of used approvals cannot be read.
-        """
-        if self._uses is None:
-            try:
-                self._uses = self._used()
-            except OSError as error:
-                raise _unkept(error) from error
-        now = clock()
-        return max([now, *(used for used in self._uses if used - now <= MOST_BACK)])
-
-    def use(self, leave: VerifiedApproval, clock: Clock = _utc) -> None:
-        """Record an approval as used; the record is on disk before this returns.
-
-        Raises:
-            Refused: the approval was used before, or its use cannot be recorded.
-        """
-        now = self.now(clock)
-        path = self._folder / hashlib.sha256(f"{self._device}\0{leave.call_id}".encode()).hexdigest()
-        try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            try:
-                os.write(handle, f"{now.isoformat()} {leave.until.isoformat()}\n".encode())
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-            sync_folder(self._folder)
-        except FileExistsError:
-            raise _refused("This approval was used before; each one is good for one run.") from None
-        except OSError as error:
-            raise _unkept(error) from error
-        self._uses = self._forget(now)
-
-    def _used(self) -> list[datetime]:
-        """The times of the recorded uses."""
-        try:
-            return [_times(path)[0] for path in self._folder.iterdir()]
-        except FileNotFoundError:
-            return []
-
-    def _forget(self, now: datetime) -> list[datetime]:
-        """Remove files that are no longer needed; returns the times of the uses that are left."""
-        found = sorted(((*_times(path), path) for path in self._folder.iterdir()), reverse=True)
-        needed = []
-        for number, (used, until, path) in enumerate(found):
-            if number < KEPT or until >= now:
-                needed.append(used)
-            else:
-                path.unlink(missing_ok=True)
-        return needed
-
-
-def _times(path: Path) -> tuple[datetime, datetime]:
-    """When an approval was used and when it expires; estimated from the file's age if the file is cut off."""
-    try:
-        used, until = (datetime.fromisoformat(word) for word in path.read_text("ascii").split())
-        # A time that was cut off has no zone, and cannot be compared with a time that has.
-        if used.tzinfo is not None and until.tzinfo is not None:
-            return used, until
-        raise ValueError(path.name)
-    except (OSError, ValueError):
-        with contextlib.suppress(OSError):
-            written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-            return written, written + timedelta(seconds=MOST_STATEMENT_SECONDS)
-        return datetime.fromtimestamp(0, UTC), datetime.fromtimestamp(0, UTC)
-
 
 class ApprovalCheck:
     """Checks approvals by the device's own means. It never asks a console whether an approval is valid."""
 
-    def __init__(self, config: DeviceConfig, device: str, folder: Path, clock: Clock = _utc) -> None:
-        """`folder` holds the record of used approvals."""
+    def __init__(self, config: DeviceConfig, device: str, store: DeviceStore, clock: Clock = utc) -> None:
         self._config = config
         self._device = device
         self._clock = clock
-        self._used = UsedApprovals(folder, device)
+        self._used = UsedApprovals(store, device)
 
     @property
     def required(self) -> bool:
@@ -348,10 +237,6 @@ def _too_few(counted: int, wanted: int, faults: list[str]) -> str:
     if wanted == 1:
         return why or "No operator's signature came with the approval."
     return f"This device wants {wanted} operators' approvals; {counted} came that count. {why}".rstrip()
-
-
-def _unkept(error: OSError) -> Refused:
-    return _refused(f"This device cannot keep which approvals were used: {error.strerror}.")
 
 
 def _refused(words: str) -> Refused:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import queue
 import threading
 from pathlib import Path
@@ -13,6 +14,7 @@ import structlog
 
 from core.device.approval import ApprovalCheck
 from core.device.config import DeviceConfig
+from core.device.device_store import DeviceStore
 from core.device.guard import Guard
 from core.device.hang_tolerant_executor import WorkerThreads
 from core.device.mcp.host import host_for
@@ -34,6 +36,7 @@ from core.device.tools import (
     undo,
 )
 from core.device.undo import UndoStore
+from core.errors import BadInput
 
 log = structlog.get_logger(__name__)
 
@@ -78,6 +81,7 @@ def build_router(config: DeviceConfig, state_dir: Path, name: str) -> Router:
 
     Raises:
         BadInput: `state_dir` or the list of MCP servers cannot be used.
+        DeviceError: `state_dir` cannot be used now, but perhaps later, as when its disk is full.
     """
     config = config.closing(state_dir)
     return _with_hosted(_own_tools(config, state_dir, name), config)
@@ -99,6 +103,7 @@ def _with_hosted(router: Router, config: DeviceConfig) -> Router:
 def _own_tools(config: DeviceConfig, state_dir: Path, name: str) -> Router:
     threads = WorkerThreads(_THREADS, f"device {name}")
     guard = Guard(config)
+    store = _opened(state_dir)
     workshop = ToolContext(
         device=name,
         config=config,
@@ -107,8 +112,9 @@ def _own_tools(config: DeviceConfig, state_dir: Path, name: str) -> Router:
         observations=ObservationStore(),
         threads=threads,
         children=Children(config.limits.max_output_bytes),
+        store=store,
     )
-    router = Router(workshop, threads, ApprovalCheck(config, name, state_dir / "approvals"))
+    router = Router(workshop, threads, ApprovalCheck(config, name, store))
     on_screen = [_Look(group, names) for group, names in _ON_SCREEN]
     late: list[str] = []
     for look in on_screen:
@@ -127,6 +133,23 @@ def _own_tools(config: DeviceConfig, state_dir: Path, name: str) -> Router:
 
     router.late = LateTools(look_again, late)
     return router
+
+
+def _opened(state_dir: Path) -> DeviceStore:
+    """The device's store. A disk that is read-only leaves a device that can observe, but keeps nothing.
+
+    Raises:
+        BadInput: the state folder cannot be used.
+        DeviceError: it cannot be used now, but perhaps later.
+    """
+    store = DeviceStore(state_dir)
+    try:
+        store.open()
+    except BadInput as error:
+        if not isinstance(error.__cause__, OSError) or error.__cause__.errno != errno.EROFS:
+            raise
+        log.warning("the state folder cannot be written", reason=error.message)
+    return store
 
 
 def _take(router: Router, offered: list[Tool], missing: list[Unavailable]) -> None:

@@ -2,8 +2,8 @@
 
 A call is `waiting`, `running`, `done` or `gone`. `gone`: the console asked about it before it arrived, and it
 is refused since. The latest results are kept in memory, limited in bytes; call ids are kept much longer.
-Actions are also on disk (`Ledger`), so that a client that was killed neither runs an action again nor reports
-it as never seen.
+Actions are also in the device's store (`CallRecords`), so that a client that was killed neither runs an
+action again nor reports it as never seen.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import hashlib
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -23,10 +23,10 @@ from pydantic import ValidationError
 from core.aip.extensions import CommandOptions, RecalledResult
 from core.aip.messages import Command, Result, ResultStatus
 from core.device.binary_values import BinaryResult, Blobs, marked
-from core.device.ledger import Ledger
-from core.device.ledger_lines import EXPIRY_S, KEPT_ANYWAY, Line
+from core.device.call_records import KEPT_ANYWAY, CallRecord, CallRecords
+from core.device.device_store import EXPIRY_S, DeviceStore
 from core.device.router import failure
-from core.errors import DeviceError, ErrorCode
+from core.errors import DeviceError, ErrorCode, QuarterdeckError
 
 log = structlog.get_logger(__name__)
 
@@ -44,7 +44,7 @@ _MOST_CALLS = 50_000
 class Call:
     """One call and its state. `what` identifies the command: its id cannot be used for another command.
 
-    `other` is the ledger line of an ended client about this call, taken over while the call waited here.
+    `claimed`: the device's store may have a record that this client has begun it.
     """
 
     call_id: str
@@ -54,24 +54,28 @@ class Call:
     action: bool = False
     result: Result | None = None
     size: int = 0
-    withdrawn: bool = False
-    other: Line | None = None
+    claimed: bool = False
     ended: asyncio.Future[None] | None = field(default=None, repr=False)
 
 
 class CallLog:
-    """The calls of one device over all its links. Without a ledger they are lost when the process ends."""
+    """The calls of one device over all its links. Without a store they are lost when the process ends."""
 
-    def __init__(self, ledger: Ledger | None = None, clock: Callable[[], float] | None = None) -> None:
-        self._ledger = ledger
+    def __init__(self, store: DeviceStore | None = None, clock: Callable[[], float] | None = None) -> None:
+        """Raises:
+        BadInput: the store cannot be used.
+        DeviceError: it cannot be used now, but perhaps later.
+        """
+        self._records = None if store is None else CallRecords(store)
         self._clock = clock or _steady()
         self._calls: OrderedDict[str, Call] = OrderedDict()
         self._with_result: OrderedDict[str, None] = OrderedDict()
         self._bytes = 0
         # Until this time, an unknown id may be that of an action whose record was dropped.
         self._forgetful_until = 0.0
-        if ledger is not None:
-            self._learn(ledger.open())
+        if self._records is not None:
+            known, self._forgetful_until = self._records.open(self._clock())
+            self._learn(known)
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -101,35 +105,37 @@ class CallLog:
         self._make_room()
         return call
 
-    def begin(self, call: Call) -> None:
-        """Record that a call runs from now on; for an action, on disk before this returns.
+    async def begin(self, call: Call) -> None:
+        """Record that a call runs from now on; for an action, on the disk before this returns.
 
         Raises:
             DeviceError: the call must not run: this cannot be recorded, or another client with this state
                 folder has already begun it or reported it as never seen.
         """
-        if call.other is not None:
-            # Its line is in this client's file by now and must stay the newest about this call.
-            raise _had_by(call.other)
-        if call.action and self._ledger is not None:
-            self._ledger.write(Line(call.call_id, "started", call.what, call.at))
-            if (other := self._ledger.elsewhere([call.call_id]).get(call.call_id)) is not None:
-                self._note(Line(call.call_id, "gone", call.what, call.at))
+        if call.action and self._records is not None:
+            call.claimed = True
+            other = await self._records.claim(CallRecord(call.call_id, "started", call.what, call.at))
+            if other is not None:
+                call.claimed = False
                 raise _had_by(other)
         call.state = "running"
 
-    def finish(self, call: Call, result: Result, size: int) -> None:
+    async def finish(self, call: Call, result: Result, size: int) -> None:
         """Store a call's result, of about `size` bytes, and wake the tasks that wait for it."""
-        ran = call.state == "running"
         call.state, call.result, call.size = "done", result, size
         self._bytes += size
         self._with_result[call.call_id] = None
         if call.ended is not None and not call.ended.done():
             call.ended.set_result(None)
-        if ran and call.action:
-            kept = None if isinstance(result, BinaryResult) else result.model_dump(mode="json")
-            self._note(Line(call.call_id, "done", call.what, call.at, kept))
         self._make_room()
+        if call.claimed and self._records is not None:
+            kept = None if isinstance(result, BinaryResult) else result.model_dump(mode="json")
+            try:
+                await self._records.note(CallRecord(call.call_id, "done", call.what, call.at, kept))
+            except QuarterdeckError as error:
+                # The action has run, so this is not an error of the call; after a restart its outcome is
+                # reported as unknown.
+                log.warning("not noted", reason=error.message)
 
     async def wait(self, call: Call) -> Result:
         """Wait for the end of a call that another frame brought; returns its result."""
@@ -142,8 +148,6 @@ class CallLog:
     def result_of(self, call: Call) -> Result:
         """The result of a call that has ended, or a failure for a call that may never run."""
         if call.state == "gone":
-            if (other := self._beside([call.call_id]).get(call.call_id)) is not None:
-                return failure(_had_by(other), call.call_id)
             fault = DeviceError(
                 "The console asked about this call before it came, and was told that it never would",
                 ErrorCode.CANCELLED,
@@ -154,44 +158,46 @@ class CallLog:
             call.call_id,
         )
 
-    def recall(self, call_ids: list[str], room: int) -> tuple[dict[str, Any], Blobs]:
+    async def recall(self, call_ids: list[str], room: int) -> tuple[dict[str, Any], Blobs]:
         """The state of each call, and the blobs of their results; unknown calls are `gone` from now on.
 
         Raises:
-            DeviceError: the results together exceed `room` bytes or `MOST_BLOBS` blobs; nothing has changed.
+            DeviceError: the results together exceed `room` bytes or `MOST_BLOBS` blobs, or the records cannot
+                be read or written; the unknown calls are still unknown.
         """
-        if self._ledger is not None and any(call_id not in self._calls for call_id in call_ids):
-            self.adopt()
-        known = {call_id: self._calls.get(call_id) for call_id in call_ids}
-        size = sum(call.size for call in known.values() if call is not None)
-        held = [call.result for call in known.values() if call is not None]
-        pictures = sum(len(result.blobs) for result in held if isinstance(result, BinaryResult))
-        if (size > room or pictures > MOST_BLOBS) and len(known) > 1:
+        known = {call_id: self._calls[call_id] for call_id in call_ids if call_id in self._calls}
+        size = sum(call.size for call in known.values())
+        held = [call.result for call in known.values()]
+        blobs = sum(len(result.blobs) for result in held if isinstance(result, BinaryResult))
+        if (size > room or blobs > MOST_BLOBS) and len(call_ids) > 1:
             raise DeviceError(
-                f"These {len(known)} results have {size} bytes together; ask for fewer at once",
+                f"These {len(call_ids)} results have {size} bytes together; ask for fewer at once",
                 ErrorCode.TOO_LARGE,
             )
-        # A call that this client refused because another client had it is `gone` here, but not there.
-        beside = self._beside([call_id for call_id, call in known.items() if call and call.state == "gone"])
-        beside |= self._bury([call_id for call_id, call in known.items() if call is None])
-        blobs: Blobs = {}
+        beside = await self._look_up([call_id for call_id in call_ids if call_id not in known])
+        taken: Blobs = {}
         return {
-            call_id: _told(beside[call_id]) if call_id in beside else self._recalled(call_id, blobs)
-            for call_id in known
-        }, blobs
+            call_id: _told(beside[call_id])
+            if call_id in beside
+            else self._recalled(known.get(call_id) or self._calls[call_id], taken)
+            for call_id in call_ids
+        }, taken
 
-    def adopt(self) -> None:
+    async def adopt(self) -> None:
         """Take over the calls of ended clients with the same state folder."""
-        if self._ledger is not None:
-            self._learn(self._ledger.adopt())
+        if self._records is None:
+            return
+        try:
+            self._learn(await self._records.adopt())
+        except QuarterdeckError as error:
+            log.warning("other clients' records cannot be taken over", reason=error.message)
 
     def close(self) -> None:
-        """Close the ledger."""
-        if self._ledger is not None:
-            self._ledger.close()
+        """Close the records."""
+        if self._records is not None:
+            self._records.close()
 
-    def _recalled(self, call_id: str, blobs: Blobs) -> dict[str, Any]:
-        call = self._calls[call_id]
+    def _recalled(self, call: Call, blobs: Blobs) -> dict[str, Any]:
         if call.state == "gone":
             return RecalledResult(state="never_seen").model_dump()
         if call.state != "done":
@@ -200,77 +206,48 @@ class CallLog:
         blobs.update(result.blobs)
         return RecalledResult(state="done", result=result.model_dump(mode="json")).model_dump()
 
-    def _bury(self, call_ids: list[str]) -> dict[str, Line]:
-        """Mark calls as `gone`: they never run, and the console is told that they were never seen.
+    async def _look_up(self, call_ids: list[str]) -> dict[str, CallRecord]:
+        """Make calls known that this client has not seen; those that no client has seen never run.
 
-        Returns the lines of calls that another client with this state folder has begun; these are not marked.
+        Returns the records of calls that are another client's.
         """
+        if not call_ids:
+            return {}
         now = self._clock()
-        beside = self._beside(call_ids)
-        unknown = [call_id for call_id in call_ids if call_id not in beside]
-        if now < self._forgetful_until:
-            # An unknown call may have run and lost its record, so `never_seen` could be wrong: its outcome is
-            # reported as unknown instead.
-            for call_id in unknown:
-                self._calls[call_id] = Call(call_id, "", "done", now, action=True)
-            self._make_room()
-            return beside
-        if unknown:
-            self._note(*(Line(call_id, "gone", "", now) for call_id in unknown))
-            # Looked at again after the write: the other client may have begun a call in between. From now on
-            # it sees the `gone` line and begins none of them.
-            beside |= self._beside(unknown)
-        for call_id in unknown:
-            if call_id not in beside:
-                self._calls[call_id] = Call(call_id, "", "gone", now)
+        doubtful = now < self._forgetful_until
+        asked: dict[str, CallRecord | None] = {}
+        if self._records is None:
+            asked = {
+                call_id: None if doubtful else CallRecord(call_id, "gone", "", now) for call_id in call_ids
+            }
+        else:
+            answer = await self._records.look_up(call_ids, now, doubtful)
+            self._learn(answer.adopted)
+            asked = answer.asked
+        beside: dict[str, CallRecord] = {}
+        for call_id, record in asked.items():
+            if record is None:
+                # It may have run and lost its record, so `never_seen` could be wrong: its outcome is reported
+                # as unknown instead.
+                self._calls.setdefault(call_id, Call(call_id, "", "done", now, action=True))
+            elif record.state == "gone":
+                # A command that came meanwhile finds the record and does not run.
+                self._calls.setdefault(call_id, Call(call_id, "", "gone", now))
+                beside[call_id] = record
+            elif call_id not in self._calls:
+                beside[call_id] = record
         self._make_room()
         return beside
 
-    def _beside(self, call_ids: list[str]) -> dict[str, Line]:
-        """The lines of those calls that another client with this state folder has begun."""
-        found = self._ledger.elsewhere(call_ids) if self._ledger is not None and call_ids else {}
-        return {call_id: line for call_id, line in found.items() if line.state != "gone"}
-
-    def _note(self, *lines: Line) -> None:
-        if self._ledger is None:
-            return
-        try:
-            self._ledger.write(*lines)
-            if self._ledger.is_full:
-                self._ledger.rewrite(self._lines())
-        except (DeviceError, OSError) as error:
-            # The action has run, so this is not an error of the call; after a restart its outcome is reported
-            # as unknown.
-            log.warning("not noted", reason=str(error))
-
-    def _lines(self) -> Iterable[Line]:
-        for call in self._calls.values():
-            if call.state == "gone":
-                yield Line(call.call_id, "gone", call.what, call.at)
-            elif call.action and call.state == "done":
-                small = call.result is not None and not isinstance(call.result, BinaryResult)
-                kept = call.result.model_dump(mode="json") if call.result is not None and small else None
-                yield Line(call.call_id, "done", call.what, call.at, kept)
-            elif call.action and call.state == "running":
-                yield Line(call.call_id, "started", call.what, call.at)
-
-    def _learn(self, lines: list[Line]) -> None:
-        if self._ledger is not None and self._ledger.doubtful:
-            self._ledger.doubtful = False
-            self._forgetful_until = self._clock() + EXPIRY_S
-        for line in lines:
-            known = self._calls.get(line.call_id)
-            if known is not None and not (known.state == "gone" and line.state != "gone"):
-                if known.state == "waiting":
-                    known.other = line
+    def _learn(self, records: list[CallRecord]) -> None:
+        for record in records:
+            if record.call_id in self._calls:
+                # If it waits here, its record keeps it from running.
                 continue
-            state: State = "gone" if line.state == "gone" else "done"
-            call = Call(line.call_id, line.what, state, line.at, action=state == "done")
-            if line.state == "started":
-                call.result = failure(_INTERRUPTED, line.call_id)
-            elif line.result is not None:
-                call.result = _read_result(line.result)
-            self._calls[line.call_id] = call
+            state: State = "gone" if record.state == "gone" else "done"
+            call = Call(record.call_id, record.what, state, record.at, action=state == "done")
+            call.result = None if record.result is None else _read_result(record.result)
+            self._calls[record.call_id] = call
         self._make_room()
 
     def _make_room(self) -> None:
@@ -309,9 +286,6 @@ class CallLog:
                 self._forgetful_until = self._clock() + EXPIRY_S
 
 
-_INTERRUPTED = DeviceError("It was running when the device client ended", ErrorCode.OUTCOME_UNKNOWN)
-
-
 def _steady() -> Callable[[], float]:
     """A monotonic clock that starts at the time of day and is not affected when that is set."""
     offset = time.time() - time.monotonic()
@@ -329,7 +303,7 @@ def what_of(command: Command, terms: CommandOptions | None) -> str:
     return f"{command.tool_type}::{command.tool_name[:200]} {arguments}{permitted}"
 
 
-def _had_by(other: Line) -> DeviceError:
+def _had_by(other: CallRecord) -> DeviceError:
     """The error for a call that another client has begun or has reported as never seen."""
     if other.state == "gone":
         return DeviceError(
@@ -341,12 +315,14 @@ def _had_by(other: Line) -> DeviceError:
     )
 
 
-def _told(line: Line) -> dict[str, Any]:
-    """Another client's line about a call, as a recalled result."""
-    if line.state == "started":
+def _told(record: CallRecord) -> dict[str, Any]:
+    """Another client's record of a call, as a recalled result."""
+    if record.state == "gone":
+        return RecalledResult(state="never_seen").model_dump()
+    if record.state == "started":
         return RecalledResult(state="running").model_dump()
     lost = DeviceError("It ended, but its result is not kept any more", ErrorCode.OUTCOME_UNKNOWN)
-    result = failure(lost, line.call_id) if line.result is None else _read_result(line.result)
+    result = failure(lost, record.call_id) if record.result is None else _read_result(record.result)
     return RecalledResult(state="done", result=marked(result).model_dump(mode="json")).model_dump()
 
 

@@ -73,7 +73,7 @@ class DeviceClient:
         state_dir: Path | None = None,
     ) -> None:
         """`fingerprint`: the SHA-256 of the only accepted certificate; without it, the system's certificate
-        authorities are trusted. `state_dir`: where the ledger of actions is kept over restarts.
+        authorities are trusted. `state_dir`: where the record of actions is kept over restarts.
 
         Raises:
             BadInput: the address or the state folder cannot be used.

@@ -177,7 +177,7 @@ class Session:
         heartbeat = self._desk.tasks.spawn("heartbeat", self._heartbeat())
         pulse = StallDetector(asyncio.get_running_loop())
         try:
-            self._desk.begin(self)
+            await self._desk.begin(self)
             if self._desk.router.unavailable != self._registered_with:
                 # A hosted server failed or became available during the registration.
                 self.announce_tools()

@@ -140,10 +140,10 @@ class BatchRunner:
             commands = [step.command for step in frame.steps if step.command is not None]
             alone = any(not self._router.is_observation(command) for command in commands)
             async with self._turn(frame) if alone else contextlib.nullcontext(True) as has_turn:
-                return await self._in_order(frame) if has_turn else self._not_started(frame)
+                return await (self._in_order(frame) if has_turn else self._not_started(frame))
         finally:
             del self._frames[id(frame)]
-            self._end_calls(frame)
+            await self._end_calls(frame)
 
     def cancel(self, call_id: str) -> bool:
         """Stop a running call, or keep a waiting call from starting; False where neither is possible."""
@@ -177,11 +177,11 @@ class BatchRunner:
         finally:
             self._one_batch.release()
 
-    def _not_started(self, frame: Frame) -> list[Result]:
+    async def _not_started(self, frame: Frame) -> list[Result]:
         results = []
         for index, step in enumerate(frame.steps):
             results.append(failure(self._why_not_started(frame, step), step.call_id))
-            self._finish(frame, index, results[-1])
+            await self._finish(frame, index, results[-1])
         return results
 
     def _why_not_started(self, frame: Frame, step: Step) -> DeviceError:
@@ -208,19 +208,19 @@ class BatchRunner:
                 if len(frame.steps) > 1:
                     room = max(_SMALLEST_SHARE, room - _size(result))
             failed = failed or result.status is ResultStatus.FAILURE
-            self._finish(frame, index, result)
+            await self._finish(frame, index, result)
             results.append(result)
         return results
 
     async def _one(self, frame: Frame, index: int, command: Command, room: int) -> Result:
         step, call = frame.steps[index], frame.calls[index] if frame.calls else None
         if command.tool_name in _CONTROL:
-            return self._control(command, frame.asker)
+            return await self._control(command, frame.asker)
         try:
             if frame.calls and call is None and command.call_id is not None:
                 return self._known(step)
             if call is not None:
-                self._deliveries.begin(call)
+                await self._deliveries.begin(call)
         except QuarterdeckError as error:
             return failure(error, command.call_id)
         seconds = self._limits.tool_timeout_s
@@ -236,7 +236,7 @@ class BatchRunner:
         finally:
             await progress.close()
 
-    def _control(self, command: Command, asker: Asker) -> Result:
+    async def _control(self, command: Command, asker: Asker) -> Result:
         parameters = command.parameters or {}
         try:
             if command.tool_name == CANCEL_COMMAND:
@@ -252,7 +252,7 @@ class BatchRunner:
                 raise BadInput("call_ids must be a list of texts")
             if len(asked) > MOST_RECALLED:
                 raise BadInput(f"At most {MOST_RECALLED} calls are recalled at once", ErrorCode.TOO_LARGE)
-            found, blobs = self._deliveries.recall(list(dict.fromkeys(asked)), _FRAME_ROOM)
+            found, blobs = await self._deliveries.recall(list(dict.fromkeys(asked)), _FRAME_ROOM)
         except QuarterdeckError as error:
             return failure(error, command.call_id)
         return _success(command, found, BinaryResult(status=ResultStatus.SUCCESS, blobs=blobs))
@@ -305,16 +305,16 @@ class BatchRunner:
             )
         return call
 
-    def _finish(self, frame: Frame, index: int, result: Result) -> None:
+    async def _finish(self, frame: Frame, index: int, result: Result) -> None:
         call = frame.calls[index] if frame.calls else None
         if call is not None and call.state != "done":
-            self._deliveries.finish(call, result, _size(result))
+            await self._deliveries.finish(call, result, _size(result))
 
-    def _end_calls(self, frame: Frame) -> None:
+    async def _end_calls(self, frame: Frame) -> None:
         """Finish the unanswered calls of a frame that ended early, so that no task waits for them."""
         for index, step in enumerate(frame.steps if frame.calls else ()):
             lost = DeviceError("The device client ended while it had this call", ErrorCode.OUTCOME_UNKNOWN)
-            self._finish(frame, index, failure(lost, step.call_id))
+            await self._finish(frame, index, failure(lost, step.call_id))
 
 
 def _is_control(step: Step) -> bool:

@@ -315,6 +315,7 @@ class Router:
         end_threads = functools.partial(self._threads.shutdown, wait=True, cancel_futures=True)
         await asyncio.to_thread(end_threads)
         self._workshop.undo.close()
+        self._workshop.store.close()
 
     @property
     def _longest(self) -> float:

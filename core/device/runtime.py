@@ -12,8 +12,8 @@ import structlog
 from core.aip.extensions import FEATURE_PROGRESS
 from core.device.call_log import CallLog
 from core.device.config import DeviceConfig
+from core.device.device_store import DeviceStore
 from core.device.executor import BatchRunner
-from core.device.ledger import Ledger
 from core.device.router import Router
 from core.tasks import TaskGroupOwner
 
@@ -37,15 +37,15 @@ class DeviceRuntime:
     def __init__(
         self, name: str, router: Router, config: DeviceConfig, state_dir: Path | None = None
     ) -> None:
-        """`state_dir`: where the ledger of actions is kept; without it, it is lost when the process ends.
+        """`state_dir`: where the record of actions is kept; without it, it is lost when the process ends.
 
         Raises:
-            BadInput: the ledger cannot be kept there.
+            BadInput: the record cannot be kept there.
             DeviceError: it cannot be kept there now, but perhaps later.
         """
         self.name = name
         self.router = router
-        self.deliveries = CallLog(None if state_dir is None else Ledger(state_dir / "calls"))
+        self.deliveries = CallLog(None if state_dir is None else DeviceStore(state_dir))
         self.batches = BatchRunner(router, config.limits, self.deliveries)
         self.tasks = TaskGroupOwner(f"device {name}")
         self._serving: set[asyncio.Task[None]] = set()
@@ -53,14 +53,14 @@ class DeviceRuntime:
         self._watching = False
         router.on_tools_changed = self._tools_changed
 
-    def begin(self, link: LinkSender) -> None:
+    async def begin(self, link: LinkSender) -> None:
         """Use a newly registered link for progress and announcements from now on."""
         self._link = link
         if self.router.late is not None and not self._watching:
             self._watching = True
             self.tasks.spawn("late tools", self.router.late.watch(self.router))
         # A client with the same state folder may have ended; this device answers for its calls now.
-        self.deliveries.adopt()
+        await self.deliveries.adopt()
 
     def end(self, link: LinkSender) -> None:
         """Stop using a link that has ended."""
@@ -80,7 +80,7 @@ class DeviceRuntime:
             await link.say(text)
 
     async def close(self) -> None:
-        """Stop all work, wait briefly for its results to be sent, and close the ledger."""
+        """Stop all work, wait briefly for its results to be sent, and close the record."""
         await self.router.close()
         if self._serving:
             # Cancelled work still sends its results; on a dead link this fails at once.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.device.config import DeviceConfig
+    from core.device.device_store import DeviceStore
     from core.device.fs.safe_path import SafePath
     from core.device.guard import Guard
     from core.device.observations import ObservationStore
@@ -185,6 +186,7 @@ class ToolContext:
     observations: ObservationStore
     threads: concurrent.futures.Executor
     children: Children
+    store: DeviceStore
     desktop: Desktop = field(default_factory=local_desktop)
 
     async def in_thread(self, work: Callable[..., Answer], *arguments: Any) -> Answer:

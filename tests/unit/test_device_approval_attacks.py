@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import sqlite3
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,8 +22,10 @@ from pydantic import ValidationError
 from core.aip.extensions import CommandOptions
 from core.aip.messages import Command
 from core.device import DeviceConfig
-from core.device.approval import KEPT, ApprovalCheck, UsedApprovals, VerifiedApproval
+from core.device.approval import ApprovalCheck
+from core.device.device_store import DATABASE, DeviceStore
 from core.device.tool import Contract
+from core.device.used_approvals import KEPT, UsedApprovals, VerifiedApproval
 from core.errors import ErrorCode, Refused
 from core.home import Home
 from core.statements import short_code
@@ -192,13 +198,19 @@ def test_facts_that_are_not_those_that_were_signed_for_prove_nothing(
 
 def checker(folder: Path, keys: Keys, clock: Callable[[], datetime]) -> ApprovalCheck:
     config = DeviceConfig(roots=(folder,), require_signed_approval=True, pinned_operators=keys.pinned("anna"))
-    return ApprovalCheck(config, DEVICE, folder / "used", clock)
+    return ApprovalCheck(config, DEVICE, DeviceStore(folder / "state"), clock)
+
+
+def rows_in(folder: Path) -> list[tuple[str, ...]]:
+    """The record of used approvals."""
+    with closing(sqlite3.connect(folder / "state" / DATABASE)) as connection:
+        return connection.execute("SELECT * FROM used_approvals").fetchall()
 
 
 def test_a_clock_set_back_revives_no_approval(
     tmp_path: Path, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.device.approval.KEPT", 1)
+    monkeypatch.setattr("core.device.used_approvals.KEPT", 1)
     now = [datetime(2030, 1, 1, 12, 0, tzinfo=UTC)]
     check = checker(tmp_path, keys, lambda: now[0])
 
@@ -217,7 +229,7 @@ def test_a_clock_set_back_revives_no_approval(
     minute = 5
     approve("c2")
     # What could not be valid any more was forgotten; the newest was not.
-    assert len(list((tmp_path / "used").iterdir())) == 1
+    assert len(rows_in(tmp_path)) == 1
     for back in (timedelta(minutes=5), timedelta(days=400)):
         now[0] -= back
         for again in (check, checker(tmp_path, keys, lambda: now[0])):
@@ -296,27 +308,88 @@ def test_an_approval_that_ran_out_stays_so_for_as_long_as_one_could_have_been_va
         device.runs(*late)
 
 
-def test_files_of_used_approvals_do_not_pile_up(tmp_path: Path, keys: Keys) -> None:
+def test_records_of_used_approvals_do_not_pile_up(tmp_path: Path, keys: Keys) -> None:
     device = SignedOften(tmp_path, keys)
     for number in range(KEPT + 20):
         device.runs(*device.signed(f"c{number}"))
         device.now += timedelta(minutes=1)
-    assert len(list((tmp_path / "used").iterdir())) <= KEPT + 2
+    assert len(rows_in(tmp_path)) <= KEPT + 2
 
 
-@pytest.mark.parametrize("left", ["", "2026-11-22T10:40 2026-11-22T10:45"])
-def test_a_file_that_was_cut_off_still_counts_as_used(tmp_path: Path, keys: Keys, left: str) -> None:
+@pytest.mark.parametrize("left", ["", "2026-11-22T10:40", "nonsense"])
+def test_a_record_that_cannot_be_read_still_counts_as_used(tmp_path: Path, keys: Keys, left: str) -> None:
     check = checker(tmp_path, keys, lambda: datetime.now(UTC))
     command = command_of()
     leave = check.check(NOTE, command, terms_of(keys.signs(command)))
     assert leave is not None
     check.use(leave)
-    [path] = (tmp_path / "used").iterdir()
-    path.write_text(left)
+    with closing(sqlite3.connect(tmp_path / "state" / DATABASE)) as connection, connection:
+        connection.execute("UPDATE used_approvals SET used = ?, until = ?", (left, left))
     with pytest.raises(Refused, match="used before"):
         checker(tmp_path, keys, lambda: datetime.now(UTC)).use(leave)
     # Nor does it keep another one from being used.
     check.use(replace(leave, call_id="another"))
+    assert len(rows_in(tmp_path)) == 2
+
+
+def old_file(folder: Path, call_id: str, used: datetime, until: datetime, text: str | None = None) -> Path:
+    """A used approval as earlier versions recorded it."""
+    (folder / "state" / "approvals").mkdir(parents=True, exist_ok=True)
+    name = hashlib.sha256(f"{DEVICE}\0{call_id}".encode()).hexdigest()
+    path = folder / "state" / "approvals" / name
+    path.write_text(f"{used.isoformat()} {until.isoformat()}\n" if text is None else text)
+    return path
+
+
+@pytest.mark.parametrize("left", [None, "", "2026-11-22T10:40 2026-11-22T10:45"])
+def test_what_an_earlier_version_recorded_is_taken_over_once(
+    tmp_path: Path, keys: Keys, left: str | None
+) -> None:
+    device = SignedOften(tmp_path, keys)
+    command, terms = device.signed("c1")
+    leave = device.check.check(NOTE, command, terms)
+    assert leave is not None
+    old_file(tmp_path, "c1", device.now, leave.until, left)
+    for _ in range(2):
+        device.restart()
+        with pytest.raises(Refused, match="used before"):
+            device.runs(command, terms)
+        assert not (tmp_path / "state" / "approvals").exists()
+    device.runs(*device.signed("c2"))
+
+
+def test_after_damage_no_approval_counts_that_may_have_been_used(tmp_path: Path, keys: Keys) -> None:
+    device = SignedOften(tmp_path, keys)
+    device.now = datetime.now(UTC)
+    used = device.signed("c1", 9.9)
+    device.runs(*used)
+    device.check._used._store.close()
+    (tmp_path / "state" / DATABASE).write_bytes(b"no database")
+    device.restart()
+    with pytest.raises(Refused, match="may have been used"):
+        device.runs(*used)
+    device.now += timedelta(minutes=2)
+    device.runs(*device.signed("c2", 9.9))
+    device.restart()
+    with pytest.raises(Refused, match="may have been used"):
+        device.runs(*used)
+
+
+def test_of_many_clients_one_uses_an_approval(tmp_path: Path, keys: Keys) -> None:
+    device = SignedOften(tmp_path, keys)
+    leave = device.check.check(NOTE, *device.signed("c1"))
+    assert leave is not None
+    checks = [checker(tmp_path, keys, lambda: device.now) for _ in range(6)]
+
+    def uses(check: ApprovalCheck) -> bool:
+        try:
+            check.use(leave)
+        except Refused:
+            return False
+        return True
+
+    with ThreadPoolExecutor(6) as threads:
+        assert sum(threads.map(uses, checks)) == 1
 
 
 def test_both_sides_show_the_same_code(tmp_path: Path, keys: Keys) -> None:
@@ -356,8 +429,8 @@ def test_whatever_byte_of_the_frame_changes_only_the_signed_command_passes(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel that counts is Linux")
 def test_that_an_approval_was_used_is_on_the_disk_before_anything_is_done(memory_path: Path) -> None:
-    used = UsedApprovals(memory_path / "used", DEVICE)
+    used = UsedApprovals(DeviceStore(memory_path), DEVICE)
+    used.use(VerifiedApproval("c0", "code", ("anna",), datetime.now(UTC) + timedelta(seconds=60)))
     leave = VerifiedApproval("c1", "code", ("anna",), datetime.now(UTC) + timedelta(seconds=60))
     _, syncs = watching_syncs(lambda: used.use(leave))
-    [file] = (memory_path / "used").iterdir()
-    assert syncs == [file.name, "used"]
+    assert syncs == [f"{DATABASE}-wal"]

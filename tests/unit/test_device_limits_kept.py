@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +16,7 @@ import psutil
 import pytest
 
 from core.aip.messages import Command, Result
-from core.device import executor, ledger, undo
+from core.device import executor, undo
 from core.device.build import build_router
 from core.device.config import DeviceConfig, Limits, Undo
 from core.device.credentials import CredentialStore
@@ -25,27 +24,9 @@ from core.device.executor import STOCK, BatchRunner
 from core.device.frames import Step
 from core.device.fs import listing
 from core.device.hang_tolerant_executor import WorkerThreads
-from core.device.ledger import Ledger, Line
 from core.device.self_check import facts, report
 from core.device.undo import UndoStore
 from core.errors import BadInput
-
-
-def test_a_record_that_is_full_of_what_still_counts_is_not_rewritten_for_every_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ledger, "_MOST_BYTES", 16_000)
-    store = Ledger(tmp_path)
-    lines = store.open()
-    rewrites = 0
-    for number in range(400):
-        lines.append(Line(f"call-{number}", "done", "action::work", time.time()))
-        store.write(lines[-1])
-        if store.is_full:
-            store.rewrite(lines)
-            rewrites += 1
-    store.close()
-    assert 0 < rewrites < 60
 
 
 def test_writes_of_new_files_leave_a_bounded_number_of_undo_entries(

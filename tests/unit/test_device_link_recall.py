@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import sys
@@ -326,20 +325,29 @@ async def test_an_action_that_cannot_be_noted_does_not_run(tmp_path: Path) -> No
         device_in_process(console, bench.router, config, tmp_path / "state") as client,
     ):
         wire = await console.link()
-        ledger = client._desk.deliveries._ledger
-        assert ledger is not None
-        assert ledger._file is not None
-        kept, full = os.dup(ledger._file), os.open("/dev/full", os.O_WRONLY)
-        os.dup2(full, ledger._file)
-        [refused] = await wire.ask(command("work", call_id="c1"))
-        [looked] = await wire.ask(command("watch", "data_collection", call_id="c2"))
-        os.dup2(kept, ledger._file)
-        for end in (kept, full):
-            os.close(end)
-        assert refused["error"].startswith("denied_by_device: ")
+        records = client._desk.deliveries._records
+        assert records is not None
+        records._store.do(lambda connection: connection.execute("PRAGMA max_page_count = 1"))
+        refused = (await wire.ask(command("work", call_id="c1")))[0]
+        number = 0
+        while refused["status"] == "success":
+            # Until the file's last page is full.
+            number += 1
+            [refused] = await wire.ask(command("work", call_id=f"{number:0200}"))
+        [looked] = await wire.ask(command("watch", "data_collection", call_id="looks"))
+        ran = len(bench.ran)
+        records._store.do(lambda connection: connection.execute("PRAGMA max_page_count = 100000"))
+        assert refused["error"].startswith("denied_by_device: This device cannot keep its record of actions")
         assert looked["status"] == "success"
-        assert bench.ran == [{}]
+        assert ran == (number or 0) + 1
         [served] = await wire.ask(command("work", call_id="c3"))
         assert served["status"] == "success"
-    lines = (tmp_path / "state" / "calls" / "calls-0.jsonl").read_text().splitlines()
-    assert [json.loads(line)["s"] for line in lines if line] == ["started", "done"]
+        known = await wire.recall(refused["call_id"], "c3")
+    assert [row["state"] for row in known.values()] == ["done", "done"]
+    async with link_console() as console:
+        bench = Bench(build_router(config, tmp_path / "state", "d1"))
+        async with device_in_process(console, bench.router, config, tmp_path / "state"):
+            wire = await console.link()
+            known = await wire.recall(refused["call_id"], "c3")
+    # The next client has no record of the call that did not run.
+    assert [row["state"] for row in known.values()] == ["never_seen", "done"]

@@ -1,0 +1,260 @@
+"""The records of actions in the device's store: which call began, how it ended, and which was never seen.
+
+A call has one row, whichever of the clients with this state folder it reached. It is `started` before its
+action begins, `done` when it has ended, or `gone`: a console was told that it never came, so it never runs.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import structlog
+
+from core.device.device_store import EXPIRY_S, DeviceStore, doubt, doubtful_until
+from core.device.old_ledger import old_lines, remove_old_lines
+from core.device.router import failure
+from core.errors import DeviceError, ErrorCode
+
+log = structlog.get_logger(__name__)
+
+State = Literal["started", "done", "gone"]
+# So many are kept at any age: correcting a wrong clock can make young records look old.
+KEPT_ANYWAY = 4096
+_MOST_RECORDS = 50_000
+_LARGEST_RESULT = 16 * 1024
+_MOST_RESULT_BYTES = 4 * 1024 * 1024
+_NOTES_BETWEEN_TRIMS = 256
+_INTERRUPTED = DeviceError("It was running when the device client ended", ErrorCode.OUTCOME_UNKNOWN)
+_COLUMNS = "call_id, state, what, at, result"
+# Results have a table of their own, whose pages are free again when old results are dropped.
+_CALLS = "calls LEFT JOIN results USING (seq)"
+_INSERT = "INSERT INTO calls (call_id, state, what, at, client) VALUES (?, ?, ?, ?, ?)"
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """The state of one call. `result` is its AIP `Result` if that was small enough to be kept.
+
+    `what` identifies the command, and `at` is when it came, in seconds since 1970.
+    """
+
+    call_id: str
+    state: State
+    what: str
+    at: float
+    result: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """The records of ended clients, which are this client's now, and those of the calls in question.
+
+    None stands for a call whose record may have been lost.
+    """
+
+    adopted: list[CallRecord]
+    asked: dict[str, CallRecord | None]
+
+
+class CallRecords:
+    """The records of one client, and its view of those of the others."""
+
+    def __init__(self, store: DeviceStore) -> None:
+        self._store = store
+        self._notes = 0
+
+    def open(self, now: float) -> tuple[list[CallRecord], float]:
+        """The records of ended clients, oldest first, and until when an unknown call may be a lost record.
+
+        Raises:
+            BadInput: the state folder cannot be used.
+            DeviceError: it cannot be used now, but perhaps later.
+        """
+        self._store.open()
+        known = self._store.do(partial(self._take_over, now=now), durable=True)
+        remove_old_lines(self._store.folder)
+        return known
+
+    async def claim(self, record: CallRecord) -> CallRecord | None:
+        """Record a call as started, on the disk; the record of the client that had it before, if any.
+
+        Raises:
+            DeviceError: it was not recorded.
+        """
+        return await self._store.run(partial(self._claim, record=record), durable=True)
+
+    async def note(self, record: CallRecord) -> None:
+        """Record how a call ended that this client has claimed.
+
+        Raises:
+            DeviceError: it was not recorded.
+        """
+        await self._store.run(partial(self._note, record=record))
+
+    async def adopt(self) -> list[CallRecord]:
+        """Take over the records of clients that have ended since; oldest first.
+
+        Raises:
+            DeviceError: they cannot be read.
+        """
+        return await self._store.run(self._adopt)
+
+    async def look_up(self, call_ids: Sequence[str], now: float, doubtful: bool) -> Lookup:
+        """The records of these calls; those that have none never run from now on, on the disk.
+
+        `doubtful`: records of this client have been dropped, so that a call without one may have run.
+
+        Raises:
+            DeviceError: they cannot be read or written.
+        """
+        return await self._store.run(
+            partial(self._look_up, call_ids=call_ids, now=now, doubtful=doubtful), durable=True
+        )
+
+    def close(self) -> None:
+        """Close the store; the records stay."""
+        self._store.close()
+
+    def _take_over(self, connection: sqlite3.Connection, now: float) -> tuple[list[CallRecord], float]:
+        lines, broken = old_lines(self._store.folder)
+        for line in lines:
+            old = CallRecord(line.call_id, line.state, line.what, line.at, line.result)
+            newer = _find(connection, old.call_id)
+            if newer is None or (newer.state == "gone" and old.state != "gone"):
+                connection.execute("DELETE FROM calls WHERE call_id = ?", (_bytes(old.call_id),))
+                _put_result(connection, connection.execute(_INSERT, (*_row(old), "")).lastrowid, old.result)
+        if broken:
+            doubt(connection, "calls", now)
+        self._adopt(connection)
+        self._trim(connection, now)
+        rows = connection.execute(
+            f"SELECT seq, {_COLUMNS} FROM {_CALLS} WHERE client = ? ORDER BY seq", (self._store.client,)
+        ).fetchall()
+        records = {seq: _record(row) for seq, *row in rows}
+        for seq in [seq for seq, record in records.items() if record is None]:
+            log.warning("a record of an action cannot be read and was dropped", number=seq)
+            connection.execute("DELETE FROM calls WHERE seq = ?", (seq,))
+            doubt(connection, "calls", now)
+        known = [record for record in records.values() if record is not None]
+        return known, doubtful_until(connection, "calls")
+
+    def _claim(self, connection: sqlite3.Connection, record: CallRecord) -> CallRecord | None:
+        row = (*_row(record), self._store.client)
+        if connection.execute(f"{_INSERT} ON CONFLICT (call_id) DO NOTHING", row).rowcount:
+            return None
+        return _find(connection, record.call_id)
+
+    def _note(self, connection: sqlite3.Connection, record: CallRecord) -> None:
+        row = connection.execute(
+            "SELECT seq FROM calls WHERE call_id = ? AND client = ? AND state = 'started'",
+            (_bytes(record.call_id), self._store.client),
+        ).fetchone()
+        if row is not None:
+            connection.execute("UPDATE calls SET state = ? WHERE seq = ?", (record.state, row[0]))
+            _put_result(connection, row[0], record.result)
+        self._count(connection, 1, record.at)
+
+    def _adopt(self, connection: sqlite3.Connection) -> list[CallRecord]:
+        adopted: list[tuple[Any, ...]] = []
+        for (client,) in connection.execute("SELECT DISTINCT client FROM calls").fetchall():
+            if self._store.is_alive(client):
+                continue
+            cut = connection.execute(
+                "SELECT seq, call_id FROM calls WHERE client = ? AND state = 'started'", (client,)
+            ).fetchall()
+            for seq, call_id in cut:
+                lost = failure(_INTERRUPTED, call_id.decode("utf-8", "replace"))
+                connection.execute("UPDATE calls SET state = 'done' WHERE seq = ?", (seq,))
+                _put_result(connection, seq, lost.model_dump(mode="json"))
+            adopted += connection.execute(f"SELECT seq, {_COLUMNS} FROM {_CALLS} WHERE client = ?", (client,))
+            connection.execute("UPDATE calls SET client = ? WHERE client = ?", (self._store.client, client))
+        records = [_record(row) for _, *row in sorted(adopted)]
+        return [record for record in records if record is not None]
+
+    def _look_up(
+        self, connection: sqlite3.Connection, call_ids: Sequence[str], now: float, doubtful: bool
+    ) -> Lookup:
+        adopted = self._adopt(connection)
+        doubtful = doubtful or now < doubtful_until(connection, "calls")
+        asked: dict[str, CallRecord | None] = {}
+        added = 0
+        for call_id in call_ids:
+            record = _find(connection, call_id)
+            if record is None and not doubtful:
+                record = CallRecord(call_id, "gone", "", now)
+                connection.execute(_INSERT, (*_row(record), self._store.client))
+                added += 1
+            asked[call_id] = record
+        self._count(connection, added, now)
+        return Lookup(adopted, asked)
+
+    def _count(self, connection: sqlite3.Connection, notes: int, now: float) -> None:
+        self._notes += notes
+        if self._notes >= _NOTES_BETWEEN_TRIMS:
+            self._notes = 0
+            self._trim(connection, now)
+
+    def _trim(self, connection: sqlite3.Connection, now: float) -> None:
+        """Drop records and results that are too old or too many; calls that run stay."""
+        since = now - EXPIRY_S
+        old = "state != 'started' AND seq <= (SELECT seq FROM calls ORDER BY seq DESC LIMIT 1 OFFSET ?)"
+        connection.execute(f"DELETE FROM calls WHERE at < ? AND {old}", (since, KEPT_ANYWAY))
+        connection.execute(f"DELETE FROM calls WHERE state = 'gone' AND {old}", (_MOST_RECORDS,))
+        if connection.execute(f"DELETE FROM calls WHERE {old}", (_MOST_RECORDS,)).rowcount:
+            doubt(connection, "calls", now)
+        connection.execute(
+            "DELETE FROM results WHERE seq NOT IN (SELECT seq FROM calls WHERE at >= ?)", (since,)
+        )
+        connection.execute(
+            "DELETE FROM results WHERE seq <= (SELECT seq FROM "
+            "(SELECT seq, sum(length(result)) OVER (ORDER BY seq DESC) AS total FROM results) "
+            "WHERE total > ? ORDER BY seq DESC LIMIT 1)",
+            (_MOST_RESULT_BYTES,),
+        )
+
+
+def _find(connection: sqlite3.Connection, call_id: str) -> CallRecord | None:
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM {_CALLS} WHERE call_id = ?", (_bytes(call_id),)
+    ).fetchone()
+    if row is None:
+        return None
+    # An unreadable record still says that the call is not a new one.
+    return _record(row) or CallRecord(call_id, "done", "", 0.0)
+
+
+def _row(record: CallRecord) -> tuple[bytes, str, bytes, float]:
+    return _bytes(record.call_id), record.state, _bytes(record.what), round(record.at, 3)
+
+
+def _put_result(connection: sqlite3.Connection, seq: int | None, result: dict[str, Any] | None) -> None:
+    """Keep a call's result, unless it is too large."""
+    text = "" if result is None else json.dumps(result)
+    if 0 < len(text) <= _LARGEST_RESULT:
+        connection.execute("INSERT OR REPLACE INTO results VALUES (?, ?)", (seq, text))
+
+
+def _record(row: Sequence[Any]) -> CallRecord | None:
+    """The record in a row of `_COLUMNS`; None if the row cannot be read."""
+    call_id, state, what, at, result = row
+    try:
+        kept = None if result is None else json.loads(result)
+        if not isinstance(kept, dict | None) or state not in {"started", "done", "gone"}:
+            return None
+        return CallRecord(_text(call_id), state, _text(what), float(at), kept)
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _bytes(text: str) -> bytes:
+    # Ids come from consoles, and JSON allows lone surrogates, which UTF-8 does not.
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")
