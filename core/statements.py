@@ -75,7 +75,7 @@ class SignedStatement(_Plain):
     signature: str
 
 
-class SignedLeave(_Plain):
+class ApprovalProof(_Plain):
     """The proof sent with an approved command to a device that checks approvals itself (`Terms.approval`).
 
     From it and its own definition of the tool, the device rebuilds the request and compares digests. `facts`

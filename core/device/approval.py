@@ -24,8 +24,8 @@ from core.device.used_approvals import Clock, UsedApprovals, VerifiedApproval, u
 from core.errors import BadInput, ErrorCode, Refused
 from core.statements import (
     MOST_STATEMENT_SECONDS,
+    ApprovalProof,
     Request,
-    SignedLeave,
     SignedStatement,
     check_speaks_of,
     make_request,
@@ -69,7 +69,7 @@ class ApprovalCheck:
             log.warning("an action was refused", tool=tool.name, call=command.call_id, reason=error.message)
             raise
 
-    def leave_to_look(
+    def approval_of_look(
         self, tool: Tool, command: Command, terms: CommandOptions | None
     ) -> VerifiedApproval | None:
         """The approval of a call that needs none to run; None where no operator approved exactly this call.
@@ -89,22 +89,22 @@ class ApprovalCheck:
             log.warning("an approval does not count", tool=tool.name, call=command.call_id, why=error.message)
             return None
 
-    def use(self, leave: VerifiedApproval) -> None:
+    def use(self, approval: VerifiedApproval) -> None:
         """Record an approval as used, just before its action begins.
 
         Raises:
             Refused: it was used before, or its use cannot be recorded (code `denied_by_device`).
         """
-        self._used.use(leave, self._clock)
-        log.info("approved", code=leave.code, call=leave.call_id, by=", ".join(leave.approvers))
+        self._used.use(approval, self._clock)
+        log.info("approved", code=approval.code, call=approval.call_id, by=", ".join(approval.approvers))
 
     def _believed(self, tool: Tool, command: Command, terms: CommandOptions) -> VerifiedApproval:
         """The approval that a console reports, on a device without pinned operators."""
-        leave = _read_leave(terms)
-        request = self._request(tool, command, leave)
+        proof = _read_proof(terms)
+        request = self._request(tool, command, proof)
         names = {
             signed.statement.approver
-            for signed in leave.statements
+            for signed in proof.statements
             if signed.statement.verdict == "approve" and signed.statement.request_digest == request.digest
         }
         if not names:
@@ -120,12 +120,12 @@ class ApprovalCheck:
                 f"{tool.name} came without an operator's signed approval, which this device wants for every "
                 "action (require_signed_approval in its device.toml)."
             )
-        leave = _read_leave(terms)
-        request = self._request(tool, command, leave)
+        proof = _read_proof(terms)
+        request = self._request(tool, command, proof)
         now = self._used.now(self._clock)
         counted: dict[str, SignedStatement] = {}
         faults: list[str] = []
-        for signed in leave.statements:
+        for signed in proof.statements:
             try:
                 operator = self._signer(signed)
                 _check_approves(signed, request, now)
@@ -134,11 +134,11 @@ class ApprovalCheck:
                 faults.append(error.message)
         if len(counted) < self._config.approvers:
             raise _refused(_too_few(len(counted), self._config.approvers, faults))
-        _check_is_what_was_approved(tool, leave)
+        _check_is_what_was_approved(tool, proof)
         until = max(datetime.fromisoformat(one.statement.expires) for one in counted.values())
         return VerifiedApproval(request.call_id, short_code(request.digest), tuple(sorted(counted)), until)
 
-    def _request(self, tool: Tool, command: Command, leave: SignedLeave) -> Request:
+    def _request(self, tool: Tool, command: Command, proof: ApprovalProof) -> Request:
         """The request, rebuilt from the command and from this device's own definition of the tool.
 
         Its approvers saw commitments in place of secrets: these are computed again from the values that
@@ -147,16 +147,16 @@ class ApprovalCheck:
         if not command.call_id:
             raise _refused("The command has no call_id, so no approval can be about it.")
         arguments = command.parameters or {}
-        self._check_are_secrets(tool, arguments, leave)
+        self._check_are_secrets(tool, arguments, proof)
         try:
             return make_request(
                 device=self._device,
-                contract=leave.contract,
+                contract=proof.contract,
                 tool_key=tool.key,
                 tool_name=tool.name,
                 tool_type=tool.tool_type,
                 namespace=tool.namespace,
-                parameters=as_shown(arguments, leave.secrets),
+                parameters=as_shown(arguments, proof.secrets),
                 call_id=command.call_id,
             )
         except BadInput as error:
@@ -164,12 +164,12 @@ class ApprovalCheck:
                 f"What was approved cannot be made again from the command: {error.message}"
             ) from error
 
-    def _check_are_secrets(self, tool: Tool, arguments: dict[str, Any], leave: SignedLeave) -> None:
+    def _check_are_secrets(self, tool: Tool, arguments: dict[str, Any], proof: ApprovalProof) -> None:
         """Check that each value that approvers did not see is a secret by this device's rules as well.
 
         Otherwise a console could hide any argument from them, such as the command line itself.
         """
-        if not leave.secrets:
+        if not proof.secrets:
             return
         # Imported only where a command brings secrets: most devices never need it.
         from core.schema_forms.secrets import secret_paths
@@ -177,7 +177,7 @@ class ApprovalCheck:
 
         names = SecretNames(self._config.secret_names)
         secret = set(secret_paths(arguments, [tool.input_schema], names))
-        for opening in leave.secrets:
+        for opening in proof.secrets:
             if opening.path not in secret:
                 place = ".".join(map(str, opening.path))[:100]
                 raise _refused(
@@ -196,24 +196,24 @@ class ApprovalCheck:
         raise _refused(f"The signature is not one of the key that is pinned for {name}.")
 
 
-def _read_leave(terms: CommandOptions) -> SignedLeave:
+def _read_proof(terms: CommandOptions) -> ApprovalProof:
     try:
-        return SignedLeave.model_validate(terms.approval)
+        return ApprovalProof.model_validate(terms.approval)
     except ValidationError as error:
         raise _refused("The approval that came with the command cannot be read.") from error
 
 
-def _check_is_what_was_approved(tool: Tool, leave: SignedLeave) -> None:
+def _check_is_what_was_approved(tool: Tool, proof: ApprovalProof) -> None:
     """Check that the signed contract matches the tool's present definition on this device.
 
     Raises:
         Refused: it matches another definition (code `contract_changed`).
     """
     try:
-        own = contract_digest(tool.info(), leave.facts)
+        own = contract_digest(tool.info(), proof.facts)
     except BadInput as error:
         raise _refused(f"The contract that was approved has no canonical form: {error.message}") from error
-    if own != leave.contract:
+    if own != proof.contract:
         raise Refused(
             f"{tool.name} is not defined on this device as it was when it was approved; nothing was done.",
             ErrorCode.CONTRACT_CHANGED,

@@ -223,15 +223,15 @@ class Router:
         terms: CommandOptions | None,
     ) -> Result:
         tool = self._find(command)
-        leave = self._approvals.check(tool, command, terms) if self._approvals is not None else None
+        approval = self._approvals.check(tool, command, terms) if self._approvals is not None else None
         arguments = self._guard.check(tool, command.parameters)
-        if self._approvals is not None and leave is not None:
-            await self._workshop.in_thread(self._approvals.use, leave)
+        if self._approvals is not None and approval is not None:
+            await self._workshop.in_thread(self._approvals.use, approval)
         if tool.is_instant(arguments):
             value = await tool.run(ToolCall(arguments, report=report))
         else:
             seconds = min(deadline_s, self._longest)
-            approved = leave is not None or await self._approved_look(tool, command, terms)
+            approved = approval is not None or await self._approved_look(tool, command, terms)
             call = ToolCall(arguments, report=report, room=max_result_bytes, approved=approved)
             value = await self._within(tool, command, call, seconds)
         value, blobs = await self._bound(value, max_result_bytes)
@@ -247,11 +247,11 @@ class Router:
         """Whether an operator approved exactly this call of a tool that needs no approval."""
         if self._approvals is None or tool.tool_type == "action" or tool.namespace != NAMESPACE:
             return False
-        leave = self._approvals.leave_to_look(tool, command, terms)
-        if leave is not None and self._workshop.config.pinned_operators:
+        approval = self._approvals.approval_of_look(tool, command, terms)
+        if approval is not None and self._workshop.config.pinned_operators:
             # Used up, so that a replayed frame does not return the private content again.
-            await self._workshop.in_thread(self._approvals.use, leave)
-        return leave is not None
+            await self._workshop.in_thread(self._approvals.use, approval)
+        return approval is not None
 
     async def _shown(self, value: Any, most: int | None) -> Any:
         """A failed tool's partial result as JSON; None where it is not JSON."""

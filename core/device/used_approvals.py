@@ -73,7 +73,7 @@ class UsedApprovals:
         now = clock()
         return max([now, *(used for used in uses if used - now <= MOST_BACK)])
 
-    def use(self, leave: VerifiedApproval, clock: Clock = utc) -> None:
+    def use(self, verified: VerifiedApproval, clock: Clock = utc) -> None:
         """Record an approval as used; the record is on the disk before this returns.
 
         Raises:
@@ -82,22 +82,24 @@ class UsedApprovals:
         """
         now = self.now(clock)
         try:
-            self._uses = self._store.do(partial(self._use, leave=leave, now=now), durable=True)
+            self._uses = self._store.do(partial(self._use, verified=verified, now=now), durable=True)
         except (BadInput, DeviceError) as error:
             raise _unkept(error) from error
 
-    def _use(self, connection: sqlite3.Connection, leave: VerifiedApproval, now: datetime) -> list[datetime]:
+    def _use(
+        self, connection: sqlite3.Connection, verified: VerifiedApproval, now: datetime
+    ) -> list[datetime]:
         until = datetime.fromtimestamp(doubted_since(connection, "used_approvals"), UTC) + MOST_BACK
-        if leave.until <= until:
+        if verified.until <= until:
             raise _refused(
                 "This device's record of used approvals was damaged, so this approval may have been used. "
                 f"Approvals count that expire after {until:%Y-%m-%d %H:%M:%S} UTC."
             )
-        approval = hashlib.sha256(f"{self._device}\0{leave.call_id}".encode()).hexdigest()
+        approval = hashlib.sha256(f"{self._device}\0{verified.call_id}".encode()).hexdigest()
         try:
             connection.execute(
                 "INSERT INTO used_approvals VALUES (?, ?, ?)",
-                (approval, now.isoformat(), leave.until.isoformat()),
+                (approval, now.isoformat(), verified.until.isoformat()),
             )
         except sqlite3.IntegrityError:
             raise _refused("This approval was used before; each one is good for one run.") from None

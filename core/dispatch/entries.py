@@ -12,7 +12,7 @@ from core.dispatch.command_request import CommandRequest, Purpose
 from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult
 from core.policy.models import Decision
 from core.quick import made
-from core.statements import Request, SignedLeave
+from core.statements import ApprovalProof, Request
 
 # Characters or members above which `sketch` states an argument's size.
 _LARGE = 4_096
@@ -87,7 +87,7 @@ def approval_proof(command: PreparedCommand, approval: Approval | None) -> dict[
     if approval is None:
         return None
     shown, openings = command.shown, command.arguments.openings
-    proof = SignedLeave(
+    proof = ApprovalProof(
         statements=[signed for signed in approval.signed if signed.statement.verdict == "approve"],
         contract=shown.contract,
         tool_key=shown.tool_key,

@@ -19,7 +19,7 @@ from core.device.config import PinnedOperator
 from core.device.tool import Contract, Tool, object_schema, text
 from core.errors import ErrorCode
 from core.home import Home
-from core.statements import SignedLeave, SignedStatement, Statement, make_request
+from core.statements import ApprovalProof, SignedStatement, Statement, make_request
 from tests.fakes.read_shell import NO_READ_SHELL
 
 DEVICE = "lab-1"
@@ -91,7 +91,7 @@ def command_of(call_id: str = "c1", line: str = "echo ran", **changes: Any) -> C
 
 
 def terms_of(*signed: SignedStatement, **changes: Any) -> CommandOptions:
-    leave = SignedLeave(statements=list(signed), contract=CONTRACT, tool_key="action::note", facts=FACTS)
+    leave = ApprovalProof(statements=list(signed), contract=CONTRACT, tool_key="action::note", facts=FACTS)
     return CommandOptions(deadline_s=10, approval=leave.model_dump(mode="json") | changes)
 
 
