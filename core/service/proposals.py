@@ -30,25 +30,25 @@ from core.service.trusted import (
 )
 
 
-class Wanted(NamedTuple):
+class PlannedChange(NamedTuple):
     """A change to be signed, and sentences about what it loosens."""
 
     change: Change
     loosens: list[str]
 
 
-def policy(service: Service, text: str) -> Wanted:
+def policy(service: Service, text: str) -> PlannedChange:
     """A new policy text, compared with the accepted policy.
 
     Raises:
         BadInput: the text has a fault.
     """
     accepted = service.policy.accepted_text
-    found = loosenings(checked_policy(accepted), checked_policy(text))
-    return Wanted(policy_change(accepted, text), found)
+    loosens = loosenings(checked_policy(accepted), checked_policy(text))
+    return PlannedChange(policy_change(accepted, text), loosens)
 
 
-def settings(service: Service) -> Wanted:
+def settings(service: Service) -> PlannedChange:
     """Accepting the present settings.toml.
 
     Raises:
@@ -62,10 +62,10 @@ def settings(service: Service) -> Wanted:
         before=dict(service.accepted_settings),
         after=after,
     )
-    return Wanted(change, pending_settings(read, service.accepted_settings))
+    return PlannedChange(change, pending_settings(read, service.accepted_settings))
 
 
-def listening(service: Service, address: str) -> Wanted:
+def listening(service: Service, address: str) -> PlannedChange:
     """Listening for devices at another address.
 
     Raises:
@@ -76,16 +76,18 @@ def listening(service: Service, address: str) -> Wanted:
     before = service.links.listening().address
     change = Change(kind=ChangeKind.LISTENING, before={"address": before}, after={"address": address})
     farther = reaches_beyond(address) and address != before
-    return Wanted(change, [f"Devices can dial in at {address}, from other machines."] if farther else [])
+    return PlannedChange(
+        change, [f"Devices can dial in at {address}, from other machines."] if farther else []
+    )
 
 
-async def contract(service: Service, device: str, tool_key: str, digest: str) -> Wanted:
+async def contract(service: Service, device: str, tool_key: str, digest: str) -> PlannedChange:
     """Trusting a tool by its present definition; `digest` is the digest of the contract under review.
 
     Raises:
         BadInput: there is no such device or tool.
     """
-    found = await service.fleet.change(device, tool_key)
+    difference = await service.fleet.change(device, tool_key)
     pinned = service.fleet.pinned(device, tool_key)
     change = Change(
         kind=ChangeKind.CONTRACT,
@@ -94,19 +96,19 @@ async def contract(service: Service, device: str, tool_key: str, digest: str) ->
         # The pin as the journal records it: the definition's digest and the facts that the device claims.
         after={"contract": digest, "pin": service.fleet.pin_now(device, tool_key)},
     )
-    words = f": {', '.join(found.changed)}" if found.changed else ""
-    return Wanted(change, [f"{tool_key} on {device} runs again, as it is defined now{words}."])
+    words = f": {', '.join(difference.changed)}" if difference.changed else ""
+    return PlannedChange(change, [f"{tool_key} on {device} runs again, as it is defined now{words}."])
 
 
-def pairing(service: Service, name: str, wanted: DeviceSettings, token_sha256: str) -> Wanted:
+def pairing(service: Service, name: str, new_settings: DeviceSettings, token_sha256: str) -> PlannedChange:
     """Pairing a device that dials in with the token of this digest.
 
     Raises:
         BadInput: the name is not allowed, or a setting is malformed.
     """
-    known = paired_as(service, name, wanted)
+    known = paired_as(service, name, new_settings)
     after = {"direction": "in", "token_sha256": token_sha256, **settings_of(known)}
-    return Wanted(
+    return PlannedChange(
         Change(
             kind=ChangeKind.DEVICE_PAIRED,
             subject=name,
@@ -117,7 +119,9 @@ def pairing(service: Service, name: str, wanted: DeviceSettings, token_sha256: s
     )
 
 
-def pairing_listening(service: Service, name: str, string: str, wanted: DeviceSettings) -> Wanted:
+def pairing_listening(
+    service: Service, name: str, string: str, new_settings: DeviceSettings
+) -> PlannedChange:
     """Pairing a device that listens, which this console dials by the device's pairing string.
 
     Raises:
@@ -127,7 +131,7 @@ def pairing_listening(service: Service, name: str, string: str, wanted: DeviceSe
     if name != line.name:
         # A device registers under its own name, and no other name is accepted for it.
         raise BadInput(f"This string was made by {line.name!r}: pair it under that name, or rename it there.")
-    known = paired_as(service, name, wanted)
+    known = paired_as(service, name, new_settings)
     after = {
         "direction": "out",
         "url": line.url,
@@ -135,7 +139,7 @@ def pairing_listening(service: Service, name: str, string: str, wanted: DeviceSe
         "dial_token_sha256": token_digest(line.token),
         **settings_of(known),
     }
-    return Wanted(
+    return PlannedChange(
         Change(
             kind=ChangeKind.DEVICE_PAIRED,
             subject=name,
@@ -146,62 +150,66 @@ def pairing_listening(service: Service, name: str, string: str, wanted: DeviceSe
     )
 
 
-def device_settings(service: Service, name: str, wanted: DeviceSettings) -> Wanted:
+def device_settings(service: Service, name: str, new_settings: DeviceSettings) -> PlannedChange:
     """Changing a device's tags, colour band or agent. Loosens only if a rule or profile uses what changes.
 
     Raises:
         BadInput: there is no such device, or a setting is malformed.
     """
     known = service.registry.get(remote(name))
-    changed = with_settings(known, wanted)
+    changed = with_settings(known, new_settings)
     change = Change(
         kind=ChangeKind.DEVICE_SET, subject=name, before=settings_of(known), after=settings_of(changed)
     )
-    found = []
+    loosens = []
     if changed.tags != known.tags and any(looks_at_tags(file) for file in service.policy.files):
-        found.append(
+        loosens.append(
             f"The tags of {name} become {' '.join(changed.tags) or 'none'}; rules or profiles look at them."
         )
     looked_at = any(looks_at_production(file) for file in service.policy.files)
     if bool(changed.production) is not bool(known.production) and looked_at:
-        found.append(
+        loosens.append(
             f"{name} is {'' if changed.production else 'no longer '}production, which rules look at."
         )
-    return Wanted(change, found)
+    return PlannedChange(change, loosens)
 
 
-def resume(service: Service) -> Wanted:
+def resume(service: Service) -> PlannedChange:
     """Ending Stop all, so that commands are sent again."""
     stopped = service.dispatcher.stopped
     change = Change(kind=ChangeKind.RESUME, before={"stopped": stopped})
-    return Wanted(change, ["Commands leave again. What was stopped stays stopped."] if stopped else [])
+    return PlannedChange(change, ["Commands leave again. What was stopped stays stopped."] if stopped else [])
 
 
-def operator_added(service: Service, operator: Operator) -> Wanted:
+def operator_added(service: Service, operator: Operator) -> PlannedChange:
     """Registering an operator. A home's first operator needs no signature, once.
 
     Raises:
         BadInput, Refused: the operator cannot be registered.
     """
     if service.operators.is_registered(operator):
-        return Wanted(adding(operator), [])
+        return PlannedChange(adding(operator), [])
     service.operators.check_new(operator)
     if not service.operators.begun:
-        return Wanted(adding(operator), [])
-    return Wanted(adding(operator), [f"{operator.name} (key …{operator.fingerprint}) can approve requests."])
+        return PlannedChange(adding(operator), [])
+    return PlannedChange(
+        adding(operator), [f"{operator.name} (key …{operator.fingerprint}) can approve requests."]
+    )
 
 
-def operator_removed(service: Service, name: str) -> Wanted:
+def operator_removed(service: Service, name: str) -> PlannedChange:
     """Removing an operator. This needs a signature too: a program must not choose who may approve.
 
     Raises:
         BadInput, Refused: there is no operator of that name, or it is the last operator.
     """
     operator = service.operators.check_removable(name)
-    return Wanted(removing(operator), [f"{name} (key …{operator.fingerprint}) decides nothing any more."])
+    return PlannedChange(
+        removing(operator), [f"{name} (key …{operator.fingerprint}) decides nothing any more."]
+    )
 
 
-def paired_as(service: Service, name: str, wanted: DeviceSettings) -> KnownDevice:
+def paired_as(service: Service, name: str, new_settings: DeviceSettings) -> KnownDevice:
     """The device to be paired, with its earlier settings if it is already registered.
 
     Raises:
@@ -209,7 +217,7 @@ def paired_as(service: Service, name: str, wanted: DeviceSettings) -> KnownDevic
     """
     check_name(name)
     service.registry.check_free(name)
-    return with_settings(service.registry.find(name) or KnownDevice(name=name), wanted)
+    return with_settings(service.registry.find(name) or KnownDevice(name=name), new_settings)
 
 
 def settings_of(known: KnownDevice) -> dict[str, Any]:
@@ -242,7 +250,7 @@ def looks_at_production(file: PolicyFile) -> bool:
     return any(rule.production is not None for rule in file.rules)
 
 
-async def of(service: Service, wish: Change, text: str) -> Wanted:
+async def of(service: Service, wish: Change, text: str) -> PlannedChange:
     """The change that a client requests, as the service would carry it out.
 
     Raises:
@@ -262,10 +270,10 @@ async def of(service: Service, wish: Change, text: str) -> Wanted:
             device, _, tool_key = wish.subject.partition("/")
             return await contract(service, device, tool_key, str(after.get("contract", "")))
         case ChangeKind.DEVICE_PAIRED:
-            wanted = _settings_in(after)
+            new_settings = _settings_in(after)
             if after.get("direction") == "out":
-                return pairing_listening(service, wish.subject, text, wanted)
-            return pairing(service, wish.subject, wanted, service.registry.offer_token())
+                return pairing_listening(service, wish.subject, text, new_settings)
+            return pairing(service, wish.subject, new_settings, service.registry.offer_token())
         case ChangeKind.DEVICE_SET:
             return device_settings(service, wish.subject, _settings_in(after))
         case ChangeKind.RESUME:

@@ -32,7 +32,7 @@ from core.policy.policy_file import PolicyFile, parse_policy, with_profile
 from core.service import proposals
 from core.service.changes import ChangeGate
 from core.service.console import ContractChange, PolicyStatus
-from core.service.proposals import Wanted
+from core.service.proposals import PlannedChange
 from core.service.service import Service
 from core.service.trusted import loosening_settings, pending_settings
 from tests.fakes.journal_door import JournalDoor
@@ -116,23 +116,23 @@ class ChangesDoor(JournalDoor):
 
     async def on_propose(self, wish: Change, text: str = "") -> Proposal:
         await self._step("propose")
-        wanted = await proposals.of(self._service(), wish, text)
+        planned = await proposals.of(self._service(), wish, text)
         proposal = Proposal(
             home=HOME_KEY,
-            change=wanted.change,
-            needs_signature=bool(wanted.loosens),
-            difference=wanted.loosens,
+            change=planned.change,
+            needs_signature=bool(planned.loosens),
+            difference=planned.loosens,
         )
         return self.answer_proposal(proposal) if self.answer_proposal is not None else proposal
 
-    def _signed(self, wanted: Wanted, signed: SignedChange | None) -> dict[str, Any]:
+    def _signed(self, planned: PlannedChange, signed: SignedChange | None) -> dict[str, Any]:
         """The signature as the entry has it, once it was checked as the service does."""
-        if not wanted.loosens:
+        if not planned.loosens:
             return {}
         if self._gate is None:
             self._gate = ChangeGate(cast(Operators, _ListedOperators(self)), HOME_KEY)
         try:
-            proof = self._gate.check(wanted.change, signed)
+            proof = self._gate.check(planned.change, signed)
         except Refused as error:
             if signed is not None:
                 self.write(Kind.CHANGE_REFUSED, self.actor, body={"problem": error.message})
@@ -221,10 +221,10 @@ class ChangesDoor(JournalDoor):
 
     async def on_accept_settings(self, signed: SignedChange | None = None) -> PolicyStatus:
         await self._step("accept_settings")
-        wanted = proposals.settings(self._service())
-        proof = self._signed(wanted, signed)
-        self.write(Kind.SETTINGS_ACCEPTED, self.actor, body={"settings": wanted.change.after, **proof})
-        self._settings_accepted().update(wanted.change.after)
+        planned = proposals.settings(self._service())
+        proof = self._signed(planned, signed)
+        self.write(Kind.SETTINGS_ACCEPTED, self.actor, body={"settings": planned.change.after, **proof})
+        self._settings_accepted().update(planned.change.after)
         pending = pending_settings(self.settings, self._settings_accepted())
         self.policy_status = self.policy_status.model_copy(update={"pending_settings": pending})
         self._tell_control()

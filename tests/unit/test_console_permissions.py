@@ -145,8 +145,13 @@ def test_an_interface_with_a_method_that_is_not_declared_cannot_be_used():
         @abstractmethod
         async def forgotten(self) -> None: ...
 
-    with pytest.raises(TypeError, match=r"forgotten does not say who may call it"):
-        calls_class("careless", Careless)
+    class Open(ABC):
+        @property
+        def service(self) -> None: ...
+
+    for interface, name in ((Careless, "forgotten"), (Open, "service")):
+        with pytest.raises(TypeError, match=f"{name} does not say who may call it"):
+            calls_class("api", interface)
 
 
 @pytest.mark.parametrize("actor", ["agent:x", "device:x", "Operator:anna", " operator:anna", "operator", ""])

@@ -42,17 +42,19 @@ class LocalApprovals(ClientApi, ApprovalsApi):
         service = self._service
         asked = service.approvals.get(approval)
         request = asked.request
-        wanted = service.approvals.restored(approval, parameters)
-        redacted, _ = await service.dispatcher.redacted([request.device], request.tool_name, wanted)
+        arguments = service.approvals.restored(approval, parameters)
+        redacted, _ = await service.dispatcher.redacted([request.device], request.tool_name, arguments)
         check_still_secret(parameters, redacted)
         if digest_of(redacted) == digest_of(request.parameters):
             raise BadInput("These are the arguments that it has; nothing was changed.")
         # Arguments that the policy denies are refused here, so that the old request stays pending.
-        leads = await service.dispatcher.look_ahead([request.device], request.tool_name, wanted)
-        decision = service.dispatcher.explain(request.device, request.tool_name, wanted, asked.actor, leads)
+        leads = await service.dispatcher.look_ahead([request.device], request.tool_name, arguments)
+        decision = service.dispatcher.explain(
+            request.device, request.tool_name, arguments, asked.actor, leads
+        )
         if decision.answer is Answer.DENY:
             raise Refused(f"So changed it would be denied: {decision.reasons[0].text.removesuffix('.')}.")
-        await service.approvals.edit(approval, wanted, redacted, self._client.actor, self._client.operator)
+        await service.approvals.edit(approval, arguments, redacted, self._client.actor, self._client.operator)
         return service.approvals.get(approval)
 
     async def hold(self, approval: str, reading: bool) -> Approval:
@@ -73,12 +75,12 @@ class LocalApprovals(ClientApi, ApprovalsApi):
     async def helpers(self, approval: str) -> list[Helper]:
         request = self._service.approvals.get(approval).request
         helpers = helpers_for(request, self._offered(request.device))
-        return [one for one in helpers if await self._runs_by_itself(one)]
+        return [helper for helper in helpers if await self._runs_by_itself(helper)]
 
     async def run_helper(self, approval: str, helper: str) -> CommandResult:
-        for one in await self.helpers(approval):
-            if one.id == helper:
-                return await self._look(one.device, one.tool, one.parameters)
+        for offer in await self.helpers(approval):
+            if offer.id == helper:
+                return await self._look(offer.device, offer.tool, offer.parameters)
         raise BadInput(f"This request has no helper {helper}.", ErrorCode.NOT_FOUND)
 
     async def fatigue(self, operator: str) -> Fatigue:

@@ -8,7 +8,7 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.changes import SignedChange
 from core.errors import Refused
 from core.ids import new_id
-from core.service.proposals import Wanted
+from core.service.proposals import PlannedChange
 from core.service.service import Service
 
 
@@ -24,7 +24,7 @@ class Client:
         self.operator = ""
         self.challenge = new_id()
 
-    async def signed(self, wanted: Wanted, signed: SignedChange | None) -> dict[str, Any]:
+    async def signed(self, planned: PlannedChange, signed: SignedChange | None) -> dict[str, Any]:
         """Check the signature of a change that loosens security; returns the proof for its journal entry.
 
         The proof is empty for a change that loosens nothing.
@@ -32,13 +32,13 @@ class Client:
         Raises:
             Refused: a signature is needed and is missing or invalid; an invalid signature is recorded.
         """
-        if not wanted.loosens:
+        if not planned.loosens:
             return {}
         try:
-            return self.service.gate.check(wanted.change, signed)
+            return self.service.gate.check(planned.change, signed)
         except Refused as error:
             if signed is not None:
-                body = {"change": wanted.change.model_dump(mode="json"), "problem": error.message}
+                body = {"change": planned.change.model_dump(mode="json"), "problem": error.message}
                 body["signed"] = signed.model_dump(mode="json")
                 await self.record(Kind.CHANGE_REFUSED, None, body)
             raise

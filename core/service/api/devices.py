@@ -85,8 +85,8 @@ class LocalDevices(ClientApi, DevicesApi):
         self, device: str, tool_key: str, digest: str, signed: SignedChange | None = None
     ) -> Tool:
         service = self._service
-        wanted = await proposals.contract(service, device, tool_key, digest)
-        proof = await self._client.signed(wanted, signed)
+        planned = await proposals.contract(service, device, tool_key, digest)
+        proof = await self._client.signed(planned, signed)
         return await service.fleet.review(device, tool_key, digest, self._client.actor, proof)
 
     async def listening(self) -> Listening:
@@ -99,19 +99,19 @@ class LocalDevices(ClientApi, DevicesApi):
             raise BadInput(f"An address to listen at has at most {_LONGEST_ADDRESS} characters.")
         service.home.settings()
         before = service.links.listening().address
-        told: dict[str, Any] = {"from": before, "to": address.strip()}
+        body: dict[str, Any] = {"from": before, "to": address.strip()}
         try:
             await service.links.check_listening(address)
         except BadInput as error:
             # An impossible change is recorded as one entry, not as a change and its reversal.
-            await self._client.record(Kind.LISTENING_CHANGED, None, {**told, "problem": error.message})
+            await self._client.record(Kind.LISTENING_CHANGED, None, {**body, "problem": error.message})
             raise
-        told |= await self._client.signed(proposals.listening(service, address), signed)
-        await self._client.record(Kind.LISTENING_CHANGED, None, told)
-        if "signed" in told:
+        body |= await self._client.signed(proposals.listening(service, address), signed)
+        await self._client.record(Kind.LISTENING_CHANGED, None, body)
+        if "signed" in body:
             service.accepted_settings["listen"] = address.strip()
         try:
-            found = await service.links.listen(address)
+            listening = await service.links.listen(address)
         except BadInput as error:
             back = {"from": address.strip(), "to": before, "problem": error.message}
             await self._client.record(Kind.LISTENING_CHANGED, None, back)
@@ -123,7 +123,7 @@ class LocalDevices(ClientApi, DevicesApi):
             raise BadInput(
                 f"It listens at {address.strip()} until it ends, not after: {error.message}"
             ) from error
-        return found
+        return listening
 
     async def pair(self, name: str, settings: DeviceSettings, signed: SignedChange | None = None) -> Pairing:
         service = self._service
@@ -137,10 +137,10 @@ class LocalDevices(ClientApi, DevicesApi):
         async with service.registry.turn(name):
             await self._catch_up()
             token = service.registry.take_offered(_signed_digest(signed))
-            wanted = proposals.pairing(service, name, settings, token_digest(token))
+            planned = proposals.pairing(service, name, settings, token_digest(token))
             known = proposals.paired_as(service, name, settings)
             body = {"direction": "in", "token_sha256": token_digest(token), **_shown(known)}
-            body |= await self._client.signed(wanted, signed)
+            body |= await self._client.signed(planned, signed)
             service.registry.pair(paired_by(await self._client.record(Kind.DEVICE_PAIRED, name, body)))
             await service.links.disconnect(name, "it was paired anew")
             service.links.know(name)
@@ -166,11 +166,11 @@ class LocalDevices(ClientApi, DevicesApi):
         registry = service.registry
         async with registry.turn(name):
             await self._catch_up()
-            wanted = proposals.pairing_listening(service, name, string, settings)
+            planned = proposals.pairing_listening(service, name, string, settings)
             body = {"direction": "out", "url": address.shown, "fingerprint": line.fingerprint}
             body["dial_token_sha256"] = token_digest(line.token)
             body |= _shown(proposals.paired_as(service, name, settings))
-            body |= await self._client.signed(wanted, signed)
+            body |= await self._client.signed(planned, signed)
             with registry.staged_dial_token(name, line.token) as put_in_place:
                 registry.pair(paired_by(await self._client.record(Kind.DEVICE_PAIRED, name, body)))
                 await service.links.disconnect(name, "it was paired anew")
@@ -290,17 +290,17 @@ def matching_devices(service: Service, targets: str) -> list[Device]:
     Raises:
         BadInput: the filter is malformed.
     """
-    wanted = parse_filter(targets)
-    return [device for device in service.fleet.devices() if wanted.matches(device)]
+    device_filter = parse_filter(targets)
+    return [device for device in service.fleet.devices() if device_filter.matches(device)]
 
 
 def _signed_digest(signed: SignedChange | None) -> str:
     """The digest of the offered token in a signed change; empty if there is none."""
-    found = signed.statement.change.after.get("token_sha256") if signed is not None else None
-    return found if isinstance(found, str) else ""
+    digest = signed.statement.change.after.get("token_sha256") if signed is not None else None
+    return digest if isinstance(digest, str) else ""
 
 
 def _shown(known: KnownDevice) -> dict[str, Any]:
     """The settings of a device that may be recorded in the journal; no credentials."""
-    told = {"tags": known.tags, "production": known.production, "agent": known.agent}
-    return {key: value for key, value in told.items() if value not in (None, "", [])}
+    facts = {"tags": known.tags, "production": known.production, "agent": known.agent}
+    return {key: value for key, value in facts.items() if value not in (None, "", [])}

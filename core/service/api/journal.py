@@ -85,8 +85,8 @@ class LocalJournal(ClientApi, JournalApi):
     async def timeline(self, run: str | None = None, around: int | None = None) -> Timeline:
         await self._service.journal.settle()
         if run is not None:
-            found = await self._runs.get(run)
-            return build_timeline(await self._stretch(run, around), found.summary.name, run)
+            name = (await self._runs.get(run)).summary.name
+            return build_timeline(await self._stretch(run, around), name, run)
         middle = around if around is not None else self._service.journal.state.entries
         return build_timeline(await self._stretch(None, middle), f"Around entry {middle:,}", None)
 

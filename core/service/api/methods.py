@@ -9,7 +9,6 @@ not declared cannot be used at all.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -92,10 +91,10 @@ def methods_of(api: str, interface: type) -> Iterator[ApiMethod]:
     """The declared methods of an interface, which is the console's attribute `api`.
 
     Raises:
-        TypeError: a public method of the interface is not declared.
+        TypeError: a public name of the interface is not a declared method.
     """
     for name, function in vars(interface).items():
-        if name.startswith("_") or not inspect.isfunction(function):
+        if name.startswith("_"):
             continue
         declared = getattr(function, "__rpc__", None)
         if declared is None:

@@ -69,13 +69,13 @@ class LocalPolicy(ClientApi, PolicyApi):
 
     async def save(self, text: str, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
         service = self._service
-        found = check_text(text)
-        if not found.ok:
-            first = found.problems[0].message if found.problems else "an example does not hold"
+        checked = check_text(text)
+        if not checked.ok:
+            first = checked.problems[0].message if checked.problems else "an example does not hold"
             raise BadInput(f"The policy was not saved: {first}")
         async with service.policy_writing:
             self._check_same(digest)
-            body = {"before": digest, "after": text_digest(text), "rules": found.rules}
+            body = {"before": digest, "after": text_digest(text), "rules": checked.rules}
             await self._record_pin(Kind.POLICY_SAVED, text, body, signed)
             # Checked again: an editor takes no lock, and text that it wrote meanwhile must not be lost.
             self._check_same(digest)

@@ -62,24 +62,24 @@ class LocalService(ClientApi, ServiceApi):
 
     async def propose(self, wish: Change, text: str = "") -> Proposal:
         service = self._service
-        wanted = await proposals.of(service, wish, text)
-        difference = list(wanted.loosens)
+        planned = await proposals.of(service, wish, text)
+        difference = list(planned.loosens)
         if wish.kind is ChangeKind.POLICY and difference:
             difference += await rehearse(service, text)
         return Proposal(
             home=service.gate.home_key,
-            change=wanted.change,
-            needs_signature=bool(wanted.loosens),
+            change=planned.change,
+            needs_signature=bool(planned.loosens),
             difference=difference,
         )
 
     async def accept_settings(self, signed: SignedChange | None = None) -> PolicyStatus:
         service = self._service
-        wanted = proposals.settings(service)
-        proof = await self._client.signed(wanted, signed)
-        await self._client.record(Kind.SETTINGS_ACCEPTED, None, {"settings": wanted.change.after, **proof})
+        planned = proposals.settings(service)
+        proof = await self._client.signed(planned, signed)
+        await self._client.record(Kind.SETTINGS_ACCEPTED, None, {"settings": planned.change.after, **proof})
         if proof:
-            service.accepted_settings.update(wanted.change.after)
+            service.accepted_settings.update(planned.change.after)
         service.tell_control()
         return service.policy_status()
 
@@ -106,10 +106,10 @@ class LocalService(ClientApi, ServiceApi):
         # A stop recorded after this resume would be in force again at the next start.
         if not await service.journal.flush_late():
             raise JournalUnavailable("The journal cannot be written; everything stays stopped until it can.")
-        wanted = proposals.resume(service)
-        proof = await self._client.signed(wanted, signed)
+        planned = proposals.resume(service)
+        proof = await self._client.signed(planned, signed)
         await self._client.record(Kind.ALL_RESUMED, None, proof)
-        if service.dispatcher.stopped != wanted.change.before["stopped"]:
+        if service.dispatcher.stopped != planned.change.before["stopped"]:
             # Stopped again while this was recorded: the operator who signed has not seen that stop.
             raise Refused("Everything was stopped again meanwhile; it stays stopped.", ErrorCode.STOPPED)
         service.dispatcher.resume()
@@ -135,8 +135,11 @@ def _stop_words(runs: int, requests: int, commands: int) -> str:
     if requests:
         parts.append(f"{requests} request{'s were' if requests > 1 else ' was'} withdrawn")
     if commands:
-        one, many = " was on a device and was asked to cancel", "s were on devices and were asked to cancel"
-        parts.append(f"{commands} command{many if commands > 1 else one}")
+        singular, plural = (
+            " was on a device and was asked to cancel",
+            "s were on devices and were asked to cancel",
+        )
+        parts.append(f"{commands} command{plural if commands > 1 else singular}")
     return f"Everything was stopped: {', '.join(parts) or 'nothing was under way'}."
 
 

@@ -205,8 +205,8 @@ class RemoteConsole(Console):
         # Frames keep their order: a subscription is sent before the call whose snapshot it continues.
         frames, self._unsent = [*self._unsent, frame], []
         try:
-            for one in frames:
-                await self._connection.send(one, text=True)
+            for waiting in frames:
+                await self._connection.send(waiting, text=True)
         except ConnectionClosed as error:
             raise self.gone() from error
 
@@ -303,12 +303,11 @@ async def read_result(method: protocol.Method, value: Any) -> Any:
     Raises:
         ValidationError: the data do not fit the method's result type.
     """
-    said = method.result_type
     if isinstance(value, list):
-        if len(value) > SLICE and (element := _model_in(said)) is not None:
+        if len(value) > SLICE and (element := _model_in(method.result_type)) is not None:
             value = await _in_slices(_list_of(element).validate_python, value)
     elif isinstance(value, dict):
-        for key, element in _lists_of(said).items():
+        for key, element in _lists_of(method.result_type).items():
             if isinstance(part := value.get(key), list) and len(part) > SLICE:
                 built = await _in_slices(_list_of(element).validate_python, part)
                 value = {**value, key: built}
@@ -345,17 +344,19 @@ def _list_of(element: type[BaseModel]) -> TypeAdapter[list[Any]]:
 
 
 @cache
-def _lists_of(said: Any) -> dict[str, type[BaseModel]]:
+def _lists_of(annotation: Any) -> dict[str, type[BaseModel]]:
     """The keys of a model's fields that are lists of models; empty if the type is not a model."""
-    if not (inspect.isclass(said) and issubclass(said, BaseModel)):
+    if not (inspect.isclass(annotation) and issubclass(annotation, BaseModel)):
         return {}
-    listed = {field.alias or name: _model_in(field.annotation) for name, field in said.model_fields.items()}
+    listed = {
+        field.alias or name: _model_in(field.annotation) for name, field in annotation.model_fields.items()
+    }
     return {key: element for key, element in listed.items() if element is not None}
 
 
-def _model_in(said: Any) -> type[BaseModel] | None:
+def _model_in(annotation: Any) -> type[BaseModel] | None:
     """The element type of a `list[Model]`; None for any other type."""
-    if typing.get_origin(said) is not list:
+    if typing.get_origin(annotation) is not list:
         return None
-    (element,) = typing.get_args(said)
+    (element,) = typing.get_args(annotation)
     return element if inspect.isclass(element) and issubclass(element, BaseModel) else None
