@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.aip.connector import DialAddress
-from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.entries import Entry, Kind
+from core.audit.events import TrustAdopted
 from core.audit.journal import Journal
 from core.errors import BadInput, JournalCorrupt, JournalError
 from core.files import read_own_text
@@ -47,22 +48,19 @@ async def adopt_earlier(home: Home, journal: Journal) -> int:
     devices = _known(home, earlier)
     pins = await _named(home, journal, earlier)
     entries = [
-        NewEntry(kind=Kind.TRUST_ADOPTED, actor="service", device=name, body=_body(name, devices, pins))
+        TrustAdopted(pins=pins.get(name, {}), known=_known_json(devices.get(name))).entry(
+            "service", device=name
+        )
         for name in sorted({*devices, *pins})
     ]
-    body = {"devices": len(devices), "tools": sum(map(len, pins.values()))}
+    end = TrustAdopted(devices=len(devices), tools=sum(map(len, pins.values())))
     # Written atomically, so that a partial adoption is never taken for a complete one.
-    written = await journal.append_many(
-        [*entries, NewEntry(kind=Kind.TRUST_ADOPTED, actor="service", body=body)]
-    )
+    written = await journal.append_many([*entries, end.entry("service")])
     return written[0].seq
 
 
-def _body(name: str, devices: dict[str, KnownDevice], pins: Rows) -> dict[str, Any]:
-    body: dict[str, Any] = {"pins": pins.get(name, {})}
-    if name in devices:
-        body["known"] = devices[name].model_dump(mode="json", exclude_defaults=True)
-    return body
+def _known_json(known: KnownDevice | None) -> dict[str, Any] | None:
+    return None if known is None else known.model_dump(mode="json", exclude_defaults=True)
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ soon as it can be.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import structlog
@@ -14,7 +15,16 @@ import structlog
 from core.aip.connector import DialAddress
 from core.aip.pairing import Pairing as Line
 from core.aip.pairing import decode_pairing, encode_pairing
-from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.entries import Entry
+from core.audit.events import (
+    ChangeRefused,
+    DevicePaired,
+    DeviceRevoked,
+    DeviceSet,
+    Event,
+    ListeningChanged,
+)
+from core.audit.events import DeviceForgotten as DeviceForgottenEvent
 from core.changes import SignedChange
 from core.errors import BadInput, JournalUnavailable, Refused
 from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, paired_by, token_digest, with_settings
@@ -62,22 +72,21 @@ class DevicesApi(Console):
             raise BadInput(f"An address to listen at has at most {_LONGEST_ADDRESS} characters.")
         service.home.settings()
         before = service.links.listening().address
-        told: dict[str, Any] = {"from": before, "to": address.strip()}
+        change = partial(ListeningChanged, from_=before, to=address.strip())
         try:
             await service.links.check_listening(address)
         except BadInput as error:
             # An impossible change is recorded as one entry, not as a change and its reversal.
-            await self._record(Kind.LISTENING_CHANGED, None, {**told, "problem": error.message})
+            await self._record(change(problem=error.message))
             raise
-        told |= await self._signed(proposals.listening(service, address), signed)
-        await self._record(Kind.LISTENING_CHANGED, None, told)
-        if "signed" in told:
+        proof = await self._signed(proposals.listening(service, address), signed)
+        await self._record(change(**proof))
+        if proof:
             service.accepted_settings["listen"] = address.strip()
         try:
             found = await service.links.listen(address)
         except BadInput as error:
-            back = {"from": address.strip(), "to": before, "problem": error.message}
-            await self._record(Kind.LISTENING_CHANGED, None, back)
+            await self._record(ListeningChanged(from_=address.strip(), to=before, problem=error.message))
             raise
         # Written only after listening has succeeded, so that the next start uses a working address.
         try:
@@ -103,9 +112,13 @@ class DevicesApi(Console):
             token = service.registry.take_offered(_signed_digest(signed))
             wanted = proposals.pairing(service, name, settings, token_digest(token))
             known = proposals.paired_as(service, name, settings)
-            body = {"direction": "in", "token_sha256": token_digest(token), **_shown(known)}
-            body |= await self._signed(wanted, signed)
-            service.registry.pair(paired_by(await self._record(Kind.DEVICE_PAIRED, name, body)))
+            event = DevicePaired(
+                direction="in",
+                token_sha256=token_digest(token),
+                **_settings(known),
+                **await self._signed(wanted, signed),
+            )
+            service.registry.pair(paired_by(await self._record(event, name)))
             await service.links.disconnect(name, "it was paired anew")
             service.links.know(name)
             self._drop_dial_token(name)
@@ -132,12 +145,16 @@ class DevicesApi(Console):
         async with registry.turn(name):
             await self._catch_up()
             wanted = proposals.pairing_listening(service, name, string, settings)
-            body = {"direction": "out", "url": address.shown, "fingerprint": line.fingerprint}
-            body["dial_token_sha256"] = token_digest(line.token)
-            body |= _shown(proposals.paired_as(service, name, settings))
-            body |= await self._signed(wanted, signed)
+            event = DevicePaired(
+                direction="out",
+                url=address.shown,
+                fingerprint=line.fingerprint,
+                dial_token_sha256=token_digest(line.token),
+                **_settings(proposals.paired_as(service, name, settings)),
+                **await self._signed(wanted, signed),
+            )
             with registry.staged_dial_token(name, line.token) as put_in_place:
-                registry.pair(paired_by(await self._record(Kind.DEVICE_PAIRED, name, body)))
+                registry.pair(paired_by(await self._record(event, name)))
                 await service.links.disconnect(name, "it was paired anew")
                 service.links.know(name)
                 put_in_place()
@@ -154,8 +171,7 @@ class DevicesApi(Console):
             known = registry.get(name)
             if with_settings(known, settings) != known:
                 proof = await self._signed(proposals.device_settings(service, name, settings), signed)
-                body = {**settings.model_dump(mode="json", exclude_none=True), **proof}
-                await self._record(Kind.DEVICE_SET, name, body)
+                await self._record(DeviceSet(**settings.model_dump(mode="json"), **proof), name)
                 # Read again: the device may have been revoked or forgotten while the entry was written.
                 known = registry.get(name)
                 changed = with_settings(known, settings)
@@ -174,7 +190,7 @@ class DevicesApi(Console):
         # Another client may have forgotten the device meanwhile, which also locks it out.
         if service.registry.find(name) is not None:
             service.links.know(name)
-        await self._record_end(Kind.DEVICE_REVOKED, revoked)
+        await self._record_end(DeviceRevoked, revoked)
         if left_over is not None:
             raise left_over
         return service.fleet.get(name)
@@ -193,7 +209,7 @@ class DevicesApi(Console):
             service.links.forget(name)
             await service.fleet.forget(name)
         service.hub.publish(DeviceForgotten(name=name))
-        await self._record_end(Kind.DEVICE_FORGOTTEN, forgotten)
+        await self._record_end(DeviceForgottenEvent, forgotten)
         if left_over is not None:
             raise left_over
 
@@ -250,14 +266,16 @@ class DevicesApi(Console):
             return self._service.gate.check(wanted.change, signed)
         except Refused as error:
             if signed is not None:
-                body = {"change": wanted.change.model_dump(mode="json"), "problem": error.message}
-                body["signed"] = signed.model_dump(mode="json")
-                await self._record(Kind.CHANGE_REFUSED, None, body)
+                event = ChangeRefused(
+                    change=wanted.change.model_dump(mode="json"),
+                    problem=error.message,
+                    signed=signed.model_dump(mode="json"),
+                )
+                await self._record(event)
             raise
 
-    async def _record(self, kind: Kind, device: str | None, body: dict[str, Any]) -> Entry:
-        entry = NewEntry(kind=kind, actor=self._actor, device=device, body=body)
-        return await self._service.journal.append(entry)
+    async def _record(self, event: Event, device: str | None = None) -> Entry:
+        return await self._service.journal.append(event.entry(self._actor, device=device))
 
     async def _catch_up(self) -> None:
         """Write delayed entries about ended trust now: in the journal an end must not follow a new pairing.
@@ -268,7 +286,9 @@ class DevicesApi(Console):
         if not await self._service.dispatcher.record_late():
             raise JournalUnavailable("The journal cannot be written; no device is paired until it can.")
 
-    async def _record_end(self, kind: Kind, known: KnownDevice) -> None:
+    async def _record_end(
+        self, event: type[DeviceRevoked] | type[DeviceForgottenEvent], known: KnownDevice
+    ) -> None:
         """Record that trust in a device has ended, which is already in effect.
 
         If the journal cannot be written now, the entry is written later; until then the registry's file holds
@@ -279,8 +299,8 @@ class DevicesApi(Console):
             BadInput: neither the journal nor the registry's file can be written.
         """
         service = self._service
-        body = {"paired_at": known.paired_at, "revoked_at": known.revoked_at}
-        entry = NewEntry(kind=kind, actor=self._actor, device=known.name, body=body)
+        ended = event(paired_at=known.paired_at, revoked_at=known.revoked_at)
+        entry = ended.entry(self._actor, device=known.name)
         try:
             await service.journal.append(entry)
         except JournalUnavailable:
@@ -291,7 +311,7 @@ class DevicesApi(Console):
                     "it counts until then, but a restart before that would undo it."
                 ) from None
         else:
-            if kind is Kind.DEVICE_FORGOTTEN:
+            if event is DeviceForgottenEvent:
                 service.registry.left(known.name)
 
     def _drop_dial_token(self, name: str) -> BadInput | None:
@@ -314,7 +334,6 @@ def _signed_digest(signed: SignedChange | None) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _shown(known: KnownDevice) -> dict[str, Any]:
+def _settings(known: KnownDevice) -> dict[str, Any]:
     """The settings of a device that may be recorded in the journal; no credentials."""
-    told = {"tags": known.tags, "production": known.production, "agent": known.agent}
-    return {key: value for key, value in told.items() if value not in (None, "", [])}
+    return {"tags": known.tags, "production": known.production, "agent": known.agent}

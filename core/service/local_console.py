@@ -10,8 +10,8 @@ from typing import Any
 
 from core import __version__
 from core.approvals.models import Operator
-from core.audit.entries import Entry, Kind, NewEntry
-from core.audit.events import event_of
+from core.audit.entries import Entry, Kind
+from core.audit.events import AllResumed, AllStopped, OperatorRegistered, OperatorRemoved, event_of
 from core.audit.projection import CommandState
 from core.batch.history import rebuild_run
 from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch, Step, flatten
@@ -239,8 +239,7 @@ class LocalConsole(ApprovalsApi):
             return service.operators.get(operator.name)
         async with service.operators_changing:
             proof = await self._signed(proposals.operator_added(service, operator), signed)
-            body = {"operator": operator.model_dump(mode="json"), **proof}
-            await self._record(Kind.OPERATOR_REGISTERED, None, body)
+            await self._record(OperatorRegistered(operator=operator.model_dump(mode="json"), **proof))
             registered = service.operators.add(operator)
         service.tell_control()
         return registered
@@ -251,8 +250,7 @@ class LocalConsole(ApprovalsApi):
         async with service.operators_changing:
             operator = service.operators.get(name)
             proof = await self._signed(proposals.operator_removed(service, name), signed)
-            body = {"operator": name, "public_key": operator.public_key, **proof}
-            await self._record(Kind.OPERATOR_REMOVED, None, body)
+            await self._record(OperatorRemoved(operator=name, public_key=operator.public_key, **proof))
             service.operators.remove(name)
         service.approvals.operator_removed(name)
         for grant in await self.grants():
@@ -273,8 +271,8 @@ class LocalConsole(ApprovalsApi):
         words = _stop_words(len(runs), withdrawn, len(sent))
         service.dispatcher.stop(words)
         service.tell_control()
-        body = {"runs": [live.id for live in runs], "withdrawn": withdrawn, "calls": sent}
-        entry = NewEntry(kind=Kind.ALL_STOPPED, actor=self._actor, body=body)
+        stopped = AllStopped(runs=[live.id for live in runs], withdrawn=withdrawn, calls=sent)
+        entry = stopped.entry(self._actor)
         try:
             service.journal.note(entry)
         except JournalUnavailable:
@@ -289,7 +287,7 @@ class LocalConsole(ApprovalsApi):
             raise JournalUnavailable("The journal cannot be written; everything stays stopped until it can.")
         wanted = proposals.resume(service)
         proof = await self._signed(wanted, signed)
-        await self._record(Kind.ALL_RESUMED, None, proof)
+        await self._record(AllResumed(**proof))
         if service.dispatcher.stopped != wanted.change.before["stopped"]:
             # Stopped again while this was recorded: the operator who signed has not seen that stop.
             raise Refused("Everything was stopped again meanwhile; it stays stopped.", ErrorCode.STOPPED)
