@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from core.audit.entries import Entry, Kind
+from core.audit.events import GrantGiven, GrantRevoked, GrantUsed
 from core.commitments import SECRET_MARK, is_stand_in, marked_objects
 from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.models import FrozenModel, Risk
@@ -252,15 +253,16 @@ class GrantBook:
         for entry in entries:
             self._reach(datetime.fromisoformat(entry.time))
             if entry.kind is Kind.GRANT_GIVEN:
-                signed = SignedGrant.model_validate(entry.body["signed"])
+                signed = SignedGrant.model_validate(GrantGiven.read_with(entry.body, "signed").signed)
                 if not signed_well(signed):
                     left_out.append(signed.terms.id)
                     continue
                 self._put(Grant(terms=signed.terms, given_at=entry.time, words=scope_words(signed.terms)))
             elif entry.kind is Kind.GRANT_USED:
-                self._count(entry.body["grant"], entry.time)
+                self._count(GrantUsed.read_with(entry.body, "grant").grant, entry.time)
             elif entry.kind is Kind.GRANT_REVOKED:
-                self._change(entry.body["grant"], revoked_at=entry.time, revoked_by=entry.actor)
+                revoked = GrantRevoked.read_with(entry.body, "grant")
+                self._change(revoked.grant, revoked_at=entry.time, revoked_by=entry.actor)
         return left_out
 
     def all(self) -> list[Grant]:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.aip.connector import DialAddress
-from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.entries import Entry, Kind
+from core.audit.events import ContractPinned, DevicePaired, TrustAdopted
 from core.audit.journal import Journal
 from core.errors import BadInput, JournalCorrupt, JournalError
 from core.files import read_own_text
@@ -47,29 +48,26 @@ async def adopt_earlier(home: Home, journal: Journal) -> int:
     devices = _known(home, earlier)
     pins = await _named(home, journal, earlier)
     entries = [
-        NewEntry(kind=Kind.TRUST_ADOPTED, actor="service", device=name, body=_body(name, devices, pins))
+        TrustAdopted(pins=pins.get(name, {}), known=_known_json(devices.get(name))).entry(
+            "service", device=name
+        )
         for name in sorted({*devices, *pins})
     ]
-    body = {"devices": len(devices), "tools": sum(map(len, pins.values()))}
+    end = TrustAdopted(devices=len(devices), tools=sum(map(len, pins.values())))
     # Written atomically, so that a partial adoption is never taken for a complete one.
-    written = await journal.append_many(
-        [*entries, NewEntry(kind=Kind.TRUST_ADOPTED, actor="service", body=body)]
-    )
+    written = await journal.append_many([*entries, end.entry("service")])
     return written[0].seq
 
 
-def _body(name: str, devices: dict[str, KnownDevice], pins: Rows) -> dict[str, Any]:
-    body: dict[str, Any] = {"pins": pins.get(name, {})}
-    if name in devices:
-        body["known"] = devices[name].model_dump(mode="json", exclude_defaults=True)
-    return body
+def _known_json(known: KnownDevice | None) -> dict[str, Any] | None:
+    return None if known is None else known.model_dump(mode="json", exclude_defaults=True)
 
 
 @dataclass(slots=True)
 class _Earlier:
     """Pairings and pins (by tool key) in the journal of an earlier version."""
 
-    paired: dict[str, dict[str, Any]] = field(default_factory=dict)
+    paired: dict[str, DevicePaired] = field(default_factory=dict)
     revoked: dict[str, str] = field(default_factory=dict)
     pinned: dict[str, dict[str, Pin]] = field(default_factory=dict)
     # Names of reviewed tools, by device and key: only the entries of reviews contain the tool's name.
@@ -79,7 +77,7 @@ class _Earlier:
         """Apply an entry."""
         name = entry.device or ""
         if entry.kind is Kind.DEVICE_PAIRED:
-            self.paired[name] = entry.body
+            self.paired[name] = DevicePaired.read(entry.body)
             self.revoked.pop(name, None)
         elif entry.kind is Kind.DEVICE_REVOKED:
             self.revoked[name] = entry.time
@@ -87,17 +85,18 @@ class _Earlier:
             self.paired.pop(name, None)
             self.pinned.pop(name, None)
         else:
-            for key, digest in entry.body["tools"].items():
-                self.pinned.setdefault(name, {})[key] = Pin(str(digest), _claims(entry.body, key))
+            event = ContractPinned.read_with(entry.body, "tools")
+            for key, digest in event.tools.items():
+                self.pinned.setdefault(name, {})[key] = Pin(str(digest), _claims(event, key))
                 if entry.tool:
                     self.names[name, key] = entry.tool
 
 
-def _claims(body: dict[str, Any], key: str) -> Claims | None:
-    if "ours" not in body:
+def _claims(event: ContractPinned, key: str) -> Claims | None:
+    if event.ours is None:
         return None
-    risk = body.get("claims", {}).get(key)
-    return Claims(Risk(risk) if risk else None, bool(body["ours"]))
+    risk = event.claims.get(key)
+    return Claims(Risk(risk) if risk else None, event.ours)
 
 
 def _known(home: Home, earlier: _Earlier) -> dict[str, KnownDevice]:
@@ -114,12 +113,12 @@ def _known(home: Home, earlier: _Earlier) -> dict[str, KnownDevice]:
         )
     found: dict[str, KnownDevice] = {}
     for name, row in copy.devices.items():
-        body = earlier.paired.get(name)
-        if body is None or row.direction != body.get("direction"):
+        paired = earlier.paired.get(name)
+        if paired is None or row.direction != paired.direction:
             continue
         if row.direction == "out":
             address = DialAddress(name, row.url, "", row.fingerprint)
-            if (address.shown, row.fingerprint) != (body.get("url"), body.get("fingerprint")):
+            if (address.shown, row.fingerprint) != (paired.url, paired.fingerprint):
                 continue
         revoked_at = row.revoked_at or earlier.revoked.get(name)
         dialled = _dial_digest(home, name) if row.direction == "out" else ""

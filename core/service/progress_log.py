@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from core.aip.extensions import Progress
-from core.audit.entries import Kind, NewEntry
+from core.audit.entries import NewEntry
+from core.audit.events import ProgressReported
 from core.batch.models import Cell
 from core.batch.run_state import ActiveRun
 from core.batch.runner import Runner
@@ -100,25 +101,23 @@ class ProgressLog:
         if call.entries >= MOST_ENTRIES or now - call.entered_at < BETWEEN_ENTRIES_S:
             call.left_out += 1
             return
-        body = {
-            "seq": progress.seq,
-            "stream": progress.stream,
-            "text": progress.text[-TEXT_IN_ENTRY:],
-            "done": progress.done,
-            "total": progress.total,
-            "unit": progress.unit[:64],
-            "left_out": call.left_out,
-        }
+        event = ProgressReported(
+            seq=progress.seq,
+            stream=progress.stream,
+            text=progress.text[-TEXT_IN_ENTRY:],
+            done=progress.done or None,
+            total=progress.total or None,
+            unit=progress.unit[:64],
+            left_out=call.left_out,
+        )
         call.entered_at, call.entries, call.left_out = now, call.entries + 1, 0
-        entry = NewEntry(
-            kind=Kind.PROGRESS_REPORTED,
-            actor=f"device:{cell.device}",
+        entry = event.entry(
+            f"device:{cell.device}",
             run=cell.run,
             step=cell.step,
             device=cell.device,
             call_id=cell.call_id,
             tool=cell.tool,
-            body={key: value for key, value in body.items() if value not in (None, "", 0) or key == "seq"},
         )
         try:
             self._write(entry)

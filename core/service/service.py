@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from typing import Any, Literal
+from typing import Literal
 
 import structlog
 
@@ -18,7 +18,8 @@ from core.aip.extensions import Progress
 from core.approvals.models import Approval
 from core.approvals.queue import ApprovalQueue
 from core.audit.checkpoint import load_or_create_journal_key, read_checkpoint
-from core.audit.entries import Kind, NewEntry
+from core.audit.entries import Kind
+from core.audit.events import PolicyBroken, PolicyLoaded, ServiceStarted, ServiceStopped
 from core.audit.journal import Journal
 from core.batch.models import Cell, RunSummary
 from core.batch.runner import Runner
@@ -192,10 +193,8 @@ class Service:
         self.recovered = await recover(self.journal)
         if stopped := await standing_stop(self.journal):
             self.dispatcher.stop(stopped)
-        body: dict[str, Any] = {"version": __version__, "pid": os.getpid(), "stay": stay}
-        if self.notes:
-            body["ignored"] = self.notes
-        await self.journal.append(NewEntry(kind=Kind.SERVICE_STARTED, actor="service", body=body))
+        started = ServiceStarted(version=__version__, pid=os.getpid(), stay=stay, ignored=self.notes)
+        await self.journal.append(started.entry("service"))
         self._note_policy()
         if self.policy.stricter:
             await self._accept_stricter(self.policy.text)
@@ -260,7 +259,7 @@ class Service:
         """Record the end of the service if nothing is left open; otherwise the next start closes the rest."""
         try:
             if await self.journal.flush_late():
-                await self.journal.append(NewEntry(kind=Kind.SERVICE_STOPPED, actor="service"))
+                await self.journal.append(ServiceStopped().entry("service"))
         except QuarterdeckError as error:
             log.error("the end of the service could not be recorded", problem=error.message)
 
@@ -373,20 +372,18 @@ class Service:
             if self.policy.text != text or not self.policy.stricter:
                 return
             blob = await self.journal.put_blob(text.encode())
-            body = {"profile": self.policy.profile.value, "text": blob, "policy_pin": text_digest(text)}
-            entry = NewEntry(kind=Kind.POLICY_LOADED, actor="service", body=body, blobs=[blob])
-            await self.journal.append(entry)
+            event = PolicyLoaded(profile=self.policy.profile.value, text=blob, policy_pin=text_digest(text))
+            await self.journal.append(event.entry("service", blobs=[blob]))
             if self.policy.text == text:
                 self.policy.accept(text)
         self.tell_control()
 
     def _note_policy(self) -> None:
         problem = self.policy.problem
-        kind = Kind.POLICY_BROKEN if problem else Kind.POLICY_LOADED
-        body: dict[str, Any] = {"profile": self.policy.profile.value, "problem": problem}
-        if self.policy.pending:
-            body["pending"] = self.policy.pending
-        self.journal.note(NewEntry(kind=kind, actor="service", body=body))
+        event = (PolicyBroken if problem else PolicyLoaded)(
+            profile=self.policy.profile.value, problem=problem, pending=self.policy.pending
+        )
+        self.journal.note(event.entry("service"))
 
     async def _next_run_number(self) -> int:
         page = await self.journal.query(f"kind:{Kind.RUN_STARTED}", limit=1)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.events import DeviceRevoked
 from core.audit.journal import Journal
 from core.changes import Change, ChangeKind
 from core.errors import BadInput, JournalCorrupt
@@ -70,11 +71,8 @@ def _revoked_in(copy: Copy, devices: dict[str, KnownDevice]) -> list[NewEntry]:
     A reduction of trust is accepted from the copy too, if it is of the same pairing.
     """
     return [
-        NewEntry(
-            kind=Kind.DEVICE_REVOKED,
-            actor="service",
-            device=row.name,
-            body={"paired_at": row.paired_at, "revoked_at": row.revoked_at, "in": "devices.json"},
+        DeviceRevoked(paired_at=row.paired_at, revoked_at=row.revoked_at, in_="devices.json").entry(
+            "service", device=row.name
         )
         for row in copy.devices.values()
         if not row.paired

@@ -145,7 +145,7 @@ def test_an_interface_with_a_method_that_is_not_declared_cannot_be_used():
         @abstractmethod
         async def forgotten(self) -> None: ...
 
-    class Open(ABC):
+    class Open:
         @property
         def service(self) -> None: ...
 

@@ -13,7 +13,7 @@ from core.approvals.grants import Grant, SignedGrant
 from core.approvals.models import Approval, Fatigue, Operator
 from core.approvals.preview_models import Helper, Preview
 from core.approvals.suggestions import helpers_for
-from core.audit.entries import Kind, NewEntry
+from core.audit.events import GrantRevoked, OperatorRegistered, OperatorRemoved
 from core.canonical_json import digest_of
 from core.changes import SignedChange
 from core.dispatch.command_request import CommandRequest, Purpose
@@ -92,7 +92,7 @@ class LocalApprovals(ClientApi, ApprovalsApi):
     async def revoke_grant(self, grant: str) -> Grant:
         service = self._service
         service.policy.grants.get(grant)
-        entry = NewEntry(kind=Kind.GRANT_REVOKED, actor=self._client.actor, body={"grant": grant})
+        entry = GrantRevoked(grant=grant).entry(self._client.actor)
         # A revocation takes effect at once, even if the journal cannot be written.
         revoked = service.policy.grants.revoke(grant, self._client.actor)
         try:
@@ -107,8 +107,8 @@ class LocalApprovals(ClientApi, ApprovalsApi):
             return service.operators.get(operator.name)
         async with service.operators_changing:
             proof = await self._client.signed(proposals.operator_added(service, operator), signed)
-            body = {"operator": operator.model_dump(mode="json"), **proof}
-            await self._client.record(Kind.OPERATOR_REGISTERED, None, body)
+            event = OperatorRegistered(operator=operator.model_dump(mode="json"), **proof)
+            await self._client.record(event)
             registered = service.operators.add(operator)
         service.tell_control()
         return registered
@@ -118,8 +118,8 @@ class LocalApprovals(ClientApi, ApprovalsApi):
         async with service.operators_changing:
             operator = service.operators.get(name)
             proof = await self._client.signed(proposals.operator_removed(service, name), signed)
-            body = {"operator": name, "public_key": operator.public_key, **proof}
-            await self._client.record(Kind.OPERATOR_REMOVED, None, body)
+            event = OperatorRemoved(operator=name, public_key=operator.public_key, **proof)
+            await self._client.record(event)
             service.operators.remove(name)
         service.approvals.operator_removed(name)
         for grant in await self.grants():

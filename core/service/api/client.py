@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.entries import Entry
+from core.audit.events import ChangeRefused, Event
 from core.changes import SignedChange
 from core.errors import Refused
 from core.ids import new_id
@@ -38,19 +39,21 @@ class Client:
             return self.service.gate.check(planned.change, signed)
         except Refused as error:
             if signed is not None:
-                body = {"change": planned.change.model_dump(mode="json"), "problem": error.message}
-                body["signed"] = signed.model_dump(mode="json")
-                await self.record(Kind.CHANGE_REFUSED, None, body)
+                refused = ChangeRefused(
+                    change=planned.change.model_dump(mode="json"),
+                    problem=error.message,
+                    signed=signed.model_dump(mode="json"),
+                )
+                await self.record(refused)
             raise
 
-    async def record(self, kind: Kind, device: str | None, body: dict[str, Any]) -> Entry:
+    async def record(self, event: Event, device: str | None = None) -> Entry:
         """Write an entry under this client's actor.
 
         Raises:
             JournalUnavailable: the journal cannot be written.
         """
-        entry = NewEntry(kind=kind, actor=self.actor, device=device, body=body)
-        return await self.service.journal.append(entry)
+        return await self.service.journal.append(event.entry(self.actor, device=device))
 
 
 class ClientApi:

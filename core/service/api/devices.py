@@ -7,6 +7,7 @@ soon as it can be.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import structlog
@@ -14,7 +15,8 @@ import structlog
 from core.aip.connector import DialAddress
 from core.aip.pairing import Pairing as Line
 from core.aip.pairing import decode_pairing, encode_pairing
-from core.audit.entries import Kind, NewEntry
+from core.audit.events import DeviceForgotten as DeviceForgottenEvent
+from core.audit.events import DevicePaired, DeviceRevoked, DeviceSet, ListeningChanged
 from core.changes import SignedChange
 from core.errors import BadInput, JournalUnavailable
 from core.fleet.filter import parse_filter
@@ -99,22 +101,23 @@ class LocalDevices(ClientApi, DevicesApi):
             raise BadInput(f"An address to listen at has at most {_LONGEST_ADDRESS} characters.")
         service.home.settings()
         before = service.links.listening().address
-        body: dict[str, Any] = {"from": before, "to": address.strip()}
+        change = partial(ListeningChanged, from_=before, to=address.strip())
         try:
             await service.links.check_listening(address)
         except BadInput as error:
             # An impossible change is recorded as one entry, not as a change and its reversal.
-            await self._client.record(Kind.LISTENING_CHANGED, None, {**body, "problem": error.message})
+            await self._client.record(change(problem=error.message))
             raise
-        body |= await self._client.signed(proposals.listening(service, address), signed)
-        await self._client.record(Kind.LISTENING_CHANGED, None, body)
-        if "signed" in body:
+        proof = await self._client.signed(proposals.listening(service, address), signed)
+        await self._client.record(change(**proof))
+        if proof:
             service.accepted_settings["listen"] = address.strip()
         try:
             listening = await service.links.listen(address)
         except BadInput as error:
-            back = {"from": address.strip(), "to": before, "problem": error.message}
-            await self._client.record(Kind.LISTENING_CHANGED, None, back)
+            await self._client.record(
+                ListeningChanged(from_=address.strip(), to=before, problem=error.message)
+            )
             raise
         # Written only after listening has succeeded, so that the next start uses a working address.
         try:
@@ -139,9 +142,13 @@ class LocalDevices(ClientApi, DevicesApi):
             token = service.registry.take_offered(_signed_digest(signed))
             planned = proposals.pairing(service, name, settings, token_digest(token))
             known = proposals.paired_as(service, name, settings)
-            body = {"direction": "in", "token_sha256": token_digest(token), **_shown(known)}
-            body |= await self._client.signed(planned, signed)
-            service.registry.pair(paired_by(await self._client.record(Kind.DEVICE_PAIRED, name, body)))
+            event = DevicePaired(
+                direction="in",
+                token_sha256=token_digest(token),
+                **_settings(known),
+                **await self._client.signed(planned, signed),
+            )
+            service.registry.pair(paired_by(await self._client.record(event, name)))
             await service.links.disconnect(name, "it was paired anew")
             service.links.know(name)
             self._drop_dial_token(name)
@@ -167,12 +174,16 @@ class LocalDevices(ClientApi, DevicesApi):
         async with registry.turn(name):
             await self._catch_up()
             planned = proposals.pairing_listening(service, name, string, settings)
-            body = {"direction": "out", "url": address.shown, "fingerprint": line.fingerprint}
-            body["dial_token_sha256"] = token_digest(line.token)
-            body |= _shown(proposals.paired_as(service, name, settings))
-            body |= await self._client.signed(planned, signed)
+            event = DevicePaired(
+                direction="out",
+                url=address.shown,
+                fingerprint=line.fingerprint,
+                dial_token_sha256=token_digest(line.token),
+                **_settings(proposals.paired_as(service, name, settings)),
+                **await self._client.signed(planned, signed),
+            )
             with registry.staged_dial_token(name, line.token) as put_in_place:
-                registry.pair(paired_by(await self._client.record(Kind.DEVICE_PAIRED, name, body)))
+                registry.pair(paired_by(await self._client.record(event, name)))
                 await service.links.disconnect(name, "it was paired anew")
                 service.links.know(name)
                 put_in_place()
@@ -186,8 +197,7 @@ class LocalDevices(ClientApi, DevicesApi):
             known = registry.get(name)
             if with_settings(known, settings) != known:
                 proof = await self._client.signed(proposals.device_settings(service, name, settings), signed)
-                body = {**settings.model_dump(mode="json", exclude_none=True), **proof}
-                await self._client.record(Kind.DEVICE_SET, name, body)
+                await self._client.record(DeviceSet(**settings.model_dump(mode="json"), **proof), name)
                 # Read again: the device may have been revoked or forgotten while the entry was written.
                 known = registry.get(name)
                 changed = with_settings(known, settings)
@@ -205,7 +215,7 @@ class LocalDevices(ClientApi, DevicesApi):
         # Another client may have forgotten the device meanwhile, which also locks it out.
         if service.registry.find(name) is not None:
             service.links.know(name)
-        await self._record_end(Kind.DEVICE_REVOKED, revoked)
+        await self._record_end(DeviceRevoked, revoked)
         if left_over is not None:
             raise left_over
         return service.fleet.get(name)
@@ -223,7 +233,7 @@ class LocalDevices(ClientApi, DevicesApi):
             service.links.forget(name)
             await service.fleet.forget(name)
         service.hub.publish(DeviceForgotten(name=name))
-        await self._record_end(Kind.DEVICE_FORGOTTEN, forgotten)
+        await self._record_end(DeviceForgottenEvent, forgotten)
         if left_over is not None:
             raise left_over
 
@@ -248,7 +258,9 @@ class LocalDevices(ClientApi, DevicesApi):
         if not await self._service.journal.flush_late():
             raise JournalUnavailable("The journal cannot be written; no device is paired until it can.")
 
-    async def _record_end(self, kind: Kind, known: KnownDevice) -> None:
+    async def _record_end(
+        self, event: type[DeviceRevoked] | type[DeviceForgottenEvent], known: KnownDevice
+    ) -> None:
         """Record that trust in a device has ended, which is already in effect.
 
         If the journal cannot be written now, the entry is written later; until then the registry's file holds
@@ -259,8 +271,8 @@ class LocalDevices(ClientApi, DevicesApi):
             BadInput: neither the journal nor the registry's file can be written.
         """
         service = self._service
-        body = {"paired_at": known.paired_at, "revoked_at": known.revoked_at}
-        entry = NewEntry(kind=kind, actor=self._client.actor, device=known.name, body=body)
+        ended = event(paired_at=known.paired_at, revoked_at=known.revoked_at)
+        entry = ended.entry(self._client.actor, device=known.name)
         try:
             await service.journal.append(entry)
         except JournalUnavailable:
@@ -271,7 +283,7 @@ class LocalDevices(ClientApi, DevicesApi):
                     "it counts until then, but a restart before that would undo it."
                 ) from None
         else:
-            if kind is Kind.DEVICE_FORGOTTEN:
+            if event is DeviceForgottenEvent:
                 service.registry.left(known.name)
 
     def _drop_dial_token(self, name: str) -> BadInput | None:
@@ -300,7 +312,6 @@ def _signed_digest(signed: SignedChange | None) -> str:
     return digest if isinstance(digest, str) else ""
 
 
-def _shown(known: KnownDevice) -> dict[str, Any]:
+def _settings(known: KnownDevice) -> dict[str, Any]:
     """The settings of a device that may be recorded in the journal; no credentials."""
-    facts = {"tags": known.tags, "production": known.production, "agent": known.agent}
-    return {key: value for key, value in facts.items() if value not in (None, "", [])}
+    return {"tags": known.tags, "production": known.production, "agent": known.agent}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from core.audit.entries import Kind, NewEntry
+from core.audit.events import Event, PolicySaved, ProfileChanged
 from core.changes import SignedChange
 from core.errors import BadInput, ErrorCode, Refused
 from core.files import write_atomic
@@ -75,8 +77,8 @@ class LocalPolicy(ClientApi, PolicyApi):
             raise BadInput(f"The policy was not saved: {first}")
         async with service.policy_writing:
             self._check_same(digest)
-            body = {"before": digest, "after": text_digest(text), "rules": checked.rules}
-            await self._record_pin(Kind.POLICY_SAVED, text, body, signed)
+            saved = partial(PolicySaved, before=digest, after=text_digest(text), rules=checked.rules)
+            await self._record_pin(saved, text, signed)
             # Checked again: an editor takes no lock, and text that it wrote meanwhile must not be lost.
             self._check_same(digest)
             self._write_policy(text)
@@ -90,8 +92,8 @@ class LocalPolicy(ClientApi, PolicyApi):
             self._check_same(digest)
             text = self._read_text()
             checked_policy(text)
-            body = {"before": digest, "after": digest, "by_file": True}
-            await self._record_pin(Kind.POLICY_SAVED, text, body, signed)
+            saved = partial(PolicySaved, before=digest, after=digest, by_file=True)
+            await self._record_pin(saved, text, signed)
             service.policy.accept(text)
         service.policy_was_changed()
         return service.policy_status()
@@ -102,8 +104,7 @@ class LocalPolicy(ClientApi, PolicyApi):
             # Read before recording: if the file is broken, this fails and no change is recorded.
             before = self._read_text()
             text = with_profile(before, profile)
-            body = {"from": service.policy.profile.value, "to": profile.value}
-            accepted = await self._record_profile(text, body, signed)
+            accepted = await self._record_profile(text, profile, signed)
             self._check_same(text_digest(before))
             self._write_policy(text)
             if accepted:
@@ -111,22 +112,21 @@ class LocalPolicy(ClientApi, PolicyApi):
         service.policy_was_changed()
         return service.policy_status()
 
-    async def _record_profile(self, text: str, body: dict[str, Any], signed: SignedChange | None) -> bool:
+    async def _record_profile(self, text: str, profile: Profile, signed: SignedChange | None) -> bool:
         """Record a new profile; returns whether the text with it becomes the accepted policy.
 
         A stricter profile takes effect at once, even in a file with other, loosening edits that are pending.
         """
         policy = self._service.policy
+        chosen = partial(ProfileChanged, from_=policy.profile.value, to=profile.value)
         policy.refresh()
-        if policy.pending and is_as_strict(Profile(body["to"]), policy.profile):
-            await self._client.record(Kind.PROFILE_CHANGED, None, body)
+        if policy.pending and is_as_strict(profile, policy.profile):
+            await self._client.record(chosen())
             return False
-        await self._record_pin(Kind.PROFILE_CHANGED, text, body, signed)
+        await self._record_pin(chosen, text, signed)
         return True
 
-    async def _record_pin(
-        self, kind: Kind, text: str, body: dict[str, Any], signed: SignedChange | None
-    ) -> None:
+    async def _record_pin(self, event: Callable[..., Event], text: str, signed: SignedChange | None) -> None:
         """Record in the journal that this text is the accepted policy from now on, with its proof.
 
         Raises:
@@ -135,8 +135,8 @@ class LocalPolicy(ClientApi, PolicyApi):
         service = self._service
         blob = await service.journal.put_blob(text.encode())
         proof = await self._client.signed(proposals.policy(service, text), signed)
-        entry = {**body, "text": blob, "policy_pin": text_digest(text), **proof}
-        await service.journal.append(NewEntry(kind=kind, actor=self._client.actor, body=entry, blobs=[blob]))
+        accepted = event(text=blob, policy_pin=text_digest(text), **proof)
+        await service.journal.append(accepted.entry(self._client.actor, blobs=[blob]))
 
     def _write_policy(self, text: str) -> None:
         path = self._service.policy.path

@@ -6,7 +6,7 @@ import os
 
 from core import __version__
 from core.approvals.models import Operator
-from core.audit.entries import Kind, NewEntry
+from core.audit.events import AllResumed, AllStopped, SettingsAccepted
 from core.changes import Change, ChangeKind, Proposal, SignedChange, SignedIdentity
 from core.errors import ErrorCode, JournalUnavailable, Refused
 from core.service import proposals
@@ -77,7 +77,7 @@ class LocalService(ClientApi, ServiceApi):
         service = self._service
         planned = proposals.settings(service)
         proof = await self._client.signed(planned, signed)
-        await self._client.record(Kind.SETTINGS_ACCEPTED, None, {"settings": planned.change.after, **proof})
+        await self._client.record(SettingsAccepted(settings=planned.change.after, **proof))
         if proof:
             service.accepted_settings.update(planned.change.after)
         service.tell_control()
@@ -96,8 +96,8 @@ class LocalService(ClientApi, ServiceApi):
         words = _stop_words(len(runs), withdrawn, len(sent))
         service.dispatcher.stop(words)
         service.tell_control()
-        body = {"runs": [live.id for live in runs], "withdrawn": withdrawn, "calls": sent}
-        entry = NewEntry(kind=Kind.ALL_STOPPED, actor=self._client.actor, body=body)
+        stopped = AllStopped(runs=[live.id for live in runs], withdrawn=withdrawn, calls=sent)
+        entry = stopped.entry(self._client.actor)
         service.journal.note_late([entry])
         return words
 
@@ -108,7 +108,7 @@ class LocalService(ClientApi, ServiceApi):
             raise JournalUnavailable("The journal cannot be written; everything stays stopped until it can.")
         planned = proposals.resume(service)
         proof = await self._client.signed(planned, signed)
-        await self._client.record(Kind.ALL_RESUMED, None, proof)
+        await self._client.record(AllResumed(**proof))
         if service.dispatcher.stopped != planned.change.before["stopped"]:
             # Stopped again while this was recorded: the operator who signed has not seen that stop.
             raise Refused("Everything was stopped again meanwhile; it stays stopped.", ErrorCode.STOPPED)
