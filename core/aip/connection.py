@@ -1,18 +1,74 @@
-"""Helpers for WebSocket connections: dialling without redirects, peer addresses, close reasons."""
+"""WebSocket connections of both ends: opening one, the peer's address, why one closed."""
 
 from __future__ import annotations
 
-from websockets.asyncio.client import connect
+import asyncio
+import ssl
+from typing import Any
+from urllib.parse import urlsplit
+
+from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.connection import Connection
 from websockets.exceptions import ConnectionClosed
 
+from core.aip.limits import LinkLimits
+from core.aip.pairing import is_loopback
+from core.aip.resolve import tcp_connection
 
-class DirectConnect(connect):
-    """`connect` that follows no redirect: only the original address was checked."""
+
+class _DirectConnect(connect):
+    """`connect` that follows no redirect: the token goes only to the address that was checked."""
 
     def process_redirect(self, exc: Exception) -> Exception:
         """Return the redirect response itself as the error."""
         return exc
+
+
+async def open_connection(
+    url: str,
+    limits: LinkLimits,
+    timeout: float | None,
+    *,
+    token: str | None = None,
+    tls: ssl.SSLContext | None = None,
+    proxy: str | None = None,
+    address: str = "",
+    **options: Any,
+) -> ClientConnection:
+    """Open a WebSocket connection and follow no redirect.
+
+    `timeout` bounds the whole, in seconds: look-up, TCP, TLS and upgrade; None if the caller bounds it. `tls`
+    belongs to `wss://`, and pins the peer's certificate unless authorities are trusted. Without a `proxy` the
+    host is looked up here, or the connection goes to `address`. `options` are those of `connect`.
+
+    Raises:
+        OSError, UnicodeError, InvalidURI, InvalidHandshake, ConnectionClosed: it cannot be opened; see
+            `core.aip.connection_failures.dial_failure`.
+    """
+    parts = urlsplit(url)
+    async with asyncio.timeout(timeout):
+        if proxy is None:
+            port = parts.port or (443 if parts.scheme == "wss" else 80)
+            options["sock"] = await tcp_connection(address or parts.hostname or "", port)
+        try:
+            return await _DirectConnect(
+                url,
+                additional_headers={"Authorization": f"Bearer {token}"} if token else None,
+                ssl=tls,
+                proxy=proxy,
+                # On loopback, compression costs more time than it saves.
+                compression=None if is_loopback(parts.hostname) else "deflate",
+                max_size=limits.max_incoming_bytes,
+                open_timeout=None,
+                ping_interval=limits.ping_s,
+                ping_timeout=limits.pong_s,
+                close_timeout=limits.close_s,
+                **options,
+            )
+        except BaseException:
+            if "sock" in options:
+                options["sock"].close()
+            raise
 
 
 def peer_of(connection: Connection) -> str:

@@ -18,14 +18,13 @@ import structlog
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
-from core.aip.connection import DirectConnect, peer_of
+from core.aip.connection import open_connection, peer_of
 from core.aip.connection_failures import DialFault, dial_failure
 from core.aip.device_link import DeviceLink
 from core.aip.limits import LinkLimits
 from core.aip.link_events import LinkEvents, RefusedAttempt
-from core.aip.pairing import check_url, is_loopback
+from core.aip.pairing import check_url
 from core.aip.registration import read_registration, reject, serve
-from core.aip.resolve import tcp_connection
 from core.aip.tls import pinned_client_context
 from core.backoff import Backoff
 from core.errors import BadInput, DeviceError, ErrorCode, ErrorInfo, QuarterdeckError, error_from
@@ -110,33 +109,17 @@ async def dial(
 
 @contextlib.asynccontextmanager
 async def _connected(address: DialAddress, limits: LinkLimits) -> AsyncIterator[ClientConnection]:
-    parts = urlsplit(address.url)
-    loopback = is_loopback(parts.hostname)
-    secure = pinned_client_context(address.fingerprint) if parts.scheme == "wss" else None
-    headers = {"Authorization": f"Bearer {address.token}"} if address.token else None
-    port = parts.port or (443 if secure else 80)
+    secure = urlsplit(address.url).scheme == "wss"
     try:
-        async with asyncio.timeout(limits.register_s):
-            sock = await tcp_connection(parts.hostname or "", port)
-            try:
-                connection = await DirectConnect(
-                    address.url,
-                    sock=sock,
-                    additional_headers=headers,
-                    ssl=secure,
-                    # Devices are reached directly; a proxy would see the token of an unencrypted link.
-                    proxy=None,
-                    compression=None if loopback else "deflate",
-                    max_size=limits.max_incoming_bytes,
-                    open_timeout=None,
-                    ping_interval=limits.ping_s,
-                    ping_timeout=limits.pong_s,
-                    close_timeout=limits.close_s,
-                    user_agent_header=None,
-                )
-            except BaseException:
-                sock.close()
-                raise
+        # Devices are reached without a proxy, which would see the token of an unencrypted link.
+        connection = await open_connection(
+            address.url,
+            limits,
+            limits.register_s,
+            token=address.token,
+            tls=pinned_client_context(address.fingerprint) if secure else None,
+            user_agent_header=None,
+        )
     except (OSError, UnicodeError, InvalidHandshake, InvalidURI, ConnectionClosed) as error:
         raise _why_not(address, error, limits) from error
     try:

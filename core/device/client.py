@@ -13,11 +13,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import structlog
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import InvalidProxy, WebSocketException
 from websockets.proxy import get_proxy, parse_proxy
 from websockets.uri import parse_uri
 
+from core.aip.connection import open_connection
 from core.aip.connection_failures import DialFault, dial_failure
 from core.aip.pairing import check_url, is_loopback
 from core.aip.tls import pinned_client_context
@@ -54,13 +55,6 @@ class LinkEnd:
     registered: bool
     ending: Ending
     reason: str = ""
-
-
-class _Connect(connect):
-    """A connection that follows no redirect: the token must go only to the address that was paired."""
-
-    def process_redirect(self, exc: Exception) -> Exception:
-        return exc
 
 
 class DeviceClient:
@@ -183,22 +177,16 @@ class DeviceClient:
 
     @contextlib.asynccontextmanager
     async def _connection(self) -> AsyncIterator[ClientConnection]:
-        headers = {"Authorization": f"Bearer {self._token}"} if self._token else None
-        loopback = is_loopback(self._host)
         # Never a proxy from the environment for a console on the same machine.
-        proxy = None if loopback else _proxy(self._url)
+        proxy = None if is_loopback(self._host) else _proxy(self._url)
         self._proxied = proxy is not None
-        connection = await _Connect(
+        connection = await open_connection(
             self._url,
-            additional_headers=headers,
-            ssl=self._secure,
+            self._timing.link_limits,
+            self._timing.register,
+            token=self._token,
+            tls=self._secure,
             proxy=proxy,
-            compression=None if loopback else "deflate",
-            max_size=self._timing.max_frame_bytes,
-            open_timeout=self._timing.register,
-            ping_interval=self._timing.ping,
-            ping_timeout=self._timing.ping,
-            close_timeout=2.0,
         )
         try:
             yield connection

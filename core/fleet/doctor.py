@@ -22,7 +22,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.frames import CloseCode
 
 from core import __version__
-from core.aip.connection import DirectConnect
+from core.aip.connection import open_connection
 from core.aip.connection_failures import DialFault, dial_failure, peer_text
 from core.aip.connector import DialAddress
 from core.aip.device_link import DeviceLink
@@ -37,7 +37,8 @@ from core.fleet.models import Check, CheckName, CheckState, Device, Health, List
 from core.fleet.rejected_connections import RejectedConnections
 from core.text import escape_hidden, shorten_middle
 
-_LIMITS = LinkLimits()
+# The doctor reads the registration and nothing else.
+_LIMITS = LinkLimits(close_s=1.0, max_incoming_bytes=LinkLimits().register_bytes)
 
 
 class CheckFailed(Exception):
@@ -164,17 +165,14 @@ async def knock(probe: Probe) -> str:
     """Open the WebSocket connection with the token."""
     context = pinned_client_context(probe.known.fingerprint) if probe.secure else None
     try:
-        probe.connection = await DirectConnect(
+        probe.connection = await open_connection(
             probe.known.url,
-            host=probe.address or probe.host,
-            port=probe.port,
-            additional_headers={"Authorization": f"Bearer {probe.token}"},
-            ssl=context,
-            proxy=None,
-            open_timeout=None,
-            close_timeout=1,
+            _LIMITS,
+            None,
+            token=probe.token,
+            tls=context,
+            address=probe.address,
             user_agent_header=None,
-            max_size=_LIMITS.register_bytes,
             # `websockets` types this stricter than asyncio, which needs only a protocol factory.
             create_connection=cast(Any, probe.ask),
         )

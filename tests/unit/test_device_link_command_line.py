@@ -124,6 +124,8 @@ def test_a_name_server_that_is_silent_does_not_keep_the_process_from_ending(
     monkeypatch.setattr("os._exit", exits)
     monkeypatch.setattr("core.device.__main__._THREADS_END_S", 0.01)
     assert main(["--connect", "ws://localhost:9/ws", "--state", str(tmp_path / "state")]) == 0
+    # The blocked thread would keep the interpreter from ending after `main` too.
+    assert released.wait(20)
     assert ended == [0]
 
 
