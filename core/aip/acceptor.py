@@ -27,11 +27,12 @@ from websockets.http11 import Request, Response
 from websockets.protocol import State
 
 from core.aip.connection import shown_address
+from core.aip.connection_failures import dial_failure
 from core.aip.limits import LinkLimits, TokenBucket
 from core.aip.link_events import RefusedAttempt
 from core.aip.pairing import is_loopback
 from core.errors import Refused
-from core.tasks import TaskGroupOwner
+from core.tasks import TaskGroupOwner, set_within
 
 log = structlog.get_logger(__name__)
 
@@ -43,9 +44,9 @@ _PLAIN_ANSWER = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 34\r\n\r\n"
     b"This port speaks TLS: use wss://.\n"
 )
-_LAST_WORDS_S = 1.0
-_SMALLEST_ROOM = 16
-_LINES_AT_ONCE, _LINES_PER_S = 20.0, 1.0
+_READS_ANSWER_S = 1.0
+_FEWEST_UNREGISTERED = 16
+_LOG_LINES_AT_ONCE, _LOG_LINES_PER_S = 20.0, 1.0
 
 
 class TokenRefused(Refused):
@@ -69,29 +70,29 @@ class ConnectionGate:
     ) -> None:
         self.limits = limits
         self.secure = secure
-        self.tasks = TaskGroupOwner("door")
+        self.tasks = TaskGroupOwner("gate")
         self.closed = False
         self._authorise = authorise
         self._path = path
         self._on_refused = on_refused
-        self._here: dict[PreTlsProtocol, str] = {}
+        self._unregistered: dict[PreTlsProtocol, str] = {}
         self._per_host: Counter[str] = Counter()
-        self._most = min(limits.door_most, _room())
-        self._told = TokenBucket(_LINES_AT_ONCE, _LINES_PER_S)
+        self._limit = min(limits.door_most, _descriptor_limit())
+        self._log_allowance = TokenBucket(_LOG_LINES_AT_ONCE, _LOG_LINES_PER_S)
 
     @property
     def waiting(self) -> int:
         """The number of connections that have not registered yet."""
-        return len(self._here)
+        return len(self._unregistered)
 
     def refused(self, reason: str, peer: str, name: str = "") -> None:
         """Report a rejected connection."""
         # A flood of rejected connections must not flood the log; `on_refused` still receives all of them.
-        if self._told.spend(0):
+        if self._log_allowance.spend(0):
             log.warning("refused", reason=reason, peer=peer, name=name)
         self._on_refused(RefusedAttempt(reason, peer, name))
 
-    def enter(self, step: PreTlsProtocol) -> None:
+    def enter(self, pending: PreTlsProtocol) -> None:
         """Count a new connection. If too many have not registered yet, the oldest of them is aborted.
 
         The oldest, not the newest: an honest device registers within moments, and idle connections of an
@@ -99,22 +100,22 @@ class ConnectionGate:
         """
         limits = self.limits
         # All programs on this computer share the loopback address, so the limit per host does not apply.
-        if self._per_host[step.host] >= limits.door_most_of_one and not is_loopback(step.host):
-            oldest = next(one for one, host in self._here.items() if host == step.host)
-            self._turn_out(oldest, f"too many connections from {step.host} that have not registered yet")
-        elif len(self._here) >= self._most:
-            self._turn_out(next(iter(self._here)), "too many connections that have not registered yet")
-        self._here[step] = step.host
-        self._per_host[step.host] += 1
+        if self._per_host[pending.host] >= limits.door_most_of_one and not is_loopback(pending.host):
+            oldest = next(other for other, host in self._unregistered.items() if host == pending.host)
+            self._evict(oldest, f"too many connections from {pending.host} that have not registered yet")
+        elif len(self._unregistered) >= self._limit:
+            self._evict(next(iter(self._unregistered)), "too many connections that have not registered yet")
+        self._unregistered[pending] = pending.host
+        self._per_host[pending.host] += 1
 
-    def _turn_out(self, step: PreTlsProtocol, reason: str) -> None:
-        self.refused(reason, step.peer)
-        self.leave(step)
-        step.abort()
+    def _evict(self, pending: PreTlsProtocol, reason: str) -> None:
+        self.refused(reason, pending.peer)
+        self.leave(pending)
+        pending.abort()
 
-    def leave(self, step: PreTlsProtocol) -> None:
+    def leave(self, pending: PreTlsProtocol) -> None:
         """Stop counting a connection that has registered or closed."""
-        host = self._here.pop(step, None)
+        host = self._unregistered.pop(pending, None)
         if host is not None:
             self._per_host[host] -= 1
             if self._per_host[host] <= 0:
@@ -124,42 +125,42 @@ class ConnectionGate:
         """Abort the connections that have not registered yet, and every new connection."""
         self.closed = True
         await self.tasks.close()
-        for step in list(self._here):
-            step.abort()
+        for pending in list(self._unregistered):
+            pending.abort()
 
     def admit(self, connection: ServerConnection, request: Request) -> Response | None:
         """Check an upgrade request: returns None to accept it, or the response that rejects it."""
         assert isinstance(connection, HandshakeConnection)
         try:
-            asked = urlsplit(request.path)
+            target = urlsplit(request.path)
         except ValueError:
-            return self.turn_away(connection, HTTPStatus.NOT_FOUND, "there is nothing at this path")
-        if asked.path != self._path:
-            return self.turn_away(connection, HTTPStatus.NOT_FOUND, "there is nothing at this path")
+            return self.reject(connection, HTTPStatus.NOT_FOUND, "there is nothing at this path")
+        if target.path != self._path:
+            return self.reject(connection, HTTPStatus.NOT_FOUND, "there is nothing at this path")
         if request.headers.get_all("Origin"):
             # Only browsers send Origin, and a web page must never reach a device link on loopback.
-            return self.turn_away(connection, HTTPStatus.FORBIDDEN, "a browser's Origin is not accepted")
-        reason, whose = "the token is not accepted", ""
+            return self.reject(connection, HTTPStatus.FORBIDDEN, "a browser's Origin is not accepted")
+        reason, device = "the token is not accepted", ""
         try:
-            token = _token(request, asked.query)
+            token = _token(request, target.query)
             name = self._authorise(token)
         except TokenRefused as error:
-            name, reason, whose = None, error.message, error.name
+            name, reason, device = None, error.message, error.name
         if name is None:
-            return self.turn_away(connection, HTTPStatus.FORBIDDEN, reason, whose)
+            return self.reject(connection, HTTPStatus.FORBIDDEN, reason, device)
         connection.owner, connection.token_sha256 = name, hashlib.sha256((token or "").encode()).hexdigest()
         return None
 
-    def turn_away(
+    def reject(
         self, connection: HandshakeConnection, status: HTTPStatus, reason: str, name: str = ""
     ) -> Response:
         """Reject an upgrade and report it; returns the response. `name` is the device of the token sent."""
         connection.reported = True
-        self.refused(reason, connection.step.peer, name)
+        self.refused(reason, connection.pre_tls.peer, name)
         return connection.respond(status, reason + "\n")
 
 
-def _room() -> int:
+def _descriptor_limit() -> int:
     """How many unregistered connections leave enough file descriptors for the rest of the process."""
     if sys.platform == "win32":
         return sys.maxsize
@@ -167,16 +168,16 @@ def _room() -> int:
 
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     # A TLS connection takes two descriptors until its first byte arrives (`_first_byte`).
-    return sys.maxsize if most == resource.RLIM_INFINITY else max(_SMALLEST_ROOM, most // 4)
+    return sys.maxsize if most == resource.RLIM_INFINITY else max(_FEWEST_UNREGISTERED, most // 4)
 
 
 def _token(request: Request, query: str) -> str | None:
-    token = _as_sent(request, query)
+    token = _sent_token(request, query)
     # Tokens are ASCII, and not every `authorise` can handle other text.
     return token if token is not None and token.isascii() else None
 
 
-def _as_sent(request: Request, query: str) -> str | None:
+def _sent_token(request: Request, query: str) -> str | None:
     try:
         header = request.headers.get("Authorization")
     except MultipleValuesError:
@@ -198,7 +199,7 @@ class HandshakeConnection(ServerConnection):
     `owner` is the device of the token sent, `token_sha256` the SHA-256 of that token.
     """
 
-    step: PreTlsProtocol
+    pre_tls: PreTlsProtocol
     owner: str = ""
     token_sha256: str = ""
     reported: bool = False
@@ -214,28 +215,28 @@ class HandshakeConnection(ServerConnection):
             self._report(_no_upgrade(fault) if fault else "it closed before its upgrade")
 
     def _report(self, reason: str) -> None:
-        if not self.reported and not self.step.turned_out:
+        if not self.reported and not self.pre_tls.aborted:
             self.reported = True
-            self.step.door.refused(reason, self.step.peer)
+            self.pre_tls.gate.refused(reason, self.pre_tls.peer)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.step.door.leave(self.step)
+        self.pre_tls.gate.leave(self.pre_tls)
         super().connection_lost(exc)
 
 
 class PreTlsProtocol(asyncio.Protocol):
     """The protocol of a new connection until TLS is set up; then its `HandshakeConnection` takes over."""
 
-    def __init__(self, visitor: HandshakeConnection, door: ConnectionGate) -> None:
-        self.door = door
+    def __init__(self, connection: HandshakeConnection, gate: ConnectionGate) -> None:
+        self.gate = gate
         self.peer = "unknown"
         self.host = "unknown"
-        self.turned_out = False
-        self._visitor = visitor
-        visitor.step = self
+        self.aborted = False
+        self._connection = connection
+        connection.pre_tls = self
         self._transport: asyncio.Transport | None = None
-        self._greeting: asyncio.Task[None] | None = None
-        self._gone = asyncio.Event()
+        self._tls_task: asyncio.Task[None] | None = None
+        self._closed = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -243,85 +244,83 @@ class PreTlsProtocol(asyncio.Protocol):
         address = transport.get_extra_info("peername")
         self.peer = shown_address(address)
         self.host = str(address[0]) if isinstance(address, tuple) else self.peer
-        if self.door.closed:
+        if self.gate.closed:
             self.abort()
             return
-        self.door.enter(self)
-        if self.door.secure is None:
+        self.gate.enter(self)
+        if self.gate.secure is None:
             self._hand_over(transport)
         else:
             # `start_tls` must receive every byte, so nothing is read here.
             transport.pause_reading()
-            self._greeting = self.door.tasks.spawn("greet", self._greet(transport, self.door.secure))
+            self._tls_task = self.gate.tasks.spawn("start TLS", self._start_tls(transport, self.gate.secure))
 
     def _hand_over(self, transport: asyncio.Transport) -> None:
-        transport.set_protocol(self._visitor)
-        self._visitor.connection_made(transport)
+        transport.set_protocol(self._connection)
+        self._connection.connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._gone.set()
-        self.door.leave(self)
+        self._closed.set()
+        self.gate.leave(self)
 
     def abort(self) -> None:
         """Abort the connection without an answer."""
-        self.turned_out = True
-        if self._greeting is not None:
+        self.aborted = True
+        if self._tls_task is not None:
             # The task may hold a second handle of the socket, which would keep the connection open.
-            self._greeting.cancel()
+            self._tls_task.cancel()
         if self._transport is not None:
             self._transport.abort()
 
-    async def _greet(self, transport: asyncio.Transport, secure: ssl.SSLContext) -> None:
+    async def _start_tls(self, transport: asyncio.Transport, secure: ssl.SSLContext) -> None:
         """Start TLS with a TLS client; answer any other client that this port requires TLS."""
         loop = asyncio.get_running_loop()
-        seconds = self.door.limits.register_s
+        seconds = self.gate.limits.register_s
         reason = "it did not finish its TLS handshake in time"
         try:
             async with asyncio.timeout(seconds):
                 first = await _first_byte(transport)
             if first is not None and first != _TLS_HANDSHAKE:
-                await self._turn_away(transport, first)
+                await self._reject_plain(transport, first)
                 return
-            waiting = _BufferingProtocol()
+            buffering = _BufferingProtocol()
             encrypted = await loop.start_tls(
-                transport, waiting, secure, server_side=True, ssl_handshake_timeout=seconds
+                transport, buffering, secure, server_side=True, ssl_handshake_timeout=seconds
             )
         except TimeoutError:
             pass
         except ConnectionAbortedError as error:
             reason = reason if "longer" in str(error) else "it closed during its TLS handshake"
         except ssl.SSLError as error:
-            reason = f"its TLS handshake failed: {error.reason or error}"
+            reason = f"its TLS handshake failed: {dial_failure(error).detail}"
         except OSError:
             reason = "it closed during its TLS handshake"
         else:
             if encrypted is not None:
                 self._transport = encrypted
                 self._hand_over(encrypted)
-                waiting.pass_on(self._visitor)
+                buffering.pass_on(self._connection)
                 return
-        if not self.turned_out:
-            self.door.refused(reason, self.peer)
+        if not self.aborted:
+            self.gate.refused(reason, self.peer)
         transport.abort()
-        self.door.leave(self)
+        self.gate.leave(self)
 
-    async def _turn_away(self, transport: asyncio.Transport, first: bytes) -> None:
-        if self.turned_out:
+    async def _reject_plain(self, transport: asyncio.Transport, first: bytes) -> None:
+        if self.aborted:
             return
         if first == b"":
-            self.door.refused("it closed during its TLS handshake", self.peer)
+            self.gate.refused("it closed during its TLS handshake", self.peer)
         else:
-            self.door.refused("it speaks no TLS (ws:// instead of wss://?)", self.peer)
+            self.gate.refused("it speaks no TLS (ws:// instead of wss://?)", self.peer)
             # Closing a socket with unread bytes sends a reset, which would cut our answer off: read them.
             transport.resume_reading()
             transport.write(_PLAIN_ANSWER)
             with contextlib.suppress(OSError):
                 transport.write_eof()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LAST_WORDS_S):
-                    await self._gone.wait()
+            await set_within(self._closed, _READS_ANSWER_S)
         transport.abort()
-        self.door.leave(self)
+        self.gate.leave(self)
 
 
 class _BufferingProtocol(asyncio.Protocol):
@@ -347,19 +346,19 @@ class _BufferingProtocol(asyncio.Protocol):
 async def _first_byte(transport: asyncio.Transport) -> bytes | None:
     """Wait for the first byte and return it without consuming it; None if the event loop cannot do that."""
     loop = asyncio.get_running_loop()
-    mirror: socket.socket = transport.get_extra_info("socket").dup()
+    duplicate: socket.socket = transport.get_extra_info("socket").dup()
     arrived: asyncio.Future[None] = loop.create_future()
     try:
-        loop.add_reader(mirror, _set, arrived)
+        loop.add_reader(duplicate, _set, arrived)
     except NotImplementedError:
-        mirror.close()
+        duplicate.close()
         return None
     try:
         await arrived
-        return mirror.recv(1, socket.MSG_PEEK)
+        return duplicate.recv(1, socket.MSG_PEEK)
     finally:
-        loop.remove_reader(mirror)
-        mirror.close()
+        loop.remove_reader(duplicate)
+        duplicate.close()
 
 
 def _no_upgrade(fault: Exception) -> str:

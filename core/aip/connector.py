@@ -203,15 +203,15 @@ class Connector:
         """
         address.check()
         self._address = address
-        self._events = replace(events, on_connected=self._connected)
-        self._tell_connected = events.on_connected
+        self._events = replace(events, on_connected=self._link_up)
+        self._on_connected = events.on_connected
         self._on_state = on_state
         self._agent_name = agent_name
         self._limits = limits
         self._backoff = Backoff(*back_off, healthy_after=WELL_AFTER)
         self._tasks = TaskGroupOwner(f"dial {address.name}")
-        self._dialling: asyncio.Task[tuple[bool, str]] | None = None
-        self._nudged = asyncio.Event()
+        self._dial_task: asyncio.Task[tuple[bool, str]] | None = None
+        self._retry = asyncio.Event()
         self._stopped = False
         self._link: DeviceLink | None = None
         self._attempt = 0
@@ -223,26 +223,26 @@ class Connector:
 
     def retry_now(self) -> None:
         """End the present wait and dial now. While a link is up, this has no effect."""
-        self._nudged.set()
+        self._retry.set()
 
     def stop(self) -> None:
         """End `run` and close the present link, if any."""
         self._stopped = True
-        self._nudged.set()
-        if self._dialling is not None:
-            self._dialling.cancel()
+        self._retry.set()
+        if self._dial_task is not None:
+            self._dial_task.cancel()
 
     async def run(self) -> None:
         """Keep the link until `stop`. Failures are reported to `on_state`, never raised."""
         try:
             while not self._stopped:
                 self._attempt = self._backoff.failures + 1
-                self._nudged.clear()
+                self._retry.clear()
                 self._on_state(ConnectorStatus(ConnectorState.CONNECTING, self._attempt))
                 self._backoff.begin()
-                was_linked, reason = await self._once()
+                was_connected, reason = await self._once()
                 # A link that ends early counts as a failure: it must not be dialled again without a wait.
-                if was_linked and self._backoff.healthy:
+                if was_connected and self._backoff.healthy:
                     self._backoff.reset()
                 else:
                     self._backoff.fail()
@@ -253,15 +253,15 @@ class Connector:
             self._on_state(ConnectorStatus(ConnectorState.STOPPED, self._attempt))
 
     async def _once(self) -> tuple[bool, str]:
-        self._dialling = self._tasks.spawn("one attempt", self._attempt_once())
+        self._dial_task = self._tasks.spawn("one attempt", self._attempt_once())
         try:
-            return await self._dialling
+            return await self._dial_task
         except asyncio.CancelledError:
             if self._stopped:
                 return False, "stopped"
             raise
         finally:
-            self._dialling = None
+            self._dial_task = None
             self._link = None
 
     async def _attempt_once(self) -> tuple[bool, str]:
@@ -277,13 +277,13 @@ class Connector:
             log.exception("dialling failed", device=self._address.name)
             return False, f"{self._address.name} cannot be dialled: {type(error).__name__}"
 
-    def _connected(self, link: DeviceLink) -> None:
+    def _link_up(self, link: DeviceLink) -> None:
         self._link = link
         self._on_state(ConnectorStatus(ConnectorState.CONNECTED, self._attempt))
-        self._tell_connected(link)
+        self._on_connected(link)
 
     async def _wait(self, reason: str) -> None:
         seconds = self._backoff.wait()
         self._on_state(ConnectorStatus(ConnectorState.WAITING, self._attempt, reason, seconds))
         log.info("will dial again", device=self._address.name, reason=reason, seconds=round(seconds, 2))
-        await set_within(self._nudged, seconds)
+        await set_within(self._retry, seconds)

@@ -349,13 +349,13 @@ class DeviceLink:
             fault = read_error_text(answer.error or "no reason given")
             if fault.code is ErrorCode.TOO_LARGE and len(call_ids) > 1:
                 each = [await self.recall([call_id], timeout) for call_id in call_ids]
-                return {call_id: told for one in each for call_id, told in one.items()}
+                return {call_id: result for results in each for call_id, result in results.items()}
             raise DeviceError(
                 f"{self.name} tells nothing of its calls: {fault.message}", ErrorCode.BAD_RESULT
             )
-        told = answer.result if isinstance(answer.result, dict) else {}
+        results = answer.result if isinstance(answer.result, dict) else {}
         try:
-            return {call_id: RecalledResult.model_validate(told.get(call_id)) for call_id in call_ids}
+            return {call_id: RecalledResult.model_validate(results.get(call_id)) for call_id in call_ids}
         except ValidationError:
             raise DeviceError(f"{self.name} says nothing of its calls", ErrorCode.BAD_RESULT) from None
 
@@ -371,9 +371,9 @@ class DeviceLink:
         self._answers.end(reason)
         self._blobs.clear()
 
-    def follow(self, before: DeviceLink) -> None:
+    def follow(self, previous: DeviceLink) -> None:
         """Take over the abandoned calls of the device's earlier link: it may answer them over this link."""
-        self._answers.inherit(before._answers)
+        self._answers.inherit(previous._answers)
 
     async def listen(self) -> str:
         """Serve incoming frames until the link ends; returns the reason."""

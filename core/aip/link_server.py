@@ -41,11 +41,11 @@ def token_table(tokens: Mapping[str, str]) -> Authorise:
 
     def authorise(given: str | None) -> str | None:
         digest = _digest(given or "")
-        found: str | None = None
+        owner: str | None = None
         for name, token in tokens.items():
             if hmac.compare_digest(digest, _digest(token)) and given:
-                found = name
-        return found
+                owner = name
+        return owner
 
     return authorise
 
@@ -135,7 +135,7 @@ class DeviceLinkServer:
         await self._listener.close(end_links)
 
     async def _serve(self, connection: HandshakeConnection) -> None:
-        owner, peer = connection.owner, connection.step.peer
+        owner, peer = connection.owner, connection.pre_tls.peer
         try:
             hello = await registration.read_registration(connection, owner, self._limits)
             link = await self._claim(connection, owner, hello)
@@ -146,10 +146,10 @@ class DeviceLinkServer:
         except ConnectionClosed as closed:
             too_large = closed.sent is not None and closed.sent.code == 1009
             why = "its first frame is too large" if too_large else "it closed before it had registered"
-            if not connection.step.turned_out:
+            if not connection.pre_tls.aborted:
                 self._gate.refused(why, peer, owner)
             return
-        self._gate.leave(connection.step)
+        self._gate.leave(connection.pre_tls)
         try:
             await registration.serve(link, hello, connection, self._events, self._limits)
         finally:

@@ -152,12 +152,12 @@ def _check_of(data: bytes) -> str:
 
 def _read(data: bytes) -> Pairing:
     try:
-        found = json.loads(data)
+        fields = json.loads(data)
     except (ValueError, RecursionError):
         raise BadInput("The pairing string holds no pairing") from None
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise BadInput("The pairing string holds no pairing")
-    parts = [found.get(key) for key in ("u", "n", "t", "f")]
+    parts = [fields.get(key) for key in ("u", "n", "t", "f")]
     if not all(isinstance(part, str) for part in parts):
         raise BadInput("The pairing string holds no pairing")
     url, name, token, fingerprint = (str(part) for part in parts)

@@ -141,9 +141,9 @@ class PendingRequests:
             self._on_late(LateAnswer(tuple(call_ids), tuple(results), problem))
         return True
 
-    def inherit(self, before: PendingRequests) -> None:
+    def inherit(self, previous: PendingRequests) -> None:
         """Take over the abandoned frames of the device's earlier link: it may answer them over this link."""
-        self._given_up = OrderedDict([*before._given_up.items(), *self._given_up.items()])
+        self._given_up = OrderedDict([*previous._given_up.items(), *self._given_up.items()])
         while len(self._given_up) > _FORGOTTEN_KEPT:
             self._given_up.popitem(last=False)
 
@@ -157,18 +157,16 @@ class PendingRequests:
 
     def take_error(self, message: ClientMessage) -> None:
         """Fail the pending request that the device's error frame names."""
+        text = shorten_middle(message.error or "no reason given", MOST_ERROR)
         pending = self._pending.get(message.prev_response_id or "")
-        if pending is not None:
-            said = shorten_middle(message.error or "no reason given", MOST_ERROR)
-            told = read_error_text(said, ErrorCode.PROTOCOL_ERROR)
-            self._fail(
-                pending,
-                DeviceError(f"{self._name} could not serve the frame: {told.message}", ErrorCode.BAD_RESULT),
-            )
-        else:
-            said = shorten_middle(message.error or "no reason given", MOST_ERROR)
-            told_late = f"it could not serve the frame: {said}"
-            self._late(message.prev_response_id or "", [], told_late)
+        if pending is None:
+            self._late(message.prev_response_id or "", [], f"it could not serve the frame: {text}")
+            return
+        fault = read_error_text(text, ErrorCode.PROTOCOL_ERROR)
+        self._fail(
+            pending,
+            DeviceError(f"{self._name} could not serve the frame: {fault.message}", ErrorCode.BAD_RESULT),
+        )
 
     def fail_malformed(self, data: bytes, fault: DeviceError) -> None:
         """Fail the pending request that malformed results answer, if their response id can be read."""
@@ -194,14 +192,14 @@ class PendingRequests:
 def _answered_by(data: bytes) -> str | None:
     """The response id that malformed results claim to answer; a false id harms only the device itself."""
     if len(data) > _READ_WHOLE:
-        found = _RESPONSE_ID.search(data)
-        return found[1].decode() if found else None
+        match = _RESPONSE_ID.search(data)
+        return match[1].decode() if match else None
     try:
         frame = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    named = frame.get("prev_response_id") if isinstance(frame, dict) else None
-    return named if isinstance(named, str) else None
+    response_id = frame.get("prev_response_id") if isinstance(frame, dict) else None
+    return response_id if isinstance(response_id, str) else None
 
 
 def _bound(results: list[Result], size: int) -> str | None:
@@ -259,7 +257,7 @@ def _bytes_of_text(text: str) -> int:
 def _mismatch(call_ids: list[str | None], results: list[Result]) -> str | None:
     if len(results) != len(call_ids):
         return f"{len(results)} results for {len(call_ids)} commands"
-    for wanted, result in zip(call_ids, results, strict=True):
-        if result.call_id != wanted:
-            return f"a result for call {result.call_id}, where {wanted} was next"
+    for call_id, result in zip(call_ids, results, strict=True):
+        if result.call_id != call_id:
+            return f"a result for call {result.call_id}, where {call_id} was next"
     return None

@@ -56,13 +56,12 @@ async def tcp_connection(host: str, port: int) -> socket.socket:
         OSError: no address is known, or none accepts a connection (the error of the last address).
         UnicodeError: the host is not a valid name.
     """
-    found = await addresses_of(host, port)
-    for family, address in found[:-1]:
+    *others, last = await addresses_of(host, port)
+    for family, address in others:
         with contextlib.suppress(OSError):
             async with asyncio.timeout(FOR_ONE_OF_SEVERAL_S):
                 return await _connected(family, address)
-    family, address = found[-1]
-    return await _connected(family, address)
+    return await _connected(*last)
 
 
 async def _connected(family: int, address: Address) -> socket.socket:

@@ -111,7 +111,7 @@ class ResumableLink:
         link = await self._next_link(link, deadline, lost)
         while True:
             try:
-                told = await link.recall(call_ids, min(RECALL_TIMEOUT, deadline - loop.time()))
+                answers = await link.recall(call_ids, min(RECALL_TIMEOUT, deadline - loop.time()))
             except LinkLost as again:
                 link = await self._next_link(link, deadline, again)
                 continue
@@ -120,8 +120,8 @@ class ResumableLink:
                     link = await self._next_link(link, deadline, lost)
                     continue
                 raise LinkLost(f"{lost.message}; asked again: {error.message}") from error
-            if not any(one.state == "running" for one in told.values()):
-                return self._results(call_ids, told)
+            if not any(answer.state == "running" for answer in answers.values()):
+                return self._results(call_ids, answers)
             if loop.time() + pause >= deadline:
                 raise LinkLost(f"{lost.message}; it still ran when the time was over")
             await asyncio.sleep(pause)
@@ -141,20 +141,20 @@ class ResumableLink:
             raise lost
         return self._link
 
-    def _results(self, call_ids: list[str], told: dict[str, RecalledResult]) -> list[Result]:
+    def _results(self, call_ids: list[str], answers: dict[str, RecalledResult]) -> list[Result]:
         never = DeviceError(
             f"{self.name} was lost before it saw the command; nothing was run", ErrorCode.DEVICE_OFFLINE
         )
-        if all(one.state == "never_seen" for one in told.values()):
+        if all(answer.state == "never_seen" for answer in answers.values()):
             raise never
         results: list[Result] = []
         for call_id in call_ids:
-            if told[call_id].state == "never_seen":
+            if answers[call_id].state == "never_seen":
                 status = ResultStatus.FAILURE
                 results.append(Result(status=status, error=error_text(never), call_id=call_id))
                 continue
             try:
-                result = Result.model_validate(told[call_id].result)
+                result = Result.model_validate(answers[call_id].result)
             except ValidationError:
                 result = None
             if result is None or result.call_id != call_id:

@@ -88,11 +88,11 @@ async def probe_agents(
     try:
         for agent in candidates:
             link.agent_name = agent
-            found = await search.tools()
-            if found is not None:
-                log.info("agent found", device=link.name, agent=agent, tools=len(found))
+            tools = await search.tools()
+            if tools is not None:
+                log.info("agent found", device=link.name, agent=agent, tools=len(tools))
                 addressed = agent
-                return agent, found
+                return agent, tools
     finally:
         link.agent_name = addressed
     raise DeviceError(

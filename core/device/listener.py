@@ -33,8 +33,8 @@ from core.errors import BadInput, DeviceError, Refused
 log = structlog.get_logger(__name__)
 
 # The limit of connections that have not presented the token yet.
-_MOST_AT_DOOR = 32
-_MOST_OF_ONE_ADDRESS = 8
+_MOST_UNREGISTERED = 32
+_MOST_PER_HOST = 8
 _TAKEN = "another console is connected to this device"
 
 
@@ -96,11 +96,11 @@ class DeviceListener:
         self._token = hashlib.sha256(token.encode()).digest()
         self._secure = secure
         self._timing = timing
-        limits = replace(timing.link_limits, door_most=_MOST_AT_DOOR, door_most_of_one=_MOST_OF_ONE_ADDRESS)
+        limits = replace(timing.link_limits, door_most=_MOST_UNREGISTERED, door_most_of_one=_MOST_PER_HOST)
         # The gate counts connections from TCP's accept on, since a client can delay its TLS handshake.
         self._gate = ConnectionGate(self._authorise, PATH, limits, secure, lambda refused: None)
         self._listener = Listener(self._gate, self._serve, address.host, address.port, admit=self._admit)
-        self._inside: ServerConnection | None = None
+        self._console: ServerConnection | None = None
         self._stopping = asyncio.Event()
 
     @property
@@ -154,34 +154,34 @@ class DeviceListener:
         refusal = self._gate.admit(connection, request)
         if refusal is None and not await self._is_free():
             assert isinstance(connection, HandshakeConnection)
-            refusal = self._gate.turn_away(connection, HTTPStatus.CONFLICT, _TAKEN)
+            refusal = self._gate.reject(connection, HTTPStatus.CONFLICT, _TAKEN)
         return refusal
 
     async def _is_free(self) -> bool:
         """Whether a console may connect: none is connected, or it no longer answers and is disconnected."""
-        first = self._inside
-        if first is None:
+        present = self._console
+        if present is None:
             return True
         try:
             async with asyncio.timeout(self._timing.probe):
-                await (await first.ping())
+                await (await present.ping())
         except TimeoutError:
-            log.warning("the console does not answer any more", peer=peer_of(first))
-            first.transport.abort()
+            log.warning("the console does not answer any more", peer=peer_of(present))
+            present.transport.abort()
         except ConnectionClosed:
             pass
         else:
             return False
-        return self._inside is None or self._inside is first
+        return self._console is None or self._console is present
 
     async def _serve(self, connection: HandshakeConnection) -> None:
-        self._gate.leave(connection.step)
-        first = self._inside
-        if first is not None and first.transport is not None and not first.transport.is_closing():
+        self._gate.leave(connection.pre_tls)
+        present = self._console
+        if present is not None and present.transport is not None and not present.transport.is_closing():
             # Two consoles were admitted at the same moment.
             await connection.close(1013, _TAKEN)
             return
-        self._inside = connection
+        self._console = connection
         # Read now: a closed socket has no address.
         peer = peer_of(connection)
         session = Session(connection, self._desk, self._timing)
@@ -193,6 +193,6 @@ class DeviceListener:
         except (ConnectionClosed, DeviceError, Refused) as error:
             reason = str(error)
         finally:
-            if self._inside is connection:
-                self._inside = None
+            if self._console is connection:
+                self._console = None
         log.info("link ended", peer=peer, reason=reason)

@@ -96,10 +96,10 @@ class _Live:
 
 
 @dataclass(frozen=True, slots=True)
-class _Dialled:
+class _Dialling:
     """A device that the console dials, with its connector and the connector's task."""
 
-    dialler: Connector
+    connector: Connector
     running: asyncio.Task[None]
 
 
@@ -128,11 +128,11 @@ class DeviceConnections:
         self._limits = limits
         self._live: dict[str, _Live] = {}
         # A device's previous link: answers that it still owes may come over the next link.
-        self._last: dict[str, DeviceLink] = {}
-        self._diallers: dict[str, _Dialled] = {}
+        self._previous: dict[str, DeviceLink] = {}
+        self._connectors: dict[str, _Dialling] = {}
         # When a device that dials in was lost, by the loop's clock.
-        self._away: dict[str, float] = {}
-        self._lines: dict[str, ResumableLink] = {}
+        self._lost_at: dict[str, float] = {}
+        self._resumable: dict[str, ResumableLink] = {}
         self._ending = False
         self._journal = journal
         self.refusals = RejectedConnections(
@@ -218,21 +218,21 @@ class DeviceConnections:
 
     def forget(self, name: str) -> None:
         """Drop all data about a device; its link has ended."""
-        self._away.pop(name, None)
-        self._last.pop(name, None)
+        self._lost_at.pop(name, None)
+        self._previous.pop(name, None)
         self.refusals.forget(name)
 
     def dial(self, name: str) -> None:
         """Start dialling a device that listens; it is dialled again whenever its link ends."""
         known = self._registry.find(name)
-        if known is None or known.direction != "out" or not known.paired or name in self._diallers:
+        if known is None or known.direction != "out" or not known.paired or name in self._connectors:
             return
         try:
             token = self._registry.dial_token(name)
-            dialler = Connector(
+            connector = Connector(
                 DialAddress(name, known.url, token, known.fingerprint),
                 self._events,
-                lambda dialling: self._dialling(name, dialling),
+                lambda status: self._on_connector(name, status),
                 agent_name=known.agent or DEFAULT_AGENT,
                 limits=self._limits,
             )
@@ -240,23 +240,23 @@ class DeviceConnections:
             # A device that cannot be dialled must not affect other devices or the service.
             self._fleet.away(name, Health.OFFLINE, error.message)
             return
-        running = self._tasks.spawn(f"dial {name}", dialler.run())
-        self._diallers[name] = _Dialled(dialler, running)
+        running = self._tasks.spawn(f"dial {name}", connector.run())
+        self._connectors[name] = _Dialling(connector, running)
 
     async def disconnect(self, name: str, why: str) -> None:
         """End a device's link and stop dialling it; `why` is shown to operators."""
-        self._away.pop(name, None)
+        self._lost_at.pop(name, None)
         # The next device of this name may be another machine: it must not be asked about this device's calls.
-        line = self._lines.pop(name, None)
-        if line is not None:
-            line.close(why)
+        resumable = self._resumable.pop(name, None)
+        if resumable is not None:
+            resumable.close(why)
         live = self._live.get(name)
         if live is not None:
             await live.link.close(why)
-        self._last.pop(name, None)
-        dialled = self._diallers.pop(name, None)
-        if dialled is not None:
-            await self._stop(dialled)
+        self._previous.pop(name, None)
+        dialling = self._connectors.pop(name, None)
+        if dialling is not None:
+            await self._stop(dialling)
 
     async def reconnect(self, name: str) -> None:
         """Dial a device now, or list the tools of a connected device again.
@@ -265,11 +265,11 @@ class DeviceConnections:
             DeviceError: the device was revoked, or it dials in itself and is not connected.
             BadInput: there is no such device.
         """
-        live, dialled = self._live.get(name), self._diallers.get(name)
+        live, dialling = self._live.get(name), self._connectors.get(name)
         if live is not None:
             await self._introduce(live)
-        elif dialled is not None:
-            dialled.dialler.retry_now()
+        elif dialling is not None:
+            dialling.connector.retry_now()
         else:
             known = self._registry.get(name)
             if not known.paired:
@@ -281,9 +281,9 @@ class DeviceConnections:
 
     def introduce_again(self, name: str) -> None:
         """Address a connected device by the agent that the registry names now, and list its tools again."""
-        live, line = self._live.get(name), self._lines.get(name)
-        if live is not None and line is not None:
-            live.channel = self._channel(live.link, line)
+        live, resumable = self._live.get(name), self._resumable.get(name)
+        if live is not None and resumable is not None:
+            live.channel = self._channel(live.link, resumable)
             self._introduce_soon(name)
 
     async def doctor(self, name: str) -> list[Check]:
@@ -294,9 +294,9 @@ class DeviceConnections:
     async def close(self) -> None:
         """End every link and stop listening."""
         self._ending = True
-        diallers, self._diallers = self._diallers, {}
+        connectors, self._connectors = self._connectors, {}
         # Concurrently: each hanging connector takes its whole timeout.
-        await asyncio.gather(*map(self._stop, diallers.values()))
+        await asyncio.gather(*map(self._stop, connectors.values()))
         await self._listener.close()
         self.refusals.flush()
 
@@ -315,19 +315,19 @@ class DeviceConnections:
             self.refusals.add(link.peer, link.name, "its token was replaced or revoked while it registered")
             self._tasks.spawn(f"end the link of {link.name}", link.close("it was revoked"))
             return
-        line = self._lines.setdefault(link.name, ResumableLink(link.name))
-        line.attach(link)
-        if before := self._last.pop(link.name, None):
-            link.follow(before)
-        live = self._live[link.name] = _Live(link, self._channel(link, line))
-        self._away.pop(link.name, None)
+        resumable = self._resumable.setdefault(link.name, ResumableLink(link.name))
+        resumable.attach(link)
+        if previous := self._previous.pop(link.name, None):
+            link.follow(previous)
+        live = self._live[link.name] = _Live(link, self._channel(link, resumable))
+        self._lost_at.pop(link.name, None)
         self._tasks.spawn(f"introduce {link.name}", self._introduce(live))
 
-    def _channel(self, link: DeviceLink, line: ResumableLink) -> WebSocketCommandDispatcher:
+    def _channel(self, link: DeviceLink, resumable: ResumableLink) -> WebSocketCommandDispatcher:
         if not is_stock(link):
-            return WebSocketCommandDispatcher(link.name, line, self._gate)
+            return WebSocketCommandDispatcher(link.name, resumable, self._gate)
         known = self._registry.find(link.name)
-        return StockDevice(link, known.agent if known else "", line, self._gate)
+        return StockDevice(link, known.agent if known else "", resumable, self._gate)
 
     def _still_trusted(self, link: DeviceLink) -> bool:
         """Whether the link is still authorised: the device may have been revoked while it registered."""
@@ -362,8 +362,8 @@ class DeviceConnections:
     async def _introduce_once(self, live: _Live) -> None:
         link = live.link
         try:
-            here = arrival_of(link, live.channel)
-            await self._fleet.arrived(link.name, here, lambda: self._live.get(link.name) is live)
+            arrival = arrival_of(link, live.channel)
+            await self._fleet.arrived(link.name, arrival, lambda: self._live.get(link.name) is live)
             if is_stock(link):
                 self._fleet.addressed(link.name, link.agent_name)
         except QuarterdeckError as error:
@@ -377,25 +377,25 @@ class DeviceConnections:
         if live is None or live.link is not link:
             return
         del self._live[link.name]
-        self._last[link.name] = link
-        if line := self._lines.get(link.name):
-            line.detach(link, reason)
+        self._previous[link.name] = link
+        if resumable := self._resumable.get(link.name):
+            resumable.detach(link, reason)
         known = self._registry.find(link.name)
         comes_back = known is not None and known.paired and not self._ending
         health = Health.RECONNECTING if comes_back else Health.OFFLINE
         if known is not None and comes_back and known.direction == "in":
-            self._away[link.name] = asyncio.get_running_loop().time()
+            self._lost_at[link.name] = asyncio.get_running_loop().time()
         self._fleet.lost(link.name, live.channel, reason, health)
 
-    def _dialling(self, name: str, dialling: ConnectorStatus) -> None:
-        if dialling.state is not ConnectorState.WAITING or name not in self._diallers:
+    def _on_connector(self, name: str, status: ConnectorStatus) -> None:
+        if status.state is not ConnectorState.WAITING or name not in self._connectors:
             return
-        words = f"{dialling.reason}; attempt {dialling.attempt + 1} in {dialling.wait_s:.0f} s"
-        self._fleet.away(name, Health.RECONNECTING, words)
+        reason = f"{status.reason}; attempt {status.attempt + 1} in {status.wait_s:.0f} s"
+        self._fleet.away(name, Health.RECONNECTING, reason)
 
-    async def _stop(self, dialled: _Dialled) -> None:
-        dialled.dialler.stop()
-        await asyncio.wait({dialled.running}, timeout=self._limits.close_s + 1)
+    async def _stop(self, dialling: _Dialling) -> None:
+        dialling.connector.stop()
+        await asyncio.wait({dialling.running}, timeout=self._limits.close_s + 1)
 
     def refused(self, attempt: RefusedAttempt) -> None:
         """Record a rejected connection, of this listener or of this computer's own."""
@@ -436,6 +436,6 @@ class DeviceConnections:
                 self._fleet.went_quiet(name, stamp, "connected, but its heartbeats do not come")
             elif self._fleet.is_stale(name):
                 self._fleet.heard(name)
-        for name in [name for name, gone in self._away.items() if clock - gone > COMES_BACK_WITHIN_S]:
-            del self._away[name]
+        for name in [name for name, gone in self._lost_at.items() if clock - gone > COMES_BACK_WITHIN_S]:
+            del self._lost_at[name]
             self._fleet.away(name, Health.OFFLINE, self._fleet.get(name).reason)

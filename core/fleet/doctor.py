@@ -44,9 +44,9 @@ _LIMITS = LinkLimits(close_s=1.0, max_incoming_bytes=LinkLimits().register_bytes
 class CheckFailed(Exception):
     """Raised by a failed check, with the finding and the operator's next step."""
 
-    def __init__(self, found: str, then: str) -> None:
-        super().__init__(found)
-        self.found, self.then = found, then
+    def __init__(self, finding: str, next_step: str) -> None:
+        super().__init__(finding)
+        self.finding, self.next_step = finding, next_step
 
 
 @dataclass(slots=True)
@@ -127,7 +127,7 @@ async def _reached(probe: Probe) -> str:
     return f"{probe.where} takes connections."
 
 
-async def handshake(probe: Probe) -> str:
+async def check_certificate(probe: Probe) -> str:
     """Compare the far end's certificate with the paired fingerprint."""
     if not probe.secure:
         return "The link stays on this computer and uses no TLS."
@@ -148,17 +148,17 @@ async def handshake(probe: Probe) -> str:
             f"{probe.where} ended the TLS handshake ({str(error) or 'without a word'}).",
             "It may speak no TLS at all: see what the device's client prints when it starts, and its log.",
         ) from error
-    shown: ssl.SSLObject = writer.get_extra_info("ssl_object")
-    found = fingerprint_of(shown.getpeercert(binary_form=True) or b"")
-    version = shown.version()
+    tls: ssl.SSLObject = writer.get_extra_info("ssl_object")
+    fingerprint = fingerprint_of(tls.getpeercert(binary_form=True) or b"")
+    version = tls.version()
     await _end(writer)
-    if found != probe.known.fingerprint:
+    if fingerprint != probe.known.fingerprint:
         raise CheckFailed(
-            f"It shows the certificate {found}; paired was {probe.known.fingerprint}.",
+            f"It shows the certificate {fingerprint}; paired was {probe.known.fingerprint}.",
             f"If the device was set up anew, pair {probe.known.name} again with the string it prints now. "
             "If it was not, another program answers there.",
         )
-    return f"{version}, with the certificate that was paired ({found})."
+    return f"{version}, with the certificate that was paired ({fingerprint})."
 
 
 async def knock(probe: Probe) -> str:
@@ -191,22 +191,22 @@ async def knock(probe: Probe) -> str:
     return "Our token is accepted."
 
 
-async def first_frame(probe: Probe) -> str:
+async def read_registration_frame(probe: Probe) -> str:
     """Read the registration, which is a device's first frame, without acknowledging it."""
     assert probe.connection is not None
-    then = "Its client speaks another protocol or version; update the older of the two."
+    next_step = "Its client speaks another protocol or version; update the older of the two."
     try:
         hello = read_client_frame(await probe.connection.recv(decode=False))
     except ConnectionClosed as error:
         if error.sent is not None and error.sent.code == CloseCode.MESSAGE_TOO_BIG:
             raise CheckFailed(
-                f"What it says first has more than {_LIMITS.register_bytes} bytes.", then
+                f"What it says first has more than {_LIMITS.register_bytes} bytes.", next_step
             ) from error
         raise CheckFailed("It closed the link before it said who it is.", "Look at its log.") from error
     except DeviceError as error:
-        raise CheckFailed(f"What it says first is not AIP: {error.message}", then) from error
+        raise CheckFailed(f"What it says first is not AIP: {error.message}", next_step) from error
     if hello.type != "register":
-        raise CheckFailed(f"It began with {hello.type} where a registration must come first.", then)
+        raise CheckFailed(f"It began with {hello.type} where a registration must come first.", next_step)
     if hello.client_id != probe.known.name:
         raise CheckFailed(
             f"It registers as '{peer_text(hello.client_id or '')}', not as '{probe.known.name}'.",
@@ -276,9 +276,9 @@ _Step = Callable[[Probe], Awaitable[str]]
 _STEPS: tuple[tuple[CheckName, _Step], ...] = (
     ("dns", resolve),
     ("reach", reach),
-    ("tls", handshake),
+    ("tls", check_certificate),
     ("token", knock),
-    ("protocol", first_frame),
+    ("protocol", read_registration_frame),
 )
 _TOO_LATE = {
     "dns": ("No name server answered", "Check this computer's DNS, or pair with the address in numbers."),
@@ -321,12 +321,12 @@ class Doctor:
         """Run every check that applies to this device."""
         known = self._registry.find(device.name)
         if known is None:
-            here = _of_this_computer(device)
-            told = [_tools_of(device)] if here.state is CheckState.PASSED else []
-            return [*([await self._ping(link)] if link else []), here, *told]
+            process = _of_this_computer(device)
+            tools = [_tools_of(device)] if process.state is CheckState.PASSED else []
+            return [*([await self._ping(link)] if link else []), process, *tools]
         if not known.paired:
-            found = f"{device.name} was revoked at {known.revoked_at}; nothing it shows is accepted."
-            return [_failed("pairing", found, f"Pair it again: quarterdeck pair {device.name}.")]
+            finding = f"{device.name} was revoked at {known.revoked_at}; nothing it shows is accepted."
+            return [_failed("pairing", finding, f"Pair it again: quarterdeck pair {device.name}.")]
         if link is not None and link.is_open:
             return [
                 await self._ping(link),
@@ -379,16 +379,16 @@ class Doctor:
             async with asyncio.timeout(self._within_s):
                 return _passed(name, await step(probe), started)
         except CheckFailed as failed:
-            return _failed(name, failed.found, failed.then, started)
+            return _failed(name, failed.finding, failed.next_step, started)
         except TimeoutError:
-            found, then = _TOO_LATE[name]
-            return _failed(name, f"{found} within {self._within_s:g} s.", then, started)
+            finding, next_step = _TOO_LATE[name]
+            return _failed(name, f"{finding} within {self._within_s:g} s.", next_step, started)
 
     def _listens(self) -> Check:
         heard_at = self._listening()
         if heard_at.problem or not heard_at.url:
-            then = "Free the port, or choose another address: quarterdeck devices listen HOST:PORT."
-            return _failed("listening", f"This console does not listen: {heard_at.problem}", then)
+            next_step = "Free the port, or choose another address: quarterdeck devices listen HOST:PORT."
+            return _failed("listening", f"This console does not listen: {heard_at.problem}", next_step)
         how = "with TLS" if heard_at.secure else "without TLS, for this computer only"
         return _passed("listening", f"Devices can dial {heard_at.url}, {how}.")
 
@@ -399,15 +399,16 @@ class Doctor:
         pairing. Later it is as likely another program's, and is reported as such.
         """
         since = max(known.paired_at, device.last_heard or "")
-        mine = [one for one in self._refusals.of(known.name) if one.at >= since]
-        unknown = [one for one in self._refusals.newest() if not one.name and one.at >= since]
+        mine = [refusal for refusal in self._refusals.of(known.name) if refusal.at >= since]
+        unknown = [refusal for refusal in self._refusals.newest() if not refusal.name and refusal.at >= since]
         if mine:
-            return _failed(_kind_of(mine[-1]), _told(mine[-1]), _advice(mine[-1], known.name))
+            return _failed(_kind_of(mine[-1]), _sentence_of(mine[-1]), _advice(mine[-1], known.name))
         if unknown and (device.last_heard or "") < known.paired_at:
-            found = f"An attempt that names no device was refused, perhaps of this one. {_told(unknown[0])}"
-            return _failed(_kind_of(unknown[0]), found, _advice(unknown[0], known.name))
+            sentence = _sentence_of(unknown[0])
+            finding = f"An attempt that names no device was refused, perhaps of this one. {sentence}"
+            return _failed(_kind_of(unknown[0]), finding, _advice(unknown[0], known.name))
         if unknown:
-            other = f"One that names no device, perhaps of another program: {_told(unknown[0])}"
+            other = f"One that names no device, perhaps of another program: {_sentence_of(unknown[0])}"
             return _passed("refused", f"No attempt in its name was refused since it was last heard. {other}")
         return _passed("refused", "No attempt was refused.")
 
@@ -419,11 +420,11 @@ def _heard(device: Device, known: KnownDevice) -> Check:
             "It has not connected since it was paired, as far as the journal is remembered.",
             "Start its client with the string from pairing; quarterdeck-device --check says what it lacks.",
         )
-    found = f"It was last heard at {device.last_heard[:19].replace('T', ' ')} UTC"
+    finding = f"It was last heard at {device.last_heard[:19].replace('T', ' ')} UTC"
     reason = f": {device.reason}." if device.reason else "."
     return _failed(
         "heard",
-        found + reason,
+        finding + reason,
         f"See on the device whether its client runs and reaches this console; it was paired at "
         f"{known.paired_at[:19].replace('T', ' ')} UTC.",
     )
@@ -432,19 +433,19 @@ def _heard(device: Device, known: KnownDevice) -> Check:
 def _tools_of(device: Device) -> Check:
     """Whether the device's tools are listed; names hosted servers that are not ready, with the reason."""
     if device.health not in _ANSWERS:
-        then = (
+        next_step = (
             "Start the MCP server of its agent on the device, or name another agent: quarterdeck devices set "
             f"{device.name} --agent AGENT. Then: quarterdeck devices reconnect {device.name}."
             if not device.features
             else f"See the log of its client, then: quarterdeck devices reconnect {device.name}."
         )
-        return _failed("tools", f"{_bounded(device.reason) or 'Its tools are not listed'}.", then)
+        return _failed("tools", f"{_bounded(device.reason) or 'Its tools are not listed'}.", next_step)
     servers = [row for row in device.unavailable if row.reason.startswith(HOSTED)]
     if servers:
-        told = _bounded("; ".join(f"{row.tool}: {row.reason}" for row in servers))
+        tools = _bounded("; ".join(f"{row.tool}: {row.reason}" for row in servers))
         fixes = dict.fromkeys(row.how_to_fix for row in servers if row.how_to_fix)
-        found = f"It offers {device.tool_count} tools, but not all: {told}."
-        return _failed("tools", found, _bounded(". ".join(fixes)) or "See the log of its client.")
+        finding = f"It offers {device.tool_count} tools, but not all: {tools}."
+        return _failed("tools", finding, _bounded(". ".join(fixes)) or "See the log of its client.")
     return _passed("tools", f"It offers {device.tool_count} tools.")
 
 
@@ -460,8 +461,8 @@ def _protocol_of(link: DeviceLink, device: Device) -> Check:
         agent = device.agent or (link.agent_name if device.health in _ANSWERS else "")
         as_whom = f"addressed as {agent}" if agent else "none of whose agents has answered"
         return _passed("protocol", f"A stock UFO client, {as_whom}; no extensions.")
-    found = f"quarterdeck-device {_shown_version(ours)}; this console is {__version__}; agreed: "
-    return _passed("protocol", found + (", ".join(sorted(link.features)) or "nothing beyond AIP"))
+    finding = f"quarterdeck-device {_shown_version(ours)}; this console is {__version__}; agreed: "
+    return _passed("protocol", finding + (", ".join(sorted(link.features)) or "nothing beyond AIP"))
 
 
 def _version_of(link: DeviceLink) -> list[Check]:
@@ -490,10 +491,10 @@ def _clock(device: Device) -> list[Check]:
     offset = device.clock_offset_ms
     if offset is None:
         return []
-    found = f"Its clock is {abs(offset) / 1000:.1f} s {'ahead' if offset > 0 else 'behind'}."
+    finding = f"Its clock is {abs(offset) / 1000:.1f} s {'ahead' if offset > 0 else 'behind'}."
     if abs(offset) < CLOCK_MATTERS_MS:
-        return [_passed("clock", found)]
-    return [_failed("clock", found, "Set the device's clock (NTP): its times will not fit the journal's.")]
+        return [_passed("clock", finding)]
+    return [_failed("clock", finding, "Set the device's clock (NTP): its times will not fit the journal's.")]
 
 
 def _of_this_computer(device: Device) -> Check:
@@ -502,7 +503,7 @@ def _of_this_computer(device: Device) -> Check:
     return _failed("process", device.reason or "It is not there.", "See device.toml and the service's log.")
 
 
-def _told(refusal: Refusal) -> str:
+def _sentence_of(refusal: Refusal) -> str:
     times = f", {refusal.count} times" if refusal.count > 1 else ""
     when = refusal.at[:19].replace("T", " ")
     return f"Refused at {when} UTC from {refusal.peer}{times}: {refusal.reason}."
@@ -528,28 +529,28 @@ _KINDS: tuple[tuple[str, CheckName, str], ...] = (
 )
 
 
-def _words(refusal: Refusal) -> str:
+def _own_reason(refusal: Refusal) -> str:
     """The console's part of the reason, without the client's claimed name, which could contain any word."""
     return refusal.reason.partition(CLAIMS)[0].lower()
 
 
 def _kind_of(refusal: Refusal) -> CheckName:
-    reason = _words(refusal)
+    reason = _own_reason(refusal)
     return next((kind for word, kind, _ in _KINDS if word in reason), "refused")
 
 
 def _advice(refusal: Refusal, name: str) -> str:
-    reason = _words(refusal)
-    found = next((then for word, _, then in _KINDS if word in reason), "See the log of its client.")
-    return found.format(name=name)
+    reason = _own_reason(refusal)
+    advice = next((step for word, _, step in _KINDS if word in reason), "See the log of its client.")
+    return advice.format(name=name)
 
 
-def _passed(name: CheckName, found: str, started: float | None = None) -> Check:
-    return Check(name=name, state=CheckState.PASSED, found=found, took_ms=_ms(started))
+def _passed(name: CheckName, finding: str, started: float | None = None) -> Check:
+    return Check(name=name, state=CheckState.PASSED, found=finding, took_ms=_ms(started))
 
 
-def _failed(name: CheckName, found: str, then: str, started: float | None = None) -> Check:
-    return Check(name=name, state=CheckState.FAILED, found=found, next=then, took_ms=_ms(started))
+def _failed(name: CheckName, finding: str, next_step: str, started: float | None = None) -> Check:
+    return Check(name=name, state=CheckState.FAILED, found=finding, next=next_step, took_ms=_ms(started))
 
 
 def _skipped(name: CheckName) -> Check:

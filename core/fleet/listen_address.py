@@ -44,7 +44,7 @@ class ConsoleListener:
         self._taken = False
         self._trying = False
         # `move` and `keep_trying` must not bind at the same time.
-        self._one = asyncio.Lock()
+        self._binding = asyncio.Lock()
 
     @property
     def taken(self) -> bool:
@@ -75,7 +75,7 @@ class ConsoleListener:
             while self._taken:
                 backoff.fail()
                 await asyncio.sleep(backoff.wait())
-                async with self._one:
+                async with self._binding:
                     if self._taken and await self._tried():
                         on_listening(self._address)
         finally:
@@ -98,7 +98,7 @@ class ConsoleListener:
         """
         address = address.strip()
         split_address(address)
-        async with self._one:
+        async with self._binding:
             await self._move(address)
 
     async def check(self, address: str) -> None:
@@ -113,31 +113,31 @@ class ConsoleListener:
             return
         try:
             look_up = asyncio.get_running_loop().getaddrinfo
-            found = [
-                one
+            rows = [
+                row
                 for name in hosts_of(host, port)
-                for one in await look_up(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+                for row in await look_up(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
             ]
-            for family, kind, protocol, _, where in found:
-                with socket.socket(family, kind, protocol) as tried:
+            for family, kind, protocol, _, sockaddr in rows:
+                with socket.socket(family, kind, protocol) as probe:
                     if sys.platform != "win32":
-                        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                     if family == socket.AF_INET6:
-                        tried.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                    tried.bind(where)
+                        probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                    probe.bind(sockaddr)
         except (OSError, UnicodeError) as error:
             raise BadInput(_why_not(address.strip(), listen_failure(error))) from error
 
     async def _move(self, address: str) -> None:
         # Both addresses may use the same port, so the old server must close first.
-        before, problem, taken = self._address, self._problem, self._taken
+        previous, problem, taken = self._address, self._problem, self._taken
         await self._close("the console listens elsewhere now")
         try:
             await self._open(address)
         except BadInput:
             self._taken = taken
-            if before and not problem:
-                await self.start(before)
+            if previous and not problem:
+                await self.start(previous)
             raise
         self._address, self._problem = address, ""
 

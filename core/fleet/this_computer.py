@@ -81,7 +81,7 @@ class ThisComputer:
         self._process: asyncio.subprocess.Process | None = None
         self._channels: dict[DeviceLink, WebSocketCommandDispatcher] = {}
         # A `core.device.in_process.InProcessDevice`; typed `Any` because it is imported only when needed.
-        self._inside: Any = None
+        self._in_process: Any = None
         self._ending = asyncio.Event()
 
     @property
@@ -95,17 +95,17 @@ class ThisComputer:
         While device.toml is broken, the device is offline with that reason; it is retried when the file
         changes.
         """
-        seen = self._stamp()
+        stamp = self._stamp()
         if not await self._offer():
-            self._tasks.spawn("wait for this computer's device.toml", self._offer_when_changed(seen))
+            self._tasks.spawn("wait for this computer's device.toml", self._offer_when_changed(stamp))
 
-    async def _offer_when_changed(self, seen: Stamp) -> None:
+    async def _offer_when_changed(self, stamp: Stamp) -> None:
         offered = False
         while not offered:
-            await self._changed_since(seen)
+            await self._changed_since(stamp)
             if self._ending.is_set():
                 return
-            seen = self._stamp()
+            stamp = self._stamp()
             try:
                 offered = await self._offer()
             except QuarterdeckError as error:
@@ -123,17 +123,17 @@ class ThisComputer:
         except BadInput as error:
             self._wait_offline(error.message)
             return False
-        if self._inside is not None:
-            await self._inside.close()
+        if self._in_process is not None:
+            await self._in_process.close()
         router = await build_router_aside(config, self._state_dir, NAME)
-        told = Told(
+        events = Told(
             on_progress=lambda progress: self._tell_progress(NAME, progress),
             on_load=lambda load: self._fleet.measured(NAME, load.cpu_percent, load.memory_percent, None),
             on_changed=lambda: self._list_again(_unavailable_in(router.unavailable)),
         )
-        self._inside = InProcessDevice(router, told)
+        self._in_process = InProcessDevice(router, events)
         arrival = ConnectionInfo(
-            channel=LocalCommandDispatcher(NAME, self._inside, self._gate),
+            channel=LocalCommandDispatcher(NAME, self._in_process, self._gate),
             kind="in-process",
             platform=sys.platform,
             system=_system(),
@@ -147,7 +147,7 @@ class ThisComputer:
         )
         before = router.tools(), router.unavailable
         await self._fleet.arrived(NAME, arrival)
-        self._inside.start()
+        self._in_process.start()
         if (router.tools(), router.unavailable) != before:
             # Hosted servers may have started meanwhile, after the tools were listed.
             router.announce()
@@ -176,8 +176,8 @@ class ThisComputer:
         await self._end_process()
         if self._server is not None:
             await self._server.close()
-        if self._inside is not None:
-            await self._inside.close()
+        if self._in_process is not None:
+            await self._in_process.close()
 
     def _config_file(self) -> Path | None:
         path = self._state_dir / CONFIG
@@ -185,14 +185,14 @@ class ThisComputer:
 
     def _stamp(self) -> Stamp:
         try:
-            found = (self._state_dir / CONFIG).stat()
+            status = (self._state_dir / CONFIG).stat()
         except OSError:
             return None
-        return found.st_ino, found.st_size, found.st_mtime_ns
+        return status.st_ino, status.st_size, status.st_mtime_ns
 
-    async def _changed_since(self, seen: Stamp) -> None:
+    async def _changed_since(self, stamp: Stamp) -> None:
         """Wait until device.toml changes or the service ends."""
-        while self._stamp() == seen and not self._ending.is_set():
+        while self._stamp() == stamp and not self._ending.is_set():
             await set_within(self._ending, LOOK_EVERY)
 
     def _wait_offline(self, why: str) -> None:
@@ -211,17 +211,17 @@ class ThisComputer:
         backoff = Backoff(FIRST_DELAY, LONGEST_DELAY, jitter=JITTER, healthy_after=WELL_AFTER)
         while not self._ending.is_set():
             backoff.begin()
-            seen = self._stamp()
-            code, said = await self._run_once()
+            stamp = self._stamp()
+            code, last_words = await self._run_once()
             if self._ending.is_set():
                 return
-            if code == BAD_INPUT and seen is not None:
+            if code == BAD_INPUT and stamp is not None:
                 # The unchanged file would end the process again.
-                self._wait_offline(said)
-                await self._changed_since(seen)
+                self._wait_offline(last_words)
+                await self._changed_since(stamp)
                 backoff.reset()
                 continue
-            ended = _how_it_ended(code, said)
+            ended = _how_it_ended(code, last_words)
             if backoff.healthy:
                 backoff.reset()
             backoff.fail()
@@ -364,12 +364,12 @@ async def _follow(process: asyncio.subprocess.Process) -> str:
 def _in_words(line: str) -> str:
     """A line of the process's log as readable text."""
     try:
-        told = json.loads(line)
+        entry = json.loads(line)
     except ValueError:
         return line.removeprefix("quarterdeck-device: ")[:MOST_WORDS]
-    if not isinstance(told, dict):
+    if not isinstance(entry, dict):
         return line[:MOST_WORDS]
-    parts = [str(told[key]) for key in ("event", "reason") if told.get(key)]
+    parts = [str(entry[key]) for key in ("event", "reason") if entry.get(key)]
     return ": ".join(parts)[:MOST_WORDS]
 
 

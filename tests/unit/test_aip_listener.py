@@ -31,7 +31,7 @@ class House:
         self.listener = Listener(self.gate, self._on_link, "127.0.0.1", 0)
 
     async def _on_link(self, connection: HandshakeConnection) -> None:
-        self.gate.leave(connection.step)
+        self.gate.leave(connection.pre_tls)
         self.links.append(connection)
         async for frame in connection:
             await connection.send(frame)
