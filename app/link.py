@@ -8,8 +8,6 @@ again with growing pauses until the window closes. Screens use nothing but `ask`
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import random
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -21,9 +19,10 @@ from PySide6.QtWidgets import QWidget
 from shiboken6 import isValid
 
 from app.state import AppState, Link, ServiceStatus
+from core.backoff import Backoff
 from core.errors import ErrorCode, QuarterdeckError, ServiceError
 from core.service.console import Console, Event, Missed
-from core.tasks import Reporter, TaskGroupOwner, report_to_log
+from core.tasks import Reporter, TaskGroupOwner, report_to_log, set_within
 
 log = structlog.get_logger(__name__)
 
@@ -32,6 +31,7 @@ OpenConsole = Callable[[], Awaitable[Console]]
 
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 10.0
+JITTER = (0.8, 1.2)
 ROUND_TRIP_EVERY_S = 5.0
 
 
@@ -198,7 +198,7 @@ class ConsoleLink(QObject):
             on_error(error)
 
     async def _stay_attached(self) -> None:
-        attempt, pause = 0, FIRST_PAUSE_S
+        backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, jitter=JITTER)
         while not self._closed:
             self._was_attached = False
             try:
@@ -215,13 +215,13 @@ class ConsoleLink(QObject):
             if self._next is not None:
                 continue  # left for another door, which is open already
             if self._was_attached:
-                attempt, pause = 0, FIRST_PAUSE_S
+                backoff.reset()
             await self._let_go()
-            attempt += 1
+            backoff.fail()
+            attempt, pause = backoff.failures, backoff.delay
             self._state.set_service(ServiceStatus(Link.LOST, problem, attempt, pause))
             log.warning("service lost", problem=problem, attempt=attempt, next_try_s=round(pause, 2))
-            await _wait_for(self._try_now, pause * random.uniform(0.8, 1.2))
-            pause = min(pause * 2, LONGEST_PAUSE_S)
+            await _wait_for(self._try_now, backoff.wait())
 
     async def _attach_and_follow(self) -> None:
         console, self._next = self._next, None
@@ -300,9 +300,7 @@ async def _leave(console: Console) -> None:
 
 async def _wait_for(event: asyncio.Event, seconds: float) -> None:
     """Wait until somebody sets the event, at most `seconds`; it is cleared afterwards."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()
+    await set_within(event, seconds)
     event.clear()
 
 
