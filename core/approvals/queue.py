@@ -38,7 +38,6 @@ from core.approvals.operators import Operators
 from core.audit.entries import Entry, NewEntry
 from core.errors import BadInput, ErrorCode, JournalUnavailable, Refused
 from core.policy.models import Decision
-from core.quick import changed
 from core.statements import Request, SignedStatement, check_speaks_of
 from core.tasks import TaskGroupOwner
 
@@ -127,7 +126,7 @@ class PendingApproval:
         # The pause is limited: a card that stays open must not keep the request pending for ever.
         paused = self.paused_at is not None and self._stood_still(self.clock()) < self.pause_left
         expires = (datetime.now(UTC) + timedelta(seconds=left)).isoformat()
-        return changed(self.approval, remaining_s=left, expires_at=expires, paused=paused)
+        return self.approval.model_copy(update={"remaining_s": left, "expires_at": expires, "paused": paused})
 
     def _stood_still(self, now: float) -> float:
         return min(now - self.paused_at, self.pause_left) if self.paused_at is not None else 0.0

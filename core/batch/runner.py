@@ -19,7 +19,6 @@ from core.dispatch.command_request import CommandRequest, Stage
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError
 from core.ids import now_utc
-from core.quick import changed, made
 from core.tasks import TaskGroupOwner
 
 KEPT_IN_MEMORY = 50
@@ -112,7 +111,7 @@ class Runner:
         rows = [_first_cell(run.id, step) for step in flatten(batch.steps)]
         for device in devices:
             for cell in rows:
-                run.put(changed(cell, device=device))
+                run.put(cell.model_copy(update={"device": device}))
         await self._journal.append(_started(run))
         self._runs[run.id] = run
         self._forget_old()
@@ -229,7 +228,7 @@ class Runner:
         known = run.cells[device, step]
         if changes.items() <= known.__dict__.items():
             return
-        cell = changed(known, **changes)
+        cell = known.model_copy(update=changes)
         run.put(cell)
         self._on_cell(cell)
         self._changes.mark(run.id)
@@ -250,9 +249,7 @@ def _first_cell(run: str, step: Step) -> Cell:
     """The initial cell of a step. `device` is empty; the caller sets it."""
     state = CellState.QUEUED if step.enabled else CellState.SKIPPED
     note = "" if step.enabled else SWITCHED_OFF
-    cell = Cell(run=run, device="", step=step.id, tool=step.tool, state=state, note=note)
-    # Marks every field as set: cells are copied often, and pydantic looks at the set fields on each copy.
-    return made(Cell, cell.__dict__)
+    return Cell(run=run, device="", step=step.id, tool=step.tool, state=state, note=note)
 
 
 def _started(run: ActiveRun) -> NewEntry:

@@ -23,7 +23,6 @@ from core.errors import ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.fleet.models import Effect
 from core.ids import new_id
 from core.policy.models import Answer, Decision, Profile, Reason
-from core.quick import changed
 from core.statements import check_time
 
 
@@ -213,15 +212,19 @@ def adjusted(decision: Decision, request: CommandRequest) -> Decision:
     if is_evidence and asks and decision.effect is Effect.OBSERVE:
         # The command was allowed, and that includes the pictures which its rules demand.
         reason = Reason(text="A picture for a command that was allowed", origin=request.evidence_for)
-        return changed(decision, answer=Answer.ALLOW, reasons=[reason, *decision.reasons])
+        return decision.model_copy(update={"answer": Answer.ALLOW, "reasons": [reason, *decision.reasons]})
     if request.edited_from and decision.answer is Answer.ALLOW:
         # An operator who edits a request expects to approve the result; it must not be sent without asking.
         reason = Reason(text="An operator changed the arguments", origin=request.edited_from)
-        return changed(decision, answer=Answer.ASK, reasons=[reason, *decision.reasons], grant="")
+        return decision.model_copy(
+            update={"answer": Answer.ASK, "reasons": [reason, *decision.reasons], "grant": ""}
+        )
     if request.purpose is Purpose.LIVE_VIEW and decision.grant:
         # Twenty live pictures a minute would use up the grant, which was not given for them.
         reason = Reason(text="A live picture uses up no grant", origin=decision.grant)
-        return changed(decision, answer=Answer.ASK, reasons=[reason, *decision.reasons], grant="")
+        return decision.model_copy(
+            update={"answer": Answer.ASK, "reasons": [reason, *decision.reasons], "grant": ""}
+        )
     return decision
 
 

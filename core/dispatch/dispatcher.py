@@ -66,7 +66,6 @@ from core.policy.engine import PolicyQuery
 from core.policy.models import Answer, Decision
 from core.policy.policy_store import Explanation, Policy
 from core.policy.real_paths import NOT_FOLLOWED, Leads, Links, paths_in
-from core.quick import changed
 
 # Edits of one command by operators; each begins a new request for approval.
 MOST_EDITS = 50
@@ -496,7 +495,7 @@ def _with_note(result: CommandResult, redaction: Redaction) -> CommandResult:
         return result
     places = "1 place" if redaction.count == 1 else f"{redaction.count} places"
     note = f"{result.note} Secrets are masked in {places} of what the device said.".strip()
-    return changed(result, note=note)
+    return result.model_copy(update={"note": note})
 
 
 def _ms(started: float) -> float:

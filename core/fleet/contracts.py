@@ -20,7 +20,6 @@ from core.fleet.tool_pins import Claims
 from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS, BuiltInTool
 from core.policy.constraints import same
 from core.policy.policy_file import Override
-from core.quick import changed
 
 # By all inputs of a contract: the digest of the tool's definition, the claims beside it (risk, client), and
 # the operator's override. An LRU cache, so that a device can evict other devices' contracts only briefly.
@@ -112,7 +111,7 @@ def judge_offered(offered: ListedTool, claims: Claims, override: Override | None
     any namespace and any tool names. `override` is the operator's entry for the tool.
     """
     contract, facts = _held(offered.info, claims, override)
-    return changed(contract, digest=ended_with(offered.begun, facts))
+    return contract.model_copy(update={"digest": ended_with(offered.begun, facts)})
 
 
 def _held(info: ToolInfo, claims: Claims, override: Override | None) -> tuple[Contract, bytes]:

@@ -24,7 +24,6 @@ from core.policy.loosening import loosenings, more_careful
 from core.policy.models import Answer, Decision, Profile, Reason, RuleHit
 from core.policy.policy_file import Overrides, PolicyFile, parse_policy, read_policy_text
 from core.policy.rule_index import NearMiss
-from core.quick import changed
 
 NOT_ACCEPTED = "policy.toml, not accepted"
 
@@ -184,7 +183,9 @@ def _stricter(accepted: Decision, edited: Decision, contract_differs: bool) -> D
         return stricter
     evidence = sorted({moment for one in (accepted, edited) for moment in one.evidence}, reverse=True)
     if stricter.answer is Answer.ALLOW and not contract_differs:
-        return stricter if stricter.evidence == evidence else changed(stricter, evidence=evidence)
+        return (
+            stricter if stricter.evidence == evidence else stricter.model_copy(update={"evidence": evidence})
+        )
     # Both may ask, each with its own approvers, evidence and time limit: the strictest of each applies.
     asking = [one for one in (accepted, edited) if one.answer is Answer.ASK]
     waits = [one.expires_s for one in asking if one.expires_s is not None]
@@ -196,16 +197,16 @@ def _stricter(accepted: Decision, edited: Decision, contract_differs: bool) -> D
         rules.insert(0, RuleHit(id="not-accepted", decision=Answer.ASK, reason=words))
     elif edited.answer is Answer.ALLOW:
         reasons.insert(0, Reason(text="What policy.toml allows is not accepted yet", origin=NOT_ACCEPTED))
-    return changed(
-        stricter,
-        answer=Answer.ASK,
-        grant="",
-        reasons=reasons,
-        rules=rules,
-        approvers=max((one.approvers for one in asking), default=stricter.approvers),
-        evidence=evidence,
-        expires_s=min(waits, default=None),
-    )
+    changes = {
+        "answer": Answer.ASK,
+        "grant": "",
+        "reasons": reasons,
+        "rules": rules,
+        "approvers": max((one.approvers for one in asking), default=stricter.approvers),
+        "evidence": evidence,
+        "expires_s": min(waits, default=None),
+    }
+    return stricter.model_copy(update=changes)
 
 
 _STRICTNESS = {Answer.ALLOW: 0, Answer.ASK: 1, Answer.DENY: 2}
