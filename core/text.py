@@ -79,6 +79,11 @@ def shorten_middle(text: str, limit: int) -> str:
     return f"{text[:head]}…{text[len(text) - (limit - 1 - head) :]}"
 
 
+def short_line(text: str) -> str:
+    """The text for the middle of a sentence: at most 60 characters of it, on one line, nothing hidden."""
+    return escape_hidden(shorten_middle(text, 60), keep_lines=False)
+
+
 def some_names(names: Iterable[str], most: int = 12) -> str:
     """The first `most` names in sorted order, for a sentence, and the number of the others."""
     known = sorted(names)

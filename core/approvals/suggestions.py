@@ -30,7 +30,7 @@ from core.policy.analysis.shell.parser import Line, TooMuch, Word, read_line
 from core.policy.analysis.shell.tables import DELETES, INTERPRETERS, KILLS, SHELLS, WRITES_ALL, WRITES_LAST
 from core.policy.analysis.shell.wrappers import innermost
 from core.statements import Request
-from core.text import escape_hidden, shorten_middle
+from core.text import short_line
 from core.text_encodings import UTF_8
 
 MOST_HELPERS = 8
@@ -132,7 +132,7 @@ def _look_at(word: Word, folder: str | None, offered: Set[str]) -> Iterator[Wish
     if _RUNS_SOMETHING.search(word.source):
         return
     path = _absolute(word.text, folder) if word.known else None
-    shown = _short(word.source)
+    shown = short_line(word.source)
     if path is not None and LIST_DIRECTORY in offered:
         head, tail = posixpath.split(path.rstrip("/") or "/")
         if _GLOB.search(tail) and not _GLOB.search(head):
@@ -194,16 +194,12 @@ def _read(path: str, encoding: Any = None) -> Wish:
     """The call that reads a file, in the text encoding that the request would write."""
     named = isinstance(encoding, str) and encoding not in (UTF_8, "base64")
     more = {"encoding": encoding} if named else {}
-    return f"Read {_short(path)}", READ_FILE, {"file_path": path, "max_bytes": MOST_BYTES, **more}
+    return f"Read {short_line(path)}", READ_FILE, {"file_path": path, "max_bytes": MOST_BYTES, **more}
 
 
 def _list(path: str, glob: str) -> Wish:
-    return f"List {_short(path)}", LIST_DIRECTORY, {"path": path, "glob": glob}
+    return f"List {short_line(path)}", LIST_DIRECTORY, {"path": path, "glob": glob}
 
 
 def _processes(name: str) -> Wish:
-    return f"List processes named {_short(name)}", LIST_PROCESSES, {"name": name}
-
-
-def _short(text: str) -> str:
-    return escape_hidden(shorten_middle(text, 60), keep_lines=False)
+    return f"List processes named {short_line(name)}", LIST_PROCESSES, {"name": name}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import ErrorCode, ErrorInfo
-from core.text import escape_hidden, hidden_characters, sentences, shorten_middle
+from core.text import escape_hidden, hidden_characters, sentences, short_line, shorten_middle
 from tests.fakes.pace import within
 
 
@@ -42,6 +42,11 @@ def test_hidden_characters_are_named_and_escaped_and_ordinary_text_is_not() -> N
 def test_escaped_text_hides_nothing_but_lookalikes(text: str) -> None:
     assert all("Latin word" in name for _, name in hidden_characters(escape_hidden(text)))
     assert escape_hidden(text, keep_lines=False).isprintable()
+
+
+def test_a_short_line_hides_nothing_and_is_one_line() -> None:
+    assert short_line("a\nb\u202e") == "a[U+000A]b[U+202E]"
+    assert short_line("x" * 61) == f"{'x' * 30}…{'x' * 29}"
 
 
 @given(st.text(max_size=50), st.integers(1, 40))

@@ -17,7 +17,7 @@ from core.fleet.models import Risk
 from core.policy.analysis.shell.tables import HARMLESS_DEVICES, STARTUP, names_secrets, system_folder
 from core.policy.analysis.sql import judge_query, looks_like_query
 from core.policy.analysis.urls import IS_URL, judge_host, judge_url
-from core.text import escape_hidden, shorten_middle
+from core.text import short_line
 
 # Words, risk, and where in the argument's text, or None for all of it.
 Said = tuple[str, Risk, tuple[int, int] | None]
@@ -154,19 +154,19 @@ def judge_path(path: str, *, acts: bool, home: str = "") -> Iterator[Said]:
         seen = plain_look(path[place])
         yield f"Has a sign that only looks like “{seen}”", Risk.HIGH, (place, place + 1)
     if not path.isascii() and system_folder(plain_look(path)) and not system_folder(path):
-        yield f"Looks like “{_shown(plain_look(path))}” and is not", Risk.HIGH, None
+        yield f"Looks like “{short_line(plain_look(path))}” and is not", Risk.HIGH, None
     for part in re.finditer(r"[^/\\]{2,}", path) if not path.isascii() else ():
         if looks_plain(part.group()) and any(sign.isalpha() for sign in part.group() if not sign.isascii()):
-            yield f"Looks like “{_shown(plain_look(part.group()))}” and is not", Risk.MEDIUM, part.span()
+            yield f"Looks like “{short_line(plain_look(part.group()))}” and is not", Risk.MEDIUM, part.span()
 
 
 def _elsewhere(path: str, home: str) -> Iterator[Said]:
     if named := re.match(r"~([^/\\]+)", path):
-        yield f"In another user's home: {_shown(named[1])}", Risk.MEDIUM, None
+        yield f"In another user's home: {short_line(named[1])}", Risk.MEDIUM, None
     elif home and (found := _HOME.match(path)) and _HOME.match(home):
         own = _HOME.match(home)
         if own is not None and own[1] != found[1] and found[1].casefold() not in ("shared", "public"):
-            yield f"In another user's home: {_shown(found[1])}", Risk.HIGH, None
+            yield f"In another user's home: {short_line(found[1])}", Risk.HIGH, None
 
 
 def _address(plain: str, text: str) -> Iterator[Said]:
@@ -195,9 +195,9 @@ def _process_name(text: str, ends: bool) -> Iterator[Said]:
     elif re.search(r"[*?%]", bare):
         yield "Names processes by a pattern", Risk.HIGH, None
     elif ends and _VITAL.match(bare):
-        yield f"Is a process that the system or this console needs: {_shown(bare)}", Risk.CRITICAL, None
+        yield f"Is a process that the system or this console needs: {short_line(bare)}", Risk.CRITICAL, None
     elif looks_plain(bare):
-        yield f"Looks like “{_shown(plain_look(bare))}” and is not", Risk.HIGH, None
+        yield f"Looks like “{short_line(plain_look(bare))}” and is not", Risk.HIGH, None
 
 
 def _process_ids(value: Any) -> Iterator[Said]:
@@ -220,10 +220,10 @@ def _people(value: Any) -> Iterator[Said]:
         risk = Risk.HIGH if len(found) > MANY_PEOPLE else Risk.MEDIUM
         yield f"Goes to {len(found):,} recipients", risk, None
     elif found:
-        yield f"Goes to {_shown(found[0])}", Risk.LOW, None
+        yield f"Goes to {short_line(found[0])}", Risk.LOW, None
     for mail in found:
         if _LISTS.match(mail):
-            yield f"Goes to a list of people: {_shown(mail)}", Risk.HIGH, None
+            yield f"Goes to a list of people: {short_line(mail)}", Risk.HIGH, None
             return
     if any(_ALL.match(one) for one in texts):
         yield "Goes to everybody", Risk.HIGH, None
@@ -243,7 +243,3 @@ def _amount(value: Any) -> Iterator[Said]:
         yield f"Is a negative amount: {value:g}", Risk.MEDIUM, None
     elif value > MANY:
         yield f"Is a large amount: {value:,.15g}", Risk.HIGH if value > VERY_MANY else Risk.MEDIUM, None
-
-
-def _shown(text: str) -> str:
-    return escape_hidden(shorten_middle(text, 60), keep_lines=False)

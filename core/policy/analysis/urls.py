@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from core.confusables import false_signs, looks_plain, plain_look, scripts_of
 from core.fleet.models import Risk
-from core.text import escape_hidden, shorten_middle
+from core.text import short_line
 
 Judged = tuple[str, Risk]
 
@@ -34,7 +34,7 @@ def judge_url(text: str) -> Iterator[Judged]:
         return
     yield from _scheme(parts)
     if parts.username is not None or parts.password is not None:
-        yield f"Has a name or password in the address, before {_shown(host)}", Risk.HIGH
+        yield f"Has a name or password in the address, before {short_line(host)}", Risk.HIGH
     if "\\" in text or re.search(r"[\x00-\x20\x7f]", text.strip()):
         yield "Is an address that programs read in different ways", Risk.HIGH
     if host:
@@ -52,9 +52,9 @@ def judge_host(host: str) -> Iterator[Judged]:
         number = ipaddress.ip_address(bare.partition("%")[0])
     except ValueError:
         if _ODD_NUMBER.match(bare) and bare.isascii():
-            yield f"Names a host by a number in an unusual form: {_shown(bare)}", Risk.HIGH
+            yield f"Names a host by a number in an unusual form: {short_line(bare)}", Risk.HIGH
         elif _INSIDE_NAMES.search(bare) or (bare and "." not in bare and bare.isascii()):
-            yield f"Goes to a host inside the network: {_shown(bare)}", Risk.MEDIUM
+            yield f"Goes to a host inside the network: {short_line(bare)}", Risk.MEDIUM
         return
     if isinstance(number, ipaddress.IPv6Address) and number.ipv4_mapped:
         number = number.ipv4_mapped
@@ -71,25 +71,28 @@ def _scheme(parts: SplitResult) -> Iterator[Judged]:
     elif scheme in _LOCAL_CODE:
         yield f"Uses {scheme}: instead of the web", Risk.HIGH
     elif scheme and scheme not in _WEB:
-        yield f"Uses {_shown(scheme)}: instead of the web", Risk.MEDIUM
+        yield f"Uses {short_line(scheme)}: instead of the web", Risk.MEDIUM
 
 
 def _written_alike(host: str) -> Iterator[Judged]:
     if false_signs(host):
-        yield f"Has signs in the host's name that only look like dots or slashes: {_shown(host)}", Risk.HIGH
+        yield (
+            f"Has signs in the host's name that only look like dots or slashes: {short_line(host)}",
+            Risk.HIGH,
+        )
     for label in host.split("."):
         word = label
         if label.startswith("xn--"):
             word = _decoded(label)
-            yield f"The host's name is written in code, and reads “{_shown(word)}”", Risk.HIGH
+            yield f"The host's name is written in code, and reads “{short_line(word)}”", Risk.HIGH
         if word.isascii():
             continue
         if looks_plain(word):
-            yield f"The host's name looks like “{_shown(plain_look(word))}” and is not", Risk.HIGH
+            yield f"The host's name looks like “{short_line(plain_look(word))}” and is not", Risk.HIGH
         elif len(scripts_of(word)) > 1:
             yield f"The host's name mixes {' and '.join(scripts_of(word)[:3])} letters", Risk.HIGH
         elif word == label:
-            yield f"The host's name has letters other than a to z: {_shown(word)}", Risk.MEDIUM
+            yield f"The host's name has letters other than a to z: {short_line(word)}", Risk.MEDIUM
 
 
 def _decoded(label: str) -> str:
@@ -97,7 +100,3 @@ def _decoded(label: str) -> str:
         return label[4:].encode("ascii").decode("punycode")
     except (UnicodeError, ValueError):
         return label
-
-
-def _shown(text: str) -> str:
-    return escape_hidden(shorten_middle(text, 60), keep_lines=False)

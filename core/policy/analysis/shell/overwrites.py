@@ -14,7 +14,7 @@ from core.fleet.models import Risk
 from core.policy.analysis.shell.options import Options, Takes, read_options, takes
 from core.policy.analysis.shell.parser import Call, Judgement, Word
 from core.policy.analysis.shell.tables import HARMLESS_DEVICES
-from core.text import escape_hidden, shorten_middle
+from core.text import short_line
 
 _KEEPS = ("-n", "--no-clobber", "-b", "--backup", "-S", "--suffix")
 _UNPACKS = "Replaces files of the same name where it unpacks"
@@ -52,7 +52,7 @@ def replaced(word: Word) -> Iterator[Judgement]:
 
 def shown(word: Word) -> str:
     """A word in a sentence: on one line, in at most 60 characters."""
-    return escape_hidden(shorten_middle(word.text, 60), keep_lines=False)
+    return short_line(word.text)
 
 
 _COPY = takes("-t --target-directory -S --suffix -m --mode -o --owner -g --group --backup? --update?")
