@@ -159,20 +159,21 @@ def _definition(name: str, said: dict[str, Any]) -> Definition:
     description = description if isinstance(description, str) else ""
     if len(description) > MOST_DESCRIPTION:
         description = f"{description[:MOST_DESCRIPTION]}… (cut by the device)"
-    output_schema = said.get("outputSchema")
+    input_schema = _compiled(said.get("inputSchema"), "input").schema
+    # A validator with bounded time, because the server controls both the schema and the answer.
+    output = None if said.get("outputSchema") is None else _compiled(said["outputSchema"], "output")
     meta = said.get("_meta")
     return Definition(
         name=name,
         title=_title(said, annotations) or name,
         tool_type="data_collection" if (annotations or {}).get("readOnlyHint") is True else "action",
         description=description,
-        input_schema=_schema(said.get("inputSchema"), "input"),
-        output_schema=None if output_schema is None else _schema(output_schema, "output"),
+        input_schema=input_schema,
+        output_schema=None if output is None else output.schema,
         annotations=annotations,
         meta=meta if isinstance(meta, dict) else {},
         digest=digest,
-        # A validator with bounded time, because the server controls both the schema and the answer.
-        output=None if output_schema is None else Validator(output_schema),
+        output=output,
     )
 
 
@@ -183,13 +184,14 @@ def _title(said: dict[str, Any], annotations: dict[str, Any] | None) -> str:
     return ""
 
 
-def _schema(schema: Any, which: str) -> dict[str, Any]:
+def _compiled(schema: Any, which: str) -> Validator:
     if not isinstance(schema, dict):
         raise ValueError(f"Its {which} schema is not an object")
     _refuse_remote(schema, which)
-    if broken := Validator(schema).broken:
-        raise ValueError(f"Its {which} schema cannot be used: {broken[:200]}")
-    return schema
+    validator = Validator(schema)
+    if validator.broken:
+        raise ValueError(f"Its {which} schema cannot be used: {validator.broken[:200]}")
+    return validator
 
 
 def _refuse_remote(schema: dict[str, Any], which: str) -> None:
