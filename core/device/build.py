@@ -108,7 +108,7 @@ def _own_tools(config: DeviceConfig, state_dir: Path, name: str) -> Router:
         device=name,
         config=config,
         guard=guard,
-        undo=UndoStore(state_dir / "undo", config.undo),
+        undo=UndoStore(store, config.undo),
         observations=ObservationStore(),
         threads=threads,
         children=Children(config.limits.max_output_bytes),

@@ -62,9 +62,11 @@ class CallLog:
     """The calls of one device over all its links. Without a store they are lost when the process ends."""
 
     def __init__(self, store: DeviceStore | None = None, clock: Callable[[], float] | None = None) -> None:
-        """Raises:
-        BadInput: the store cannot be used.
-        DeviceError: it cannot be used now, but perhaps later.
+        """Take over the calls of ended clients.
+
+        Raises:
+            BadInput: the store cannot be used.
+            DeviceError: it cannot be used now, but perhaps later.
         """
         self._records = None if store is None else CallRecords(store)
         self._clock = clock or _steady()

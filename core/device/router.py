@@ -314,7 +314,6 @@ class Router:
         # A file that is being written is finished first; a disk that does not answer is not waited for.
         end_threads = functools.partial(self._threads.shutdown, wait=True, cancel_futures=True)
         await asyncio.to_thread(end_threads)
-        self._workshop.undo.close()
         self._workshop.store.close()
 
     @property

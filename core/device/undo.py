@@ -1,9 +1,9 @@
-"""The store of old file content, kept on the device until it is restored, expires or is dropped for space.
+"""Old file content, kept on the device until it is restored, expires or is dropped for space.
 
-An entry has two files: `<id>.json` (the change and its file) and `<id>.old` (the content before the change).
-Claiming an entry renames its JSON file, which succeeds for exactly one claimant, also across processes.
-Several device clients may use one folder. Leftovers of a crash are removed only while no other client uses
-the folder, since they may be a change that it is making.
+An entry is a row in the device's store, and a file `undo/<id>.old` with the content before the change, if
+there was any. The row comes before the file and goes before it, so a file without a row is a leftover.
+Claiming an entry changes its row, which succeeds for exactly one claimant, also across processes. What a
+client left behind is given back or cleared away when that client has ended.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ import hashlib
 import os
 import re
 import secrets
+import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -23,8 +25,8 @@ import structlog
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from core.device.config import Undo
-from core.device.presence import Presence
-from core.errors import BadInput, ErrorCode, Refused
+from core.device.device_store import DeviceStore, try_lock
+from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.files import sync_folder
 
 log = structlog.get_logger(__name__)
@@ -58,34 +60,67 @@ class UndoEntry(BaseModel):
 
 
 class UndoStore:
-    """The entries below one folder. Methods block on the disk and may be called from any thread."""
+    """The entries of one state folder. Methods block on the disk and may be called from any thread."""
 
-    def __init__(self, folder: Path, limits: Undo, clock: Callable[[], float] = time.time) -> None:
-        self._folder = folder
+    def __init__(self, store: DeviceStore, limits: Undo, clock: Callable[[], float] = time.time) -> None:
+        """Take over what ended clients left, and clear away what is not needed.
+
+        Raises:
+            BadInput: the folder for old content cannot be made.
+        """
+        self._store = store
+        self._folder = store.folder / "undo"
         self._limits = limits
         self._clock = clock
-        self._lock = threading.RLock()
-        # In the order in which the entries were made, whatever the clock said.
-        self._index: dict[str, tuple[float, int]] = {}
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._presence = Presence(folder.with_name(f"{folder.name}.users"))
-            with self._lock:
-                self._begin(self._presence.is_alone)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise BadInput(f"The state folder {folder} cannot be used: {error}") from error
+            raise BadInput(f"The state folder {self._folder} cannot be used: {error}") from error
+        try:
+            with taking_over(self._folder) as old:
+                cut, leftovers = self._store.do(partial(self._begin, old=old), durable=bool(old))
+        except (BadInput, DeviceError, OSError) as error:
+            # Such as a disk that is read-only: nothing is kept, so no file is written.
+            log.warning("what undo kept cannot be looked at", reason=str(error))
+            return
+        for path in leftovers:
+            _remove(path)
+        if cut:
+            # In a thread: a network disk that does not answer must not block the device's start.
+            threading.Thread(target=_clear_beside, args=(cut,), name="undo", daemon=True).start()
 
-    def _begin(self, alone: bool) -> None:
-        claimed = self._give_back_all() if alone else []
-        entries = self._load()
-        if alone:
-            self._clear_leftovers(entries, claimed)
-        self._presence.share()
-        self._make_room(0)
+    def _begin(
+        self, connection: sqlite3.Connection, old: list[UndoEntry]
+    ) -> tuple[list[UndoEntry], list[Path]]:
+        """Take over what ended clients left.
 
-    def close(self) -> None:
-        """Stop using the folder, which other clients can see; the entries stay."""
-        self._presence.close()
+        Returns the entries of changes that may have been cut off, and files that are not needed.
+        """
+        for entry in old:
+            _insert(connection, entry, "kept", client="")
+        # An entry dated in the future by a wrong clock expires as if it were made now.
+        connection.execute("UPDATE undo_entries SET made_at = min(made_at, ?)", (self._clock(),))
+        cut: list[UndoEntry] = []
+        rows = connection.execute("SELECT undo_id, client, state, entry FROM undo_entries ORDER BY seq DESC")
+        alive: dict[str, bool] = {}
+        for number, (undo_id, client, state, text) in enumerate(rows.fetchall()):
+            if client not in alive:
+                alive[client] = self._store.is_alive(client)
+            if alive[client]:
+                continue
+            if state == "writing":
+                connection.execute("DELETE FROM undo_entries WHERE undo_id = ?", (undo_id,))
+                continue
+            # A crash cut a restore off: the next one checks whether the file is as the write left it.
+            connection.execute("UPDATE undo_entries SET state = 'kept' WHERE undo_id = ?", (undo_id,))
+            if number < _AT_WORK or state == "claimed":
+                with contextlib.suppress(ValidationError):
+                    cut.append(UndoEntry.model_validate_json(text))
+        self._make_room(connection, 0)
+        known = {undo_id for (undo_id,) in connection.execute("SELECT undo_id FROM undo_entries")}
+        unknown = [path for path in self._folder.glob("*.old") if path.stem not in known]
+        taken = {entry.undo_id for entry in old}
+        return cut, [path for path in unknown if path.stem in taken or not path.with_suffix(".json").exists()]
 
     @property
     def most_bytes(self) -> int:
@@ -109,7 +144,8 @@ class UndoStore:
 
         Raises:
             Refused: the content alone is larger than the quota.
-            OSError: the entry cannot be written; no part of it is left.
+            OSError: the content cannot be written; no part of it is left.
+            DeviceError: the entry cannot be written; no part of it is left.
         """
         size = len(old or b"")
         self.refuse_too_large(path, size)
@@ -123,28 +159,34 @@ class UndoStore:
             old_size=size,
             made_at=self._clock(),
         )
-        with self._lock:
-            # Entries of other clients are in this folder too, and count against the same quota.
-            self._load()
-            self._make_room(size, MOST_ENTRIES - 1)
-            try:
-                if old is not None:
-                    _write_private(self._old(entry.undo_id), old)
-                _write_private(self._entry(entry.undo_id), entry.model_dump_json().encode())
+        try:
+            dropped = self._store.do(partial(self._add, entry=entry), durable=old is None)
+            for undo_id in dropped:
+                _remove(self._old(undo_id))
+            if old is not None:
+                _write_private(self._old(entry.undo_id), old)
                 sync_folder(self._folder)
-            except BaseException:
-                # A partial entry would fill a disk that is full already, without counting against the quota.
-                self.forget(entry.undo_id)
-                raise
-            self._index[entry.undo_id] = (entry.made_at, size)
+                self._store.do(partial(_set_state, undo_id=entry.undo_id, state="kept"), durable=True)
+        except BaseException:
+            # A partial entry would fill a disk that is full already.
+            self.forget(entry.undo_id)
+            raise
         return entry.undo_id
+
+    def _add(self, connection: sqlite3.Connection, entry: UndoEntry) -> list[str]:
+        dropped = self._make_room(connection, entry.old_size, MOST_ENTRIES - 1)
+        _insert(connection, entry, "writing" if entry.existed else "kept", self._store.client)
+        return dropped
 
     def forget(self, undo_id: str) -> None:
         """Remove an entry whose change did not happen or has been undone."""
-        with self._lock:
-            self._index.pop(undo_id, None)
-            for path in (self._entry(undo_id), self._claimed(undo_id), self._old(undo_id)):
-                _remove(path)
+        try:
+            self._store.do(partial(_delete, undo_id=undo_id))
+        except (BadInput, DeviceError) as error:
+            # The next restore finds that its file has changed since.
+            log.warning("what undo needs no more cannot be removed", undo_id=undo_id, reason=error.message)
+        else:
+            _remove(self._old(undo_id))
 
     def entry(self, undo_id: str) -> UndoEntry:
         """Read an entry without claiming it.
@@ -154,9 +196,12 @@ class UndoStore:
         """
         if not _ID.fullmatch(undo_id):
             raise BadInput("undo_id is not an undo id")
+        text = self._store.do(partial(_entry_of, undo_id=undo_id))
+        if text is None:
+            raise _gone()
         try:
-            return UndoEntry.model_validate_json(self._entry(undo_id).read_bytes())
-        except (OSError, ValidationError) as error:
+            return UndoEntry.model_validate_json(text)
+        except ValidationError as error:
             raise _gone() from error
 
     def claim(self, undo_id: str) -> tuple[UndoEntry, bytes | None]:
@@ -167,27 +212,34 @@ class UndoStore:
         """
         if not _ID.fullmatch(undo_id):
             raise BadInput("undo_id is not an undo id")
-        with self._lock:
-            self._make_room(0)
-            try:
-                os.rename(self._entry(undo_id), self._claimed(undo_id))
-            except FileNotFoundError as error:
-                raise _gone() from error
-            except OSError as error:
-                raise BadInput(f"The kept content cannot be taken: {error.strerror}") from error
-            try:
-                return self._kept(undo_id)
-            except FileNotFoundError as error:
-                self.forget(undo_id)
-                raise _gone() from error
-            except BaseException:
-                # The cause may pass, such as too many open files: a later claim can succeed.
-                self.give_back(undo_id)
-                raise
-
-    def _kept(self, undo_id: str) -> tuple[UndoEntry, bytes | None]:
+        text, dropped = self._store.do(partial(self._claim, undo_id=undo_id))
+        for expired in dropped:
+            _remove(self._old(expired))
+        if text is None:
+            raise _gone()
         try:
-            entry = UndoEntry.model_validate_json(self._claimed(undo_id).read_bytes())
+            return self._kept(undo_id, text)
+        except FileNotFoundError as error:
+            self.forget(undo_id)
+            raise _gone() from error
+        except BaseException:
+            # The cause may pass, such as too many open files: a later claim can succeed.
+            self.give_back(undo_id)
+            raise
+
+    def _claim(self, connection: sqlite3.Connection, undo_id: str) -> tuple[str | None, list[str]]:
+        dropped = self._make_room(connection, 0)
+        text = _entry_of(connection, undo_id)
+        if text is not None:
+            connection.execute(
+                "UPDATE undo_entries SET state = 'claimed', client = ? WHERE undo_id = ?",
+                (self._store.client, undo_id),
+            )
+        return text, dropped
+
+    def _kept(self, undo_id: str, text: str) -> tuple[UndoEntry, bytes | None]:
+        try:
+            entry = UndoEntry.model_validate_json(text)
             old = self._old(undo_id).read_bytes() if entry.existed else None
         except FileNotFoundError:
             raise
@@ -200,84 +252,95 @@ class UndoStore:
     def give_back(self, undo_id: str) -> None:
         """Make a claimed entry usable again."""
         try:
-            os.rename(self._claimed(undo_id), self._entry(undo_id))
-        except OSError as error:
+            self._store.do(partial(_set_state, undo_id=undo_id, state="kept"))
+        except (BadInput, DeviceError) as error:
             # The next start gives it back.
-            log.warning("an undo entry cannot be given back now", undo_id=undo_id, reason=str(error))
-
-    def _entry(self, undo_id: str) -> Path:
-        return self._folder / f"{undo_id}.json"
-
-    def _claimed(self, undo_id: str) -> Path:
-        return self._folder / f"{undo_id}.claimed"
+            log.warning("an undo entry cannot be given back now", undo_id=undo_id, reason=error.message)
 
     def _old(self, undo_id: str) -> Path:
         return self._folder / f"{undo_id}.old"
 
-    def _give_back_all(self) -> list[str]:
-        """Give back the claims of restores that a crash interrupted; returns their ids.
+    def _make_room(self, connection: sqlite3.Connection, size: int, most: int = MOST_ENTRIES) -> list[str]:
+        """Drop expired entries, then the oldest, until `size` bytes fit and at most `most` are left.
 
-        The next restore checks whether the file is still as the write left it.
+        Returns the ids of the dropped entries, whose content must be removed when they are.
         """
-        claimed = [path.stem for path in self._folder.glob("*.claimed") if _ID.fullmatch(path.stem)]
-        for undo_id in claimed:
-            self.give_back(undo_id)
-        return claimed
-
-    def _load(self) -> list[UndoEntry]:
-        """Bring the index up to date with other clients' changes; returns the new entries, oldest first."""
-        alone, now = self._presence.is_alone, self._clock()
-        there = {name.removesuffix(".json") for name in os.listdir(self._folder) if name.endswith(".json")}
-        for undo_id in self._index.keys() - there:
-            del self._index[undo_id]
-        unknown = [self._entry(undo_id) for undo_id in there - self._index.keys()]
-        found = [entry for path in unknown if (entry := _read(path, alone)) is not None]
-        found.sort(key=lambda entry: entry.made_at)
-        for entry in found:
-            # An entry dated in the future by a wrong clock expires as if it were made now.
-            self._index[entry.undo_id] = (min(entry.made_at, now), entry.old_size)
-        return found
-
-    def _clear_leftovers(self, entries: list[UndoEntry], claimed: list[str]) -> None:
-        """Remove old content without an entry, and temporary files of unfinished writes, after a crash."""
-        for path in self._folder.glob("*.old"):
-            if not self._entry(path.stem).exists():
-                _remove(path)
-        last = [*entries[-_AT_WORK:], *(entry for entry in entries if entry.undo_id in claimed)]
-        if last:
-            # In a thread: a network disk that does not answer must not block the device's start.
-            threading.Thread(target=_clear_beside, args=(last,), name="undo", daemon=True).start()
-
-    def _make_room(self, wanted: int, most: int = MOST_ENTRIES) -> None:
-        """Drop expired entries, then the oldest, until `wanted` bytes fit and at most `most` are left."""
         expired_before = self._clock() - self._limits.days * 86_400
-        total = sum(size for _, size in self._index.values()) + wanted
-        for undo_id, (made_at, size) in list(self._index.items()):
-            fits = total <= self._limits.max_bytes and len(self._index) <= most
-            if made_at <= expired_before or not fits:
-                self.forget(undo_id)
-                total -= size
+        # In the order in which the entries were made, whatever the clock said.
+        rows = connection.execute(
+            "SELECT undo_id, made_at, size, state FROM undo_entries ORDER BY seq"
+        ).fetchall()
+        total, left = sum(row[2] for row in rows) + size, len(rows)
+        dropped = []
+        for undo_id, made_at, its_size, state in rows:
+            needed = made_at > expired_before and total <= self._limits.max_bytes and left <= most
+            # An entry that a client is at counts, and stays until that client has ended.
+            if state == "kept" and not needed:
+                _delete(connection, undo_id)
+                dropped.append(undo_id)
+                total, left = total - its_size, left - 1
+        return dropped
 
 
-def _read(path: Path, alone: bool) -> UndoEntry | None:
-    """Read an entry; None where it cannot be used.
+def _insert(connection: sqlite3.Connection, entry: UndoEntry, state: str, client: str) -> None:
+    connection.execute(
+        "INSERT OR IGNORE INTO undo_entries (undo_id, state, client, made_at, size, entry) "
+        "VALUES (?, ?, ?, ?, ?, ?)",
+        (entry.undo_id, state, client, entry.made_at, entry.old_size, entry.model_dump_json()),
+    )
 
-    An entry that a crash truncated is removed, but only while no other client uses the folder: it may be
-    writing that entry now. Other unusable entries stay, since a later version may read them.
+
+def _set_state(connection: sqlite3.Connection, undo_id: str, state: str) -> None:
+    connection.execute("UPDATE undo_entries SET state = ? WHERE undo_id = ?", (state, undo_id))
+
+
+def _delete(connection: sqlite3.Connection, undo_id: str) -> None:
+    connection.execute("DELETE FROM undo_entries WHERE undo_id = ?", (undo_id,))
+
+
+def _entry_of(connection: sqlite3.Connection, undo_id: str) -> str | None:
+    """The text of an entry that can be claimed."""
+    row = connection.execute(
+        "SELECT entry FROM undo_entries WHERE undo_id = ? AND state = 'kept'", (undo_id,)
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
+@contextlib.contextmanager
+def taking_over(folder: Path) -> Iterator[list[UndoEntry]]:
+    """The entries that an earlier version kept as `<id>.json`; their files are removed afterwards.
+
+    A claimed entry is `<id>.claimed`. While a client of that version runs, which locks `undo.users`, there is
+    none to be taken over. An entry that a crash truncated is removed; another that cannot be read stays,
+    since a later version may have made it.
     """
+    users = folder.with_name(f"{folder.name}.users")
+    old = [*folder.glob("*.json"), *folder.glob("*.claimed")]
+    if not old and not users.exists():
+        yield []
+        return
+    end = os.open(users, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        entry = UndoEntry.model_validate_json(path.read_bytes())
-        return entry if entry.undo_id == path.stem else None
-    except FileNotFoundError:
-        # Another client has just claimed it.
-        return None
-    except OSError as error:
-        log.warning("an undo entry cannot be read", path=str(path), reason=str(error))
-    except ValidationError as error:
-        if alone and error.errors()[0]["type"] == "json_invalid":
+        if not try_lock(end):
+            yield []
+            return
+        entries: dict[Path, UndoEntry] = {}
+        broken: list[Path] = []
+        for path in old:
+            try:
+                entry = UndoEntry.model_validate_json(path.read_bytes())
+            except ValidationError as error:
+                if error.errors()[0]["type"] == "json_invalid":
+                    broken.append(path)
+                continue
+            if entry.undo_id == path.stem and _ID.fullmatch(path.stem):
+                entries[path] = entry
+        yield sorted(entries.values(), key=lambda entry: entry.made_at)
+        for path in (*entries, *broken):
             _remove(path)
-            _remove(path.with_suffix(".old"))
-    return None
+        _remove(users)
+    finally:
+        os.close(end)
 
 
 def temporary_name(undo_id: str) -> str:

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from core.aip.messages import Command, Result
 from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits, Undo
+from core.device.device_store import DeviceStore
 from core.device.fs import file_ops
 from core.device.fs.safe_path import DirHandle
 from core.device.guard import Guard
@@ -74,16 +75,20 @@ async def test_new_content_runs_with_nobody_elses_rights(
 
 @pytest.mark.parametrize("tool", ["undo", "restore_file"])
 async def test_restored_content_runs_with_nobody_elses_rights_whatever_was_kept_of_it(
-    router: Router, root: Path, tmp_path: Path, tool: str
+    router: Router, root: Path, tool: str
 ) -> None:
     path = root / "tool"
     path.write_text("old")
     path.chmod(0o755)
     undo = (await good(router, "write_file", file_path=str(path), content="new"))["undo"]
     # As an older device client kept it; and somebody gave the new file the bit as well.
-    entry = tmp_path / "state" / "undo" / f"{undo}.json"
-    entry.write_text(entry.read_text().replace(f'"mode":{0o755}', f'"mode":{0o6755}'))
-    assert str(0o6755) in entry.read_text()
+    router._workshop.store.do(
+        lambda connection: connection.execute(
+            "UPDATE undo_entries SET entry = replace(entry, ?, ?)",
+            (f'"mode":{0o755}', f'"mode":{0o6755}'),
+        )
+    )
+    assert router._workshop.undo.entry(undo).mode == 0o6755
     path.chmod(0o4755)
     await good(router, tool, undo_id=undo)
     assert (path.read_text(), bits(path)) == ("old", "0755")
@@ -209,7 +214,7 @@ def test_a_file_that_may_not_be_written_is_not_replaced_and_a_folder_need_not_be
         (top / "way").mkdir()
         file = top / "way" / "file"
         file.write_text("old")
-        guard, undo = Guard(DeviceConfig(roots=(top,))), UndoStore(top / "undo", Undo())
+        guard, undo = Guard(DeviceConfig(roots=(top,))), UndoStore(DeviceStore(top), Undo())
         file.chmod(0o444)
         with pytest.raises(BadInput, match="read-only for this user"):
             file_ops.write(guard.hold(str(file)), b"new", "overwrite", undo)

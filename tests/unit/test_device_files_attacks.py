@@ -6,11 +6,13 @@ import asyncio
 import os
 import shutil
 import socket
+import sqlite3
 import stat
 import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ import pytest
 from core.aip.messages import Command, Result, ResultStatus
 from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits
+from core.device.device_store import DATABASE
 from tests.fakes.pace import once_within, within
 
 READS = {"read_file", "list_directory", "list_processes", "shell_execute_read", "get_system_info", "SYS_INFO"}
@@ -329,9 +332,10 @@ from pathlib import Path
 from core.device import DeviceConfig
 from core.device.fs import file_ops
 from core.device.config import Undo
+from core.device.device_store import DeviceStore
 from core.device.guard import Guard
 from core.device.undo import UndoStore
-undo = UndoStore(Path({str(tmp_path)!r}) / "state" / "undo", Undo())
+undo = UndoStore(DeviceStore(Path({str(tmp_path)!r}) / "state"), Undo())
 held = Guard(DeviceConfig(roots=(Path({str(root)!r}),))).hold({str(root / "a")!r})
 file_ops.DirHandle.replace = lambda *words: os._exit(9)
 file_ops.write(held, b"new", "overwrite", undo)
@@ -341,7 +345,7 @@ file_ops.write(held, b"new", "overwrite", undo)
     assert ended.returncode == 9
     router = build_router(DeviceConfig(roots=(root,)), tmp_path / "state", "files")
     try:
-        (entry,) = (tmp_path / "state" / "undo").glob("*.json")
+        (entry,) = (tmp_path / "state" / "undo").glob("*.old")
         # The new content that never got its file's name is cleared away beside the start.
         for thread in threading.enumerate():
             if thread.name == "undo":
@@ -358,9 +362,9 @@ async def test_a_crash_in_the_middle_of_an_undo_leaves_it_possible(root: Path, t
     (root / "a").write_text("old")
     undo_id = (await call(first, "write_file", file_path=str(root / "a"), content="new")).result["undo"]
     await first.close()
-    folder = tmp_path / "state" / "undo"
     # What a process that ended right after claiming leaves.
-    (folder / f"{undo_id}.json").rename(folder / f"{undo_id}.claimed")
+    with closing(sqlite3.connect(tmp_path / "state" / DATABASE)) as connection, connection:
+        connection.execute("UPDATE undo_entries SET state = 'claimed'")
     second = build_router(DeviceConfig(roots=(root,)), tmp_path / "state", "files")
     try:
         assert (await call(second, "undo", undo_id=undo_id)).error is None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,6 +22,7 @@ from core.device import executor, undo
 from core.device.build import build_router
 from core.device.config import DeviceConfig, Limits, Undo
 from core.device.credentials import CredentialStore
+from core.device.device_store import DATABASE, DeviceStore
 from core.device.executor import STOCK, BatchRunner
 from core.device.frames import Step
 from core.device.fs import listing
@@ -33,9 +36,10 @@ def test_writes_of_new_files_leave_a_bounded_number_of_undo_entries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(undo, "MOST_ENTRIES", 5)
-    store = UndoStore(tmp_path, Undo())
+    store = UndoStore(DeviceStore(tmp_path), Undo())
     ids = [store.keep(Path("/x"), None, 0, "0" * 64) for _ in range(12)]
-    assert len(list(tmp_path.iterdir())) <= 5
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
+        assert connection.execute("SELECT count(*) FROM undo_entries").fetchone()[0] <= 5
     assert store.claim(ids[-1])[0].undo_id == ids[-1]
     with pytest.raises(BadInput):
         store.claim(ids[0])

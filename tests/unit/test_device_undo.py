@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import errno
+import fcntl
+import hashlib
+import json
+import os
+import sqlite3
 import stat
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from core.device import undo
 from core.device.config import Undo
+from core.device.device_store import DATABASE, DeviceStore
 from core.device.undo import UndoStore, temporary_name
 from core.errors import BadInput, Refused
+from tests.fakes.watched_syncs import watching_syncs
 
 DAY = 86_400.0
+
+
+def rows(folder: Path, change: str = "") -> list[tuple[str, str]]:
+    """The id and state of each entry, after a change to the rows."""
+    with closing(sqlite3.connect(folder / DATABASE)) as connection, connection:
+        if change:
+            connection.execute(change)
+        return connection.execute("SELECT undo_id, state FROM undo_entries ORDER BY seq").fetchall()
 
 
 class Clock:
@@ -26,7 +45,7 @@ class Clock:
 
 def test_an_entry_is_gone_after_seven_days(tmp_path: Path) -> None:
     clock = Clock()
-    store = UndoStore(tmp_path / "undo", Undo(), clock)
+    store = UndoStore(DeviceStore(tmp_path), Undo(), clock)
     undo_id = store.keep(Path("/x"), b"old", 0o644, "0" * 64)
     clock.now += 7 * DAY + 1
     with pytest.raises(BadInput, match="expired"):
@@ -36,7 +55,7 @@ def test_an_entry_is_gone_after_seven_days(tmp_path: Path) -> None:
 
 def test_the_oldest_entries_make_room_for_new_ones(tmp_path: Path) -> None:
     clock = Clock()
-    store = UndoStore(tmp_path / "undo", Undo(max_bytes=100), clock)
+    store = UndoStore(DeviceStore(tmp_path), Undo(max_bytes=100), clock)
     ids = []
     for _ in range(3):
         clock.now += 1
@@ -49,7 +68,7 @@ def test_the_oldest_entries_make_room_for_new_ones(tmp_path: Path) -> None:
 
 def test_two_clients_share_the_quota(tmp_path: Path) -> None:
     clock = Clock()
-    stores = [UndoStore(tmp_path / "undo", Undo(max_bytes=100), clock) for _ in range(2)]
+    stores = [UndoStore(DeviceStore(tmp_path), Undo(max_bytes=100), clock) for _ in range(2)]
     ids = []
     for number in range(6):
         clock.now += 1
@@ -58,13 +77,13 @@ def test_two_clients_share_the_quota(tmp_path: Path) -> None:
 
 
 def test_content_larger_than_the_quota_is_refused(tmp_path: Path) -> None:
-    store = UndoStore(tmp_path / "undo", Undo(max_bytes=10))
+    store = UndoStore(DeviceStore(tmp_path), Undo(max_bytes=10))
     with pytest.raises(Refused):
         store.keep(Path("/x"), b"x" * 11, 0o644, "0" * 64)
 
 
 def test_two_claims_of_one_entry_cannot_both_succeed(tmp_path: Path) -> None:
-    first, second = (UndoStore(tmp_path / "undo", Undo()) for _ in range(2))
+    first, second = (UndoStore(DeviceStore(tmp_path), Undo()) for _ in range(2))
     undo_id = first.keep(Path("/x"), b"old", 0o644, "0" * 64)
     second.claim(undo_id)
     with pytest.raises(BadInput, match="used"):
@@ -72,7 +91,7 @@ def test_two_claims_of_one_entry_cannot_both_succeed(tmp_path: Path) -> None:
 
 
 def test_kept_content_is_private_and_its_damage_is_noticed(tmp_path: Path) -> None:
-    store = UndoStore(tmp_path / "undo", Undo())
+    store = UndoStore(DeviceStore(tmp_path), Undo())
     undo_id = store.keep(Path("/x"), b"old", 0o644, "0" * 64)
     kept = tmp_path / "undo" / f"{undo_id}.old"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
@@ -84,7 +103,7 @@ def test_kept_content_is_private_and_its_damage_is_noticed(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("undo_id", ["../../etc/passwd", "x" * 15, "a/b" * 8, "x" * 65])
 def test_what_is_not_an_undo_id_never_becomes_a_path(tmp_path: Path, undo_id: str) -> None:
-    store = UndoStore(tmp_path / "undo", Undo())
+    store = UndoStore(DeviceStore(tmp_path), Undo())
     with pytest.raises(BadInput, match="not an undo id"):
         store.claim(undo_id)
     with pytest.raises(BadInput, match="not an undo id"):
@@ -92,17 +111,19 @@ def test_what_is_not_an_undo_id_never_becomes_a_path(tmp_path: Path, undo_id: st
 
 
 def test_what_a_crash_left_behind_is_cleared_away(tmp_path: Path) -> None:
-    folder = tmp_path / "undo"
-    kept = UndoStore(folder, Undo()).keep(Path("/x"), b"old", 0o644, "0" * 64)
-    (folder / f"{'o' * 24}.old").write_bytes(b"no entry")
-    (folder / f"{'b' * 24}.json").write_bytes(b"{broken")
-    store = UndoStore(folder, Undo())
-    assert sorted(path.suffix for path in folder.iterdir()) == [".json", ".old"]
+    store = UndoStore(DeviceStore(tmp_path), Undo())
+    kept, cut = (store.keep(Path("/x"), b"old", 0o644, "0" * 64) for _ in range(2))
+    del store
+    rows(tmp_path, f"UPDATE undo_entries SET state = 'writing' WHERE undo_id = '{cut}'")
+    (tmp_path / "undo" / f"{'o' * 24}.old").write_bytes(b"no entry")
+    store = UndoStore(DeviceStore(tmp_path), Undo())
+    assert rows(tmp_path) == [(kept, "kept")]
+    assert [path.name for path in (tmp_path / "undo").iterdir()] == [f"{kept}.old"]
     assert store.claim(kept)[1] == b"old"
 
 
 def test_what_could_not_be_kept_takes_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = UndoStore(tmp_path / "undo", Undo())
+    store = UndoStore(DeviceStore(tmp_path), Undo())
 
     def full(folder: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -114,48 +135,132 @@ def test_what_could_not_be_kept_takes_no_room(tmp_path: Path, monkeypatch: pytes
 
 
 def test_what_cannot_be_read_now_is_kept_for_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    undo_id = UndoStore(tmp_path / "undo", Undo()).keep(Path("/x"), b"old", 0o644, "0" * 64)
+    undo_id = UndoStore(DeviceStore(tmp_path), Undo()).keep(Path("/x"), b"old", 0o644, "0" * 64)
 
     def too_many(path: Path) -> bytes:
         raise OSError(errno.EMFILE, "Too many open files")
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "read_bytes", too_many)
-        store = UndoStore(tmp_path / "undo", Undo())
+        store = UndoStore(DeviceStore(tmp_path), Undo())
         with pytest.raises(BadInput, match="Too many open files"):
             store.claim(undo_id)
     assert store.claim(undo_id)[1] == b"old"
 
 
 def test_what_a_later_version_kept_is_left_alone(tmp_path: Path) -> None:
-    undo_id = UndoStore(tmp_path / "undo", Undo()).keep(Path("/x"), b"old", 0o644, "0" * 64)
-    entry = tmp_path / "undo" / f"{undo_id}.json"
-    entry.write_text(entry.read_text().replace("write_file", "write_registry"))
-    UndoStore(tmp_path / "undo", Undo())
-    assert sorted(path.suffix for path in (tmp_path / "undo").iterdir()) == [".json", ".old"]
+    undo_id = UndoStore(DeviceStore(tmp_path), Undo()).keep(Path("/x"), b"old", 0o644, "0" * 64)
+    rows(tmp_path, "UPDATE undo_entries SET entry = replace(entry, 'write_file', 'write_registry')")
+    store = UndoStore(DeviceStore(tmp_path), Undo())
+    with pytest.raises(BadInput):
+        store.entry(undo_id)
+    with pytest.raises(BadInput, match="cannot be read"):
+        store.claim(undo_id)
+    assert rows(tmp_path) == [(undo_id, "kept")]
+    assert (tmp_path / "undo" / f"{undo_id}.old").exists()
 
 
-def test_who_comes_second_takes_nothing_for_left_over_that_another_client_is_at(tmp_path: Path) -> None:
-    folder, file = tmp_path / "undo", tmp_path / "file"
-    first = UndoStore(folder, Undo())
-    restoring = first.keep(file, b"old", 0o644, "0" * 64)
+def test_no_client_takes_for_left_over_what_another_is_at(tmp_path: Path) -> None:
+    first = UndoStore(DeviceStore(tmp_path), Undo(max_bytes=100))
+    restoring = first.keep(tmp_path / "file", b"x" * 40, 0o644, "0" * 64)
     first.claim(restoring)
-    at_work = {folder / f"{'w' * 24}{end}" for end in (".old", ".json")} | {
-        tmp_path / temporary_name(restoring)
-    }
-    for path in at_work:
+    writing = first.keep(tmp_path / "file", b"x" * 40, 0o644, "0" * 64)
+    rows(tmp_path, f"UPDATE undo_entries SET state = 'writing' WHERE undo_id = '{writing}'")
+    temporary = [tmp_path / temporary_name(undo_id) for undo_id in (restoring, writing)]
+    for path in temporary:
         path.write_text("at work")
-    UndoStore(folder, Undo()).close()
-    assert all(path.exists() for path in {*at_work, folder / f"{restoring}.claimed"})
-    first.close()
-    last = UndoStore(folder, Undo())
-    assert not any(path.exists() for path in at_work - {tmp_path / temporary_name(restoring)})
-    assert last.claim(restoring)[1] == b"old"
+    second = UndoStore(DeviceStore(tmp_path), Undo(max_bytes=100))
+    # Nor to make room.
+    second.keep(Path("/x"), b"x" * 40, 0o644, "0" * 64)
+    assert rows(tmp_path)[:2] == [(restoring, "claimed"), (writing, "writing")]
+    assert all((tmp_path / "undo" / f"{undo_id}.old").exists() for undo_id in (restoring, writing))
+    assert all(path.exists() for path in temporary)
+    del first, second
+    last = UndoStore(DeviceStore(tmp_path), Undo())
+    assert (writing, "writing") not in rows(tmp_path)
+    for thread in threading.enumerate():
+        if thread.name == "undo":
+            thread.join(10)
+    assert not temporary[0].exists()
+    assert last.claim(restoring)[1] == b"x" * 40
+
+
+def old_entry(folder: Path, undo_id: str, old: bytes | None, made_at: float, end: str = "json") -> None:
+    """An entry as earlier versions kept it."""
+    (folder / "undo").mkdir(exist_ok=True)
+    (folder / "undo.users").touch()
+    row = {
+        "undo_id": undo_id, "path": "/x", "existed": old is not None, "mode": 0o644, "made_at": made_at,
+        "old_sha256": None if old is None else hashlib.sha256(old).hexdigest(), "new_sha256": "0" * 64,
+        "old_size": len(old or b""),
+    }  # fmt: skip
+    (folder / "undo" / f"{undo_id}.{end}").write_text(json.dumps(row))
+    if old is not None:
+        (folder / "undo" / f"{undo_id}.old").write_bytes(old)
+
+
+def test_entries_of_an_earlier_version_are_taken_over_once(tmp_path: Path) -> None:
+    clock = Clock()
+    names = [letter * 24 for letter in "abcd"]
+    old_entry(tmp_path, names[0], b"second", clock.now - 5)
+    old_entry(tmp_path, names[1], b"first", clock.now - 10)
+    old_entry(tmp_path, names[2], None, clock.now - 3, "claimed")
+    old_entry(tmp_path, names[3], b"expired", clock.now - 8 * DAY)
+    (tmp_path / "undo" / f"{'t' * 24}.json").write_bytes(b"{broken")
+    later = tmp_path / "undo" / f"{'l' * 24}.json"
+    later.write_text(json.dumps({"kind": "write_registry"}))
+    later.with_suffix(".old").write_bytes(b"of a later version")
+    for _ in range(2):
+        store = UndoStore(DeviceStore(tmp_path), Undo(), clock)
+        assert rows(tmp_path) == [(name, "kept") for name in (names[1], names[0], names[2])]
+        left = {f"{names[0]}.old", f"{names[1]}.old", later.name, f"{later.stem}.old"}
+        assert set(os.listdir(tmp_path / "undo")) == left
+        assert not (tmp_path / "undo.users").exists()
+    assert store.claim(names[0])[1] == b"second"
+    assert store.claim(names[2])[1] is None
+    with pytest.raises(BadInput, match="expired"):
+        store.claim(names[3])
+
+
+def test_entries_of_an_earlier_version_that_still_runs_are_left_to_it(tmp_path: Path) -> None:
+    clock = Clock()
+    old_entry(tmp_path, "a" * 24, b"old", clock.now)
+    with open(tmp_path / "undo.users") as users:
+        fcntl.flock(users, fcntl.LOCK_SH)
+        UndoStore(DeviceStore(tmp_path), Undo(), clock)
+        assert rows(tmp_path) == []
+        assert len(os.listdir(tmp_path / "undo")) == 2
+    assert UndoStore(DeviceStore(tmp_path), Undo(), clock).claim("a" * 24)[1] == b"old"
+
+
+def test_of_many_clients_one_claims_an_entry(tmp_path: Path) -> None:
+    stores = [UndoStore(DeviceStore(tmp_path), Undo()) for _ in range(6)]
+    undo_id = stores[0].keep(Path("/x"), b"old", 0o644, "0" * 64)
+
+    def claims(store: UndoStore) -> bool:
+        try:
+            store.claim(undo_id)
+        except BadInput:
+            return False
+        return True
+
+    with ThreadPoolExecutor(6) as threads:
+        assert sum(threads.map(claims, stores)) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel that counts is Linux")
+def test_kept_content_and_its_entry_are_on_the_disk_before_the_file_is_changed(memory_path: Path) -> None:
+    store = UndoStore(DeviceStore(memory_path), Undo())
+    store.keep(Path("/x"), b"old", 0o644, "0" * 64)
+    undo_id, syncs = watching_syncs(lambda: store.keep(Path("/x"), b"old", 0o644, "0" * 64))
+    assert syncs == [f"{undo_id}.old", "undo", f"{DATABASE}-wal"]
+    _, syncs = watching_syncs(lambda: store.keep(Path("/x"), None, 0, "0" * 64))
+    assert syncs == [f"{DATABASE}-wal"]
 
 
 def test_the_oldest_make_room_also_when_the_clock_was_set_back(tmp_path: Path) -> None:
     clock = Clock()
-    store = UndoStore(tmp_path / "undo", Undo(max_bytes=100), clock)
+    store = UndoStore(DeviceStore(tmp_path), Undo(max_bytes=100), clock)
     first = store.keep(Path("/x"), b"x" * 40, 0o644, "0" * 64)
     clock.now -= DAY
     second = store.keep(Path("/x"), b"x" * 40, 0o644, "0" * 64)
@@ -168,9 +273,9 @@ def test_the_oldest_make_room_also_when_the_clock_was_set_back(tmp_path: Path) -
 def test_what_was_kept_while_the_clock_was_ahead_expires_all_the_same(tmp_path: Path) -> None:
     clock = Clock()
     clock.now += 3650 * DAY
-    undo_id = UndoStore(tmp_path / "undo", Undo(), clock).keep(Path("/x"), b"old", 0o644, "0" * 64)
+    undo_id = UndoStore(DeviceStore(tmp_path), Undo(), clock).keep(Path("/x"), b"old", 0o644, "0" * 64)
     clock.now -= 3650 * DAY
-    store = UndoStore(tmp_path / "undo", Undo(), clock)
+    store = UndoStore(DeviceStore(tmp_path), Undo(), clock)
     clock.now += 7 * DAY + 1
     with pytest.raises(BadInput, match="expired"):
         store.claim(undo_id)
@@ -180,11 +285,11 @@ def test_a_disk_that_became_read_only_does_not_keep_the_device_from_starting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    UndoStore(tmp_path / "undo", Undo(), clock).keep(Path("/x"), b"old", 0o644, "0" * 64)
+    UndoStore(DeviceStore(tmp_path), Undo(), clock).keep(Path("/x"), b"old", 0o644, "0" * 64)
 
     def read_only(path: Path, missing_ok: bool = False) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr(Path, "unlink", read_only)
     clock.now += 8 * DAY
-    UndoStore(tmp_path / "undo", Undo(), clock)
+    UndoStore(DeviceStore(tmp_path), Undo(), clock)
