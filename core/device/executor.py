@@ -195,7 +195,6 @@ class BatchRunner:
         results: list[Result] = []
         room, failed = _FRAME_ROOM, False
         for index, step in enumerate(frame.steps):
-            frame.begun = index + 1
             if failed and not (step.command is not None and step.command.tool_name == ""):
                 result = Result(status=ResultStatus.SKIPPED, error=SKIPPED, call_id=step.call_id)
             elif step.command is None:
@@ -207,6 +206,7 @@ class BatchRunner:
                 result = await self._one(frame, index, step.command, room)
                 if len(frame.steps) > 1:
                     room = max(_SMALLEST_SHARE, room - _size(result))
+            frame.begun = index + 1
             failed = failed or result.status is ResultStatus.FAILURE
             await self._finish(frame, index, result)
             results.append(result)
@@ -215,6 +215,7 @@ class BatchRunner:
     async def _one(self, frame: Frame, index: int, command: Command, room: int) -> Result:
         step, call = frame.steps[index], frame.calls[index] if frame.calls else None
         if command.tool_name in _CONTROL:
+            frame.begun = index + 1
             return await self._control(command, frame.asker)
         try:
             if frame.calls and call is None and command.call_id is not None:
@@ -223,6 +224,10 @@ class BatchRunner:
                 await self._deliveries.begin(call)
         except QuarterdeckError as error:
             return failure(error, command.call_id)
+        if step.call_id in frame.withdrawn:
+            # It was cancelled while the disk was waited for.
+            return failure(self._why_not_started(frame, step), step.call_id)
+        frame.begun = index + 1
         seconds = self._limits.tool_timeout_s
         if (end := frame.ends_at(step)) is not None:
             seconds = min(seconds, end - asyncio.get_running_loop().time())

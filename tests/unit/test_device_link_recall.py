@@ -17,6 +17,7 @@ import pytest
 from core.aip.extensions import FEATURES
 from core.device.__main__ import _loop
 from core.device.build import build_router
+from core.device.call_records import CallRecord, CallRecords
 from core.device.config import DeviceConfig, Limits
 from tests.fakes.device_process import device
 from tests.fakes.link_console import (
@@ -207,6 +208,34 @@ async def test_a_command_that_waits_is_cancelled_at_once_and_never_starts(tmp_pa
         last = await wire.hear()
         assert last["prev_response_id"] == first
         assert len(bench.ran) == 1
+
+
+async def test_what_is_cancelled_while_its_beginning_is_recorded_never_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording, recorded, claim = asyncio.Event(), asyncio.Event(), CallRecords.claim
+
+    async def slowly(records: CallRecords, record: CallRecord) -> CallRecord | None:
+        other = await claim(records, record)
+        recording.set()
+        await recorded.wait()
+        return other
+
+    async with at_work(tmp_path, state=True) as (console, bench):
+        bench.go.set()
+        wire = await console.link()
+        monkeypatch.setattr(CallRecords, "claim", slowly)
+        await wire.send(command("work", call_id="c1"))
+        await asyncio.wait_for(recording.wait(), 10)
+        cancel = command("quarterdeck.cancel", "data_collection", parameters={"call_id": "c1"})
+        [told] = await wire.ask(cancel)
+        assert told["result"] == {"cancelled": True}
+        recorded.set()
+        [result] = (await wire.hear())["action_results"]
+        assert result["error"] == "cancelled: work was cancelled before it started"
+        assert bench.ran == []
+        known = await wire.recall("c1")
+        assert known["c1"]["result"]["error"] == result["error"]
 
 
 async def test_the_device_keeps_the_deadline_by_itself(tmp_path: Path) -> None:

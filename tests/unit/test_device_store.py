@@ -7,6 +7,7 @@ import errno
 import os
 import sqlite3
 import stat
+import subprocess
 import sys
 import time
 from contextlib import closing, suppress
@@ -356,3 +357,23 @@ async def test_no_tool_reads_or_writes_the_store(tmp_path: Path) -> None:
         assert (state / DATABASE).stat().st_mtime_ns == before
     finally:
         await router.close()
+
+
+async def test_a_read_only_disk_leaves_a_device_that_observes(tmp_path: Path) -> None:
+    with small_disk_at(tmp_path / "disk", "2m") as disk:
+        filled(disk / "state")
+        (disk / "state" / "undo").mkdir()
+        (tmp_path / "a").write_text("seen")
+        remount = ["mount", "-o", "remount,ro", str(disk)]
+        await asyncio.to_thread(subprocess.run, remount, check=True)
+        router = build_router(DeviceConfig(roots=(tmp_path,)), disk / "state", "d1")
+        try:
+            look = Command(tool_name="read_file", tool_type="data_collection", call_id="c")
+            look.parameters = {"file_path": str(tmp_path / "a")}
+            assert (await router.run(look, 20)).error is None
+            write = Command(tool_name="write_file", tool_type="action", call_id="d")
+            write.parameters = {"file_path": str(tmp_path / "a"), "content": "new"}
+            assert "cannot keep the record" in ((await router.run(write, 20)).error or "")
+            assert (tmp_path / "a").read_text() == "seen"
+        finally:
+            await router.close()
