@@ -60,6 +60,8 @@ _PASSING_IN_SQLITE = frozenset(
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _LITTLE_ROOM = 64 * 1024
 _NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
+# SQLite opens no file with a longer path, in bytes with the ends of `_BESIDE` (its MAX_PATHNAME).
+_LONGEST_PATH = 500
 # What SQLite keeps beside a database.
 _BESIDE = ("-wal", "-shm", "-journal")
 _SCHEMA = f"""
@@ -225,6 +227,9 @@ class DeviceStore:
     def _open(self) -> sqlite3.Connection:
         if self._closed:
             raise _is_closed()
+        if len(os.fsencode(self._path.absolute())) > _LONGEST_PATH:
+            words = "its path is longer than SQLite opens; choose a shorter one"
+            raise BadInput(f"The state folder {self.folder} cannot be used: {words}")
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             (self.folder / "clients").mkdir(mode=0o700, exist_ok=True)

@@ -7,9 +7,10 @@ command appends a line to a file: that is what counts.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import json
-import shutil
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -85,7 +86,8 @@ async def test_an_approval_used_before_a_restart_is_used_after_it(
             assert (await desk.call("x")).error is None
         await stands(desk.console, NAME, Health.RECONNECTING, Health.OFFLINE)
         # Not even without the record that answers repeated calls with their first result.
-        shutil.rmtree(tmp_path / "state" / "calls")
+        with contextlib.closing(sqlite3.connect(tmp_path / "state" / "device.db")) as store:
+            store.executescript("DELETE FROM calls; DELETE FROM results;")
         async with connected(desk):
             again = copy.deepcopy(desk.proxy.seen[0])
             again["response_id"] = "after the restart"

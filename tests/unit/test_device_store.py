@@ -313,6 +313,13 @@ def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path) -> None:
         DeviceStore(tmp_path / "state").open()
 
 
+def test_a_folder_with_too_long_a_path_is_named_before_anything_is_made(tmp_path: Path) -> None:
+    folder = tmp_path / ("a" * 200) / ("b" * 200) / ("c" * 200)
+    with pytest.raises(BadInput, match="longer than SQLite opens"):
+        DeviceStore(folder).open()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_full_disk_refuses_work_and_costs_no_row(tmp_path: Path) -> None:
     with small_disk_at(tmp_path / "disk", "512k") as disk:
         filled(disk)
