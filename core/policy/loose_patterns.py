@@ -14,7 +14,7 @@ from typing import Any
 
 from core.fleet.models import Device, FrozenModel, Health, Risk
 from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
-from core.policy.analysis.shell.findings import judge_line
+from core.policy.analysis.shell.findings import findings_in_line
 from core.policy.analysis.shell.tool_arguments import holds_line
 from core.policy.constraints import Constraint
 from core.policy.examples import example_tool
@@ -124,13 +124,13 @@ def _slips_through(rule: Rule, tool: str, name: str, condition: Constraint) -> s
     """A shell line that the rule allows and that does more than intended; "" if none was found."""
     sampler = Sampler(condition.pattern or "")
     allowed = _allowed_by_itself(rule, name, condition, sampler)
-    meant = {finding.text for line in allowed for finding in judge_line(line, None)}
+    meant = {finding.text for line in allowed for finding in findings_in_line(line, None)}
     for most in ADDED:
         if most not in rule.risks:
             continue
         for attempts in _attempts(sampler, allowed, most):
             line = next((line for line in attempts if condition.permits(line)), None)
-            findings = judge_line(line, None) if line is not None else []
+            findings = findings_in_line(line, None) if line is not None else []
             if line is None or all(finding.text in meant for finding in findings):
                 continue
             risk = max((finding.risk for finding in findings), key=lambda risk: risk.rank)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from core.fleet.models import Risk
 from core.policy.analysis.shell.options import Takes, read_options, takes
-from core.policy.analysis.shell.parser import Call, Judgement, Word, joined
+from core.policy.analysis.shell.parser import Call, CommandFinding, Word, joined
 from core.policy.analysis.shell.tables import names
 
 
@@ -122,7 +122,7 @@ _SINGLE_DASH = names("openssl gcc gdb sqlite3 mplayer zip xterm")
 _AFTER_SETTING = re.compile(r"[\w:]*[\s=]+")
 
 
-def in_options(call: Call) -> Iterator[Embedded]:
+def embedded_in_options(call: Call) -> Iterator[Embedded]:
     """What the options of a call run or load."""
     name = _SAME.get(call.name, call.name)
     table = _BY_NAME.get(name)
@@ -243,7 +243,7 @@ _LOAD_IF = {
 _LOADED_PREFIXES = ("BASH_FUNC_", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "DYLD_")
 
 
-def in_variable(name: str, value: Word, word: Word | None = None) -> Iterator[Embedded]:
+def embedded_in_variable(name: str, value: Word, word: Word | None = None) -> Iterator[Embedded]:
     """What it means that a variable is set: a program that it names, or code that it has loaded."""
     text = f"Sets {name}, which decides what programs run"
     at = word or value
@@ -268,7 +268,7 @@ def _piped(value: Word) -> Word:
     return value.cut(start)
 
 
-def assigned_words(words: Iterable[Word]) -> Iterator[tuple[str, Word, Word]]:
+def assignments_in(words: Iterable[Word]) -> Iterator[tuple[str, Word, Word]]:
     """Names, values and words of `NAME=value` among the words of a call."""
     for word in words:
         if _ASSIGNED.match(word.written):
@@ -324,7 +324,7 @@ _GIT_OPTIONS = {
 }
 
 
-def in_git(call: Call) -> Iterator[Embedded]:
+def embedded_in_git(call: Call) -> Iterator[Embedded]:
     """What git's settings, options and subcommands run: given with `-c`, by `git config`, and by name."""
     options = read_options(call.args, _GIT_TAKES, stop=True)
     rest = call.args[options.first :]
@@ -379,26 +379,29 @@ def _setting(word: Word, value: Word | None = None) -> Iterator[Embedded]:
         shell = value.written.startswith("!")
         line = value.cut(1) if shell else None
         if shell or not value.known:
-            yield Embedded(line, f"Gives git the command {shown_key(key)}", Risk.MEDIUM, value)
+            yield Embedded(line, f"Gives git the command {short_setting_name(key)}", Risk.MEDIUM, value)
     elif _GIT_RUNS.fullmatch(key):
         if value.written.casefold() in ("true", "false", "1", "0", "yes", "no", ""):
             return
         yield _embedded(
-            _piped(value), f"Sets git's {shown_key(key)}, a program that it runs", Risk.HIGH, value
+            _piped(value), f"Sets git's {short_setting_name(key)}, a program that it runs", Risk.HIGH, value
         )
     elif _GIT_LOADS.fullmatch(key) and value.written.casefold() not in ("", "never", "true"):
         yield Embedded(
-            None, f"Sets git's {shown_key(key)}: what that names is not in the line", Risk.HIGH, value
+            None,
+            f"Sets git's {short_setting_name(key)}: what that names is not in the line",
+            Risk.HIGH,
+            value,
         )
 
 
-def shown_key(key: str) -> str:
+def short_setting_name(key: str) -> str:
     """A setting's name, short enough for a sentence."""
     return key if len(key) <= 40 else f"{key[:39]}…"
 
 
-def judgements(items: Iterable[Embedded]) -> Iterator[Judgement]:
+def judgements(items: Iterable[Embedded]) -> Iterator[CommandFinding]:
     """What is said of embedded programs themselves."""
     for item in items:
         if item.text:
-            yield Judgement(item.text, item.risk, item.word)
+            yield CommandFinding(item.text, item.risk, item.word)

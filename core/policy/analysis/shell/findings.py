@@ -19,16 +19,16 @@ from core.fleet.models import Risk
 from core.policy.analysis.shell.databases import client_lines
 from core.policy.analysis.shell.embedded import (
     Embedded,
-    assigned_words,
-    in_git,
-    in_options,
-    in_variable,
+    assignments_in,
+    embedded_in_git,
+    embedded_in_options,
+    embedded_in_variable,
     judgements,
 )
 from core.policy.analysis.shell.languages import program_lines, reads_its_program, runs_a_file
 from core.policy.analysis.shell.parser import (
     Call,
-    Judgement,
+    CommandFinding,
     Line,
     TooMuch,
     Word,
@@ -39,8 +39,8 @@ from core.policy.analysis.shell.parser import (
 from core.policy.analysis.shell.rules import (
     DECLARES,
     NAMES_A_VARIABLE,
-    hidden_in_index,
-    is_judged,
+    array_index_finding,
+    has_rules,
     judged,
     read_from,
     redirected,
@@ -59,7 +59,7 @@ _SPLIT = frozenset({"read", "mapfile", "readarray"})
 _PRINTS = frozenset({"echo", "printf"})
 
 
-def judge_line(text: str, argument: str | None) -> list[Finding]:
+def findings_in_line(text: str, argument: str | None) -> list[Finding]:
     """Everything worth raising the risk for in a shell line, in the order it stands there.
 
     Offsets count characters of `text`; `argument` is the parameter that holds it. At most `MOST_FINDINGS`,
@@ -149,7 +149,7 @@ class _Analysis:
                 yield from self._inside(line)
             calls = list(result.calls)
             for perhaps, as_line in result.perhaps:
-                if is_judged(perhaps.name):
+                if has_rules(perhaps.name):
                     if as_line is not None:
                         yield from self._inside(as_line)
                     else:
@@ -176,13 +176,13 @@ class _Analysis:
                 yield from self._inside(text)
 
     def _set(self, name: str, value: Word) -> Iterator[Finding]:
-        items = list(in_variable(name, value))
+        items = list(embedded_in_variable(name, value))
         yield from self._say(judgements(items))
         for item in items:
             if item.line is not None:
                 yield from self._inside(item.line)
         if has_index(value):
-            yield from self._say([hidden_in_index(value)])
+            yield from self._say([array_index_finding(value)])
             yield from self._index(value)
 
     def _index(self, word: Word) -> Iterator[Finding]:
@@ -192,7 +192,7 @@ class _Analysis:
         if starts:
             end = max(text.rfind(")"), text.rfind("`"))
             start = min(starts)
-            yield from self._say([hidden_in_index(word)])
+            yield from self._say([array_index_finding(word)])
             yield from self._inside(word.cut(start, end if end > start else len(text)))
 
     def _inside(self, line: Word) -> Iterator[Finding]:
@@ -274,7 +274,7 @@ class _Analysis:
             if bisect_left(places, end) - bisect_left(places, start) > 1:
                 yield self._finding("Starts itself without end (a fork bomb)", Risk.CRITICAL, (start, end))
 
-    def _say(self, judgements: Iterable[Judgement], call: Call | None = None) -> Iterator[Finding]:
+    def _say(self, judgements: Iterable[CommandFinding], call: Call | None = None) -> Iterator[Finding]:
         for text, risk, word in judgements:
             # What is said of a program is said of what it is given, too.
             named = call is not None and word is not None and word.start == call.words[0].start
@@ -301,10 +301,10 @@ class _Analysis:
 def _held(call: Call) -> Iterator[Word]:
     """The shell lines in a call's options, programs and queries."""
     tables = (
-        in_options(call),
+        embedded_in_options(call),
         program_lines(call),
         client_lines(call),
-        in_git(call) if call.name == "git" else (),
+        embedded_in_git(call) if call.name == "git" else (),
     )
     for table in tables:
         for item in table:
@@ -313,15 +313,15 @@ def _held(call: Call) -> Iterator[Word]:
     if call.name == "trap":
         yield from [word for word in call.args if word.text != "--"][:1]
     elif call.name == "alias":
-        yield from (value for _, value, _ in assigned_words(call.args))
+        yield from (value for _, value, _ in assignments_in(call.args))
     elif call.name in ("iex", "invoke-expression"):
         yield joined(call.args)
 
 
 def _declared(call: Call) -> Iterator[Embedded]:
     if call.name in DECLARES:
-        for name, value, _ in assigned_words(call.args):
-            yield from in_variable(name, value)
+        for name, value, _ in assignments_in(call.args):
+            yield from embedded_in_variable(name, value)
 
 
 def _runs_input(call: Call) -> bool:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from core.fleet.models import Risk
 from core.policy.analysis.shell.embedded import Embedded
 from core.policy.analysis.shell.options import Options, Takes, read_options, takes
-from core.policy.analysis.shell.parser import Call, Judgement, Word, joined
+from core.policy.analysis.shell.parser import Call, CommandFinding, Word, joined
 from core.policy.analysis.shell.tables import ROOT, SHELLS, STARTUP, names, system_folder
 
 
@@ -93,7 +93,7 @@ _READS_INPUT = re.compile(r"-$|/dev/(?:stdin|fd/\d+)$|/proc/(?:self|\d+)/fd/\d+$
 _CODE_MODULES = names("timeit code pdb trace runpy cprofile profile idlelib asyncio")
 
 
-def program_judgements(call: Call) -> Iterator[Judgement]:
+def program_findings(call: Call) -> Iterator[CommandFinding]:
     """What is said of a program that a shell or an interpreter is given."""
     first, name = call.words[0], call.name
     if name in SHELLS:
@@ -112,11 +112,11 @@ def program_judgements(call: Call) -> Iterator[Judgement]:
         if (start is not None and (start.name in language.code or module in _CODE_MODULES)) or (
             verb in language.verbs
         ):
-            yield Judgement("Runs a program written in the line", Risk.HIGH, first)
+            yield CommandFinding("Runs a program written in the line", Risk.HIGH, first)
         elif reads_its_program(call):
-            yield Judgement("Runs text that it reads as a program", Risk.HIGH, first)
+            yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, first)
         elif runs_a_file(call):
-            yield Judgement("Runs a script; what it does is not in the line", Risk.MEDIUM, first)
+            yield CommandFinding("Runs a script; what it does is not in the line", Risk.MEDIUM, first)
 
 
 def shell_line(call: Call) -> Word | None:
@@ -192,18 +192,18 @@ def _reads(word: Word) -> bool:
     return word.source.startswith("<(") or _READS_INPUT.match(word.text) is not None
 
 
-def _shell(call: Call) -> Iterator[Judgement]:
+def _shell(call: Call) -> Iterator[CommandFinding]:
     options = _shell_options(call)
     first = call.words[0]
     operand = options.operands[0] if options.operands and not options.has("-c") else None
     if operand is not None and not operand.known and not operand.source.startswith("<("):
-        yield Judgement("What it runs is only known when it runs", Risk.HIGH, operand)
+        yield CommandFinding("What it runs is only known when it runs", Risk.HIGH, operand)
     for word in options.values("--rcfile", "--init-file"):
-        yield Judgement("Runs a script; what it does is not in the line", Risk.MEDIUM, word)
+        yield CommandFinding("Runs a script; what it does is not in the line", Risk.MEDIUM, word)
     if reads_its_program(call):
-        yield Judgement("Runs text that it reads as a program", Risk.HIGH, first)
+        yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, first)
     elif runs_a_file(call):
-        yield Judgement("Runs a script; what it does is not in the line", Risk.MEDIUM, first)
+        yield CommandFinding("Runs a script; what it does is not in the line", Risk.MEDIUM, first)
 
 
 # awk: POSIX's grammar, and gawk's pipes and extensions.
@@ -226,19 +226,19 @@ class _Token(NamedTuple):
     end: int
 
 
-def _awk_options(call: Call) -> Iterator[Judgement]:
+def _awk_options(call: Call) -> Iterator[CommandFinding]:
     options = read_options(call.args, _AWK_TAKES, stop=True)
     if runs_a_file(call):
-        yield Judgement("Runs a script; what it does is not in the line", Risk.MEDIUM, call.words[0])
+        yield CommandFinding("Runs a script; what it does is not in the line", Risk.MEDIUM, call.words[0])
     for word in options.values("-i", "--include", "-l", "--load"):
         if word.text == "inplace":
-            yield Judgement("Changes files in place", Risk.MEDIUM, call.words[0])
+            yield CommandFinding("Changes files in place", Risk.MEDIUM, call.words[0])
         else:
-            yield Judgement("Loads code from a file that is not in the line", Risk.MEDIUM, word)
+            yield CommandFinding("Loads code from a file that is not in the line", Risk.MEDIUM, word)
     for word in _awk_programs(call):
         if not word.known and not word.text:
-            yield Judgement("Cannot be judged: its program is only known when it runs", Risk.HIGH, word)
-        yield from (item for item in _awk(word) if isinstance(item, Judgement))
+            yield CommandFinding("Cannot be judged: its program is only known when it runs", Risk.HIGH, word)
+        yield from (item for item in _awk(word) if isinstance(item, CommandFinding))
 
 
 def _awk_programs(call: Call) -> list[Word]:
@@ -248,7 +248,7 @@ def _awk_programs(call: Call) -> list[Word]:
     return programs if elsewhere else options.operands[:1]
 
 
-def _awk(program: Word) -> Iterator[Judgement | Embedded]:
+def _awk(program: Word) -> Iterator[CommandFinding | Embedded]:
     """The commands and files in a program of awk."""
     tokens = _awk_tokens(program.written)
     prints, depth = False, 0
@@ -273,19 +273,21 @@ def _awk(program: Word) -> Iterator[Judgement | Embedded]:
                 program, after if into else before, whole=not into or behind.text in _AWK_ENDS
             )
         elif text in (">", ">>") and prints and depth <= 0:
-            yield written_inside(program.cut(*_bare(after)) if after.text.startswith('"') else None, program)
+            yield program_write_finding(
+                program.cut(*_bare(after)) if after.text.startswith('"') else None, program
+            )
         elif text in ("@load", "@include"):
-            yield Judgement("Loads code from a file that is not in the line", Risk.MEDIUM, program)
+            yield CommandFinding("Loads code from a file that is not in the line", Risk.MEDIUM, program)
 
 
-def _awk_command(program: Word, token: _Token, whole: bool) -> Iterator[Judgement | Embedded]:
+def _awk_command(program: Word, token: _Token, whole: bool) -> Iterator[CommandFinding | Embedded]:
     """A command in a text of the program; `whole`: nothing that the program makes is added to it."""
     if token.text.startswith('"') and len(token.text) > 2:
         line = program.cut(*_bare(token))
         yield Embedded(line, "Runs a command from inside another program", Risk.MEDIUM, line)
         if whole:
             return
-    yield Judgement(_INSIDE, Risk.HIGH, program)
+    yield CommandFinding(_INSIDE, Risk.HIGH, program)
 
 
 def _bare(token: _Token) -> tuple[int, int]:
@@ -308,18 +310,18 @@ def _awk_tokens(text: str) -> list[_Token]:
     return tokens
 
 
-def written_inside(path: Word | None, program: Word) -> Judgement:
+def program_write_finding(path: Word | None, program: Word) -> CommandFinding:
     """What it means that a program writes into a file, None where only the program knows which."""
     if path is None:
-        return Judgement("Writes files from inside another program", Risk.MEDIUM, program)
+        return CommandFinding("Writes files from inside another program", Risk.MEDIUM, program)
     folder = system_folder(path.text)
     if folder == "/dev":
-        return Judgement("Writes straight to a device", Risk.CRITICAL, path)
+        return CommandFinding("Writes straight to a device", Risk.CRITICAL, path)
     if folder:
-        return Judgement(f"Writes under {folder}", Risk.HIGH, path)
+        return CommandFinding(f"Writes under {folder}", Risk.HIGH, path)
     if STARTUP.search(path.text):
-        return Judgement("Writes to a file that runs by itself", Risk.HIGH, path)
-    return Judgement("Overwrites a file from inside another program", Risk.MEDIUM, path)
+        return CommandFinding("Writes to a file that runs by itself", Risk.HIGH, path)
+    return CommandFinding("Overwrites a file from inside another program", Risk.MEDIUM, path)
 
 
 # sed: POSIX's commands and GNU's.
@@ -332,17 +334,17 @@ class _Unread(Exception):
     """This is no program of sed."""
 
 
-def _sed_options(call: Call) -> Iterator[Judgement]:
+def _sed_options(call: Call) -> Iterator[CommandFinding]:
     options = read_options(call.args, _SED_TAKES)
     first = call.words[0]
     if options.has("-i", "--in-place"):
-        yield Judgement("Changes files in place", Risk.MEDIUM, first)
+        yield CommandFinding("Changes files in place", Risk.MEDIUM, first)
     if options.has("-f", "--file"):
-        yield Judgement("Runs a script; what it does is not in the line", Risk.MEDIUM, first)
+        yield CommandFinding("Runs a script; what it does is not in the line", Risk.MEDIUM, first)
     for word in _sed_programs(call):
         if not word.known and not word.text:
-            yield Judgement("Cannot be judged: its program is only known when it runs", Risk.HIGH, word)
-        yield from (item for item in _sed(word) if isinstance(item, Judgement))
+            yield CommandFinding("Cannot be judged: its program is only known when it runs", Risk.HIGH, word)
+        yield from (item for item in _sed(word) if isinstance(item, CommandFinding))
 
 
 def _sed_programs(call: Call) -> list[Word]:
@@ -351,7 +353,7 @@ def _sed_programs(call: Call) -> list[Word]:
     return programs if programs or options.has("-f", "--file") else options.operands[:1]
 
 
-def _sed(program: Word) -> Iterator[Judgement | Embedded]:
+def _sed(program: Word) -> Iterator[CommandFinding | Embedded]:
     """The commands and files in a program of sed."""
     text = program.written
     at = 0
@@ -366,23 +368,23 @@ def _sed(program: Word) -> Iterator[Judgement | Embedded]:
             if command == "s":
                 at, flags = _sed_substitution(text, at)
                 if "e" in flags:
-                    yield Judgement(
+                    yield CommandFinding(
                         "Runs what it makes of a text as a command, from inside another program",
                         Risk.HIGH,
                         program,
                     )
                 if flags.endswith("w"):
                     path, at = _sed_rest(program, at)
-                    yield written_inside(path, program)
+                    yield program_write_finding(path, program)
             elif command == "y":
                 at = _sed_part(text, _sed_part(text, at + 1, text[at : at + 1]), text[at : at + 1])
             elif command in "wW":
                 path, at = _sed_rest(program, at)
-                yield written_inside(path, program)
+                yield program_write_finding(path, program)
             elif command == "e":
                 line, at = _sed_rest(program, at)
                 if line is None:
-                    yield Judgement(
+                    yield CommandFinding(
                         "Runs what it reads as commands, from inside another program", Risk.HIGH, program
                     )
                 else:
@@ -397,7 +399,7 @@ def _sed(program: Word) -> Iterator[Judgement | Embedded]:
                 raise _Unread
     except (_Unread, IndexError):
         if program.known:
-            yield Judgement("Cannot be judged: not understood as a program of sed", Risk.HIGH, program)
+            yield CommandFinding("Cannot be judged: not understood as a program of sed", Risk.HIGH, program)
 
 
 def _sed_address(text: str, at: int) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from core.fleet.models import Risk
 from core.policy.analysis.shell.options import Options, Takes, read_options, takes
-from core.policy.analysis.shell.parser import Call, Judgement, Word
+from core.policy.analysis.shell.parser import Call, CommandFinding, Word
 from core.policy.analysis.shell.tables import HARMLESS_DEVICES
 from core.text import escape_hidden, shorten_middle
 
@@ -21,33 +21,33 @@ _UNPACKS = "Replaces files of the same name where it unpacks"
 _DELETES_SOURCES = "Deletes the files that it packs"
 
 
-def overwrites(call: Call) -> Iterator[Judgement]:
+def overwrites(call: Call) -> Iterator[CommandFinding]:
     """What a call overwrites, with the word that names it."""
     judge = _PROGRAMS.get(call.name)
     if judge is not None:
         yield from judge(call)
 
 
-def overwritten(word: Word, appends: bool = False) -> Iterator[Judgement]:
+def overwritten(word: Word, appends: bool = False) -> Iterator[CommandFinding]:
     """What writing to the file that a word names means: to a standard stream or an empty device, nothing."""
     if word.known and (word.text in ("-", "") or HARMLESS_DEVICES.match(word.text)):
         return
     if not word.known:
-        yield Judgement("Writes to a file whose path is only known when it runs", Risk.MEDIUM, word)
+        yield CommandFinding("Writes to a file whose path is only known when it runs", Risk.MEDIUM, word)
     elif appends:
-        yield Judgement(f"Appends to {shown(word)}", Risk.LOW, word)
+        yield CommandFinding(f"Appends to {shown(word)}", Risk.LOW, word)
     else:
-        yield Judgement(f"Overwrites {shown(word)} if it exists", Risk.MEDIUM, word)
+        yield CommandFinding(f"Overwrites {shown(word)} if it exists", Risk.MEDIUM, word)
 
 
-def replaced(word: Word) -> Iterator[Judgement]:
+def replaced(word: Word) -> Iterator[CommandFinding]:
     """What is put in the place of a file, or of the files of the same name in a folder."""
     if not word.known:
-        yield Judgement("Replaces what is only known when it runs", Risk.MEDIUM, word)
+        yield CommandFinding("Replaces what is only known when it runs", Risk.MEDIUM, word)
     elif word.text.endswith("/"):
-        yield Judgement(f"Replaces files of the same name in {shown(word)}", Risk.MEDIUM, word)
+        yield CommandFinding(f"Replaces files of the same name in {shown(word)}", Risk.MEDIUM, word)
     else:
-        yield Judgement(f"Replaces {shown(word)} if it exists", Risk.MEDIUM, word)
+        yield CommandFinding(f"Replaces {shown(word)} if it exists", Risk.MEDIUM, word)
 
 
 def shown(word: Word) -> str:
@@ -58,7 +58,7 @@ def shown(word: Word) -> str:
 _COPY = takes("-t --target-directory -S --suffix -m --mode -o --owner -g --group --backup? --update?")
 
 
-def _copies(call: Call) -> Iterator[Judgement]:
+def _copies(call: Call) -> Iterator[CommandFinding]:
     """`cp`, `mv`, `install` and `ln`: POSIX lets the first two replace what is there without asking."""
     options = read_options(call.args, _COPY)
     update = [word.written for word in options.values("--update")]
@@ -82,7 +82,7 @@ _RSYNC = takes(
 )
 
 
-def _rsync(call: Call) -> Iterator[Judgement]:
+def _rsync(call: Call) -> Iterator[CommandFinding]:
     options = read_options(call.args, _RSYNC)
     if options.has("-n", "--dry-run", "--list-only", "--ignore-existing", "-b", "--backup"):
         return
@@ -93,19 +93,19 @@ def _rsync(call: Call) -> Iterator[Judgement]:
 _SCP = takes("-c -D -F -i -J -l -o -P -S -X")
 
 
-def _scp(call: Call) -> Iterator[Judgement]:
+def _scp(call: Call) -> Iterator[CommandFinding]:
     operands = read_options(call.args, _SCP).operands
     if len(operands) > 1:
         yield from replaced(operands[-1])
 
 
-def _tee(call: Call) -> Iterator[Judgement]:
+def _tee(call: Call) -> Iterator[CommandFinding]:
     options = read_options(call.args, takes("--output-error?"))
     for word in options.operands:
         yield from overwritten(word, appends=options.has("-a", "--append"))
 
 
-def _dd(call: Call) -> Iterator[Judgement]:
+def _dd(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if word.written.startswith("of="):
             target = word.cut(len("of="))
@@ -123,7 +123,7 @@ _TAR = takes(
 _TAR_CHANGES = ("-r", "--append", "-u", "--update", "-A", "--catenate", "--concatenate", "--delete")
 
 
-def _tar(call: Call) -> Iterator[Judgement]:
+def _tar(call: Call) -> Iterator[CommandFinding]:
     options = read_options(call.args, _TAR)
     files = options.values("-f", "--file")
     letters = {option.name for option in options.options}
@@ -140,37 +140,37 @@ def _tar(call: Call) -> Iterator[Judgement]:
         for word in files:
             yield from overwritten(word, appends=not letters & {"-c", "--create"})
         if "--remove-files" in letters:
-            yield Judgement(_DELETES_SOURCES, Risk.HIGH, call.words[0])
+            yield CommandFinding(_DELETES_SOURCES, Risk.HIGH, call.words[0])
     # To unpack is what an archive is for; these take the place even of folders and links.
     if letters & {"--overwrite", "--unlink-first", "-U", "--recursive-unlink"}:
-        yield Judgement(_UNPACKS, Risk.MEDIUM, call.words[0])
+        yield CommandFinding(_UNPACKS, Risk.MEDIUM, call.words[0])
 
 
 _ZIP = takes("-b -n -t -tt -P --password -O --out -s -x -i --exclude --include")
 
 
-def _zip(call: Call) -> Iterator[Judgement]:
+def _zip(call: Call) -> Iterator[CommandFinding]:
     options = read_options(call.args, _ZIP)
     if options.has("-T", "--test", "-h", "--help", "--show-files", "-L"):
         return
     for word in options.values("-O", "--out") or options.operands[:1]:
         yield from overwritten(word)
     if options.has("-m", "--move"):
-        yield Judgement(_DELETES_SOURCES, Risk.HIGH, call.words[0])
+        yield CommandFinding(_DELETES_SOURCES, Risk.HIGH, call.words[0])
 
 
-def _unzip(call: Call) -> Iterator[Judgement]:
+def _unzip(call: Call) -> Iterator[CommandFinding]:
     options = read_options(call.args, takes("-d -P -x"))
     if options.has("-o") and not options.has("-l", "-v", "-t", "-p", "-c", "-z", "-n"):
-        yield Judgement(_UNPACKS, Risk.MEDIUM, call.words[0])
+        yield CommandFinding(_UNPACKS, Risk.MEDIUM, call.words[0])
 
 
-def _seven_zip(call: Call) -> Iterator[Judgement]:
+def _seven_zip(call: Call) -> Iterator[CommandFinding]:
     words = [word for word in call.args if not word.text.startswith("-")]
     if len(words) > 1 and words[0].text in ("a", "u", "d", "rn"):
         yield from overwritten(words[1])
     elif words and words[0].text in ("x", "e") and any(word.text in ("-y", "-aoa") for word in call.args):
-        yield Judgement(_UNPACKS, Risk.MEDIUM, call.words[0])
+        yield CommandFinding(_UNPACKS, Risk.MEDIUM, call.words[0])
 
 
 _CURL = takes(
@@ -186,13 +186,13 @@ _CURL_WRITES = (
 )  # fmt: skip
 
 
-def _curl(call: Call) -> Iterator[Judgement]:
+def _curl(call: Call) -> Iterator[CommandFinding]:
     options = read_options(call.args, _CURL)
     for word in options.values(*_CURL_WRITES):
         yield from overwritten(word)
     if options.has("-O", "--remote-name", "--remote-name-all") and not options.has("--no-clobber"):
         for word in [*options.operands, *options.values("--url")]:
-            yield Judgement("Overwrites a file named like the download if it exists", Risk.MEDIUM, word)
+            yield CommandFinding("Overwrites a file named like the download if it exists", Risk.MEDIUM, word)
 
 
 _WGET = takes(
@@ -204,7 +204,7 @@ _WGET = takes(
 )
 
 
-def _wget(call: Call) -> Iterator[Judgement]:
+def _wget(call: Call) -> Iterator[CommandFinding]:
     options = read_options(call.args, _WGET)
     # Without -O, wget itself never takes the name of a file that exists.
     for word in options.values("-O", "--output-document", "-o", "--output-file", "--save-cookies"):
@@ -213,11 +213,11 @@ def _wget(call: Call) -> Iterator[Judgement]:
         yield from overwritten(word, appends=True)
 
 
-def _named(table: str, *names: str, single: bool = False) -> Callable[[Call], Iterator[Judgement]]:
+def _named(table: str, *names: str, single: bool = False) -> Callable[[Call], Iterator[CommandFinding]]:
     """A judge of a program that overwrites the values of these options; `table` has all that take one."""
     known: Takes = takes(table)
 
-    def judge(call: Call) -> Iterator[Judgement]:
+    def judge(call: Call) -> Iterator[CommandFinding]:
         options: Options = read_options(call.args, known, single=single)
         for word in options.values(*names):
             yield from overwritten(word)
@@ -225,19 +225,19 @@ def _named(table: str, *names: str, single: bool = False) -> Callable[[Call], It
     return judge
 
 
-def _sponge(call: Call) -> Iterator[Judgement]:
+def _sponge(call: Call) -> Iterator[CommandFinding]:
     options = read_options(call.args, takes())
     for word in options.operands:
         yield from overwritten(word, appends=options.has("-a"))
 
 
-def _uniq(call: Call) -> Iterator[Judgement]:
+def _uniq(call: Call) -> Iterator[CommandFinding]:
     operands = read_options(call.args, takes("-f --skip-fields -s --skip-chars -w --check-chars")).operands
     for word in operands[1:2]:
         yield from overwritten(word)
 
 
-_PROGRAMS: dict[str, Callable[[Call], Iterator[Judgement]]] = {
+_PROGRAMS: dict[str, Callable[[Call], Iterator[CommandFinding]]] = {
     **dict.fromkeys(("cp", "mv", "install", "ln", "copy", "move", "xcopy"), _copies),
     "rsync": _rsync,
     "scp": _scp,

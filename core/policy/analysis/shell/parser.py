@@ -43,7 +43,7 @@ _BEFORE_A_COMMENT = frozenset(" \t\n;&|()<>")
 _MOST_DOUBTS = 10
 
 
-class Judgement(NamedTuple):
+class CommandFinding(NamedTuple):
     """What a part of a line would do: in words, with its risk, and the word of the line that says so."""
 
     text: str

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from core.fleet.models import Risk
-from core.policy.analysis.shell.parser import Call, Judgement
+from core.policy.analysis.shell.parser import Call, CommandFinding
 from core.policy.analysis.shell.tables import (
     ACCOUNTS,
     CONTAINERS,
@@ -379,10 +379,10 @@ NAMES = frozenset(_CHANGES_OF)
 """The programs that the table knows."""
 
 
-def changes(call: Call) -> Iterator[Judgement]:
+def changes(call: Call) -> Iterator[CommandFinding]:
     """What the table says of a call."""
     name, words = call.name, [word.text for word in call.args]
-    if name in NAMES and only_looks(call):
+    if name in NAMES and is_read_only(call):
         return
     texts: set[str] = set()
     for change in _CHANGES_OF.get(name, ()):
@@ -392,15 +392,15 @@ def changes(call: Call) -> Iterator[Judgement]:
             # What is said in general adds nothing to what is said in particular.
             continue
         texts.add(change.text)
-        yield Judgement(change.text, change.risk, call.words[0])
+        yield CommandFinding(change.text, change.risk, call.words[0])
     if name.startswith("mkfs"):
-        yield Judgement(_DISK, Risk.CRITICAL, call.words[0])
+        yield CommandFinding(_DISK, Risk.CRITICAL, call.words[0])
 
 
 _WEAKER = frozenset({"Drives containers, virtual machines or clusters", _CLOUD})
 
 
-def only_looks(call: Call) -> bool:
+def is_read_only(call: Call) -> bool:
     """Whether a call of a program that can change something only says how things are."""
     texts = [word.text for word in call.args]
     if any(not word.known and not word.text and word.source[:1] != '"' for word in call.args):

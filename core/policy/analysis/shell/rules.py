@@ -8,15 +8,27 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from core.fleet.models import Risk
-from core.policy.analysis.shell.databases import client_judgements
-from core.policy.analysis.shell.embedded import assigned_words, in_git, in_options, in_variable, judgements
-from core.policy.analysis.shell.languages import program_judgements
+from core.policy.analysis.shell.databases import client_findings
+from core.policy.analysis.shell.embedded import (
+    assignments_in,
+    embedded_in_git,
+    embedded_in_options,
+    embedded_in_variable,
+    judgements,
+)
+from core.policy.analysis.shell.languages import program_findings
 from core.policy.analysis.shell.overwrites import NAMES as OVERWRITES
 from core.policy.analysis.shell.overwrites import overwrites, overwritten, shown
-from core.policy.analysis.shell.parser import Call, Judgement, Redirect, Word
+from core.policy.analysis.shell.parser import Call, CommandFinding, Redirect, Word
 from core.policy.analysis.shell.programs import NAMES as CHANGING
-from core.policy.analysis.shell.programs import changes, only_looks
-from core.policy.analysis.shell.reach import REACHING, deletes_below, reaches, starts_by_itself, written_path
+from core.policy.analysis.shell.programs import changes, is_read_only
+from core.policy.analysis.shell.reach import (
+    REACHING,
+    path_in,
+    reaches,
+    startup_file_findings,
+    variable_deletion_findings,
+)
 from core.policy.analysis.shell.tables import (
     DELETES,
     DISKS,
@@ -46,192 +58,196 @@ READS = names("sort uniq shuf openssl")
 """Commands that overwrite a file only where they are asked to; a search may run them on what it finds."""
 
 
-def judged(call: Call) -> Iterator[Judgement]:
+def judged(call: Call) -> Iterator[CommandFinding]:
     """What one call does by itself; not what it makes others do."""
     first, name = call.words[0], call.name
     if not first.known:
-        yield Judgement("Runs a command whose name is only known when it runs", Risk.HIGH, first)
+        yield CommandFinding("Runs a command whose name is only known when it runs", Risk.HIGH, first)
         return
     if not name and first.pattern:
         text = "Cannot be judged: the command's name is a pattern, only known when it runs"
-        yield Judgement(text, Risk.HIGH, first)
+        yield CommandFinding(text, Risk.HIGH, first)
         return
     if re.match(r"/etc/(?:rc\.d/)?init\.d/", first.text):
-        yield Judgement("Starts, stops or restarts services", Risk.HIGH, first)
+        yield CommandFinding("Starts, stops or restarts services", Risk.HIGH, first)
         return
     if "{}" in first.written:
-        yield Judgement("Runs a command whose name is only known when it runs", Risk.HIGH, first)
+        yield CommandFinding("Runs a command whose name is only known when it runs", Risk.HIGH, first)
     if name in ROOT:
-        yield Judgement("Runs as root", Risk.HIGH, first)
+        yield CommandFinding("Runs as root", Risk.HIGH, first)
     for programs, judge in _JUDGES:
         if name in programs:
             yield from judge(call)
     yield from changes(call)
     yield from overwrites(call)
-    yield from program_judgements(call)
-    yield from client_judgements(call)
-    yield from judgements(in_options(call))
+    yield from program_findings(call)
+    yield from client_findings(call)
+    yield from judgements(embedded_in_options(call))
     if name == "git":
-        yield from judgements(in_git(call))
+        yield from judgements(embedded_in_git(call))
     if name in DECLARES:
-        for variable, value, word in assigned_words(call.args):
-            yield from judgements(in_variable(variable, value, word))
+        for variable, value, word in assignments_in(call.args):
+            yield from judgements(embedded_in_variable(variable, value, word))
     if "/" in first.text and not re.match(r"/(?:usr/(?:local/)?)?s?bin/", first.text):
-        yield Judgement("Runs a program by its path; what it does is not in the line", Risk.MEDIUM, first)
+        yield CommandFinding(
+            "Runs a program by its path; what it does is not in the line", Risk.MEDIUM, first
+        )
     yield from _written(call)
     yield from reaches(call)
 
 
-def is_judged(name: str) -> bool:
+def has_rules(name: str) -> bool:
     """Whether something may be text of a program by its name."""
     return name in _KNOWN or name.startswith("mkfs")
 
 
-def hidden_in_index(word: Word) -> Judgement:
+def array_index_finding(word: Word) -> CommandFinding:
     """What is text of a text that runs a command when a shell reads it as a number or a name."""
-    return Judgement("Hides a command in the index of an array, where a shell runs it", Risk.HIGH, word)
+    return CommandFinding("Hides a command in the index of an array, where a shell runs it", Risk.HIGH, word)
 
 
-def _deletes(call: Call) -> Iterator[Judgement]:
+def _deletes(call: Call) -> Iterator[CommandFinding]:
     first = call.words[0]
     targets = _operands(call)
     recursive = _has(call, "rR", ("--recursive", "-recurse", "-r", "/s")) and call.name != "rmdir"
     if any(not arg.known and arg.text[:1] in ("", "-") and arg.source[:1] == "$" for arg in call.args):
         # An unquoted variable can carry options as well as paths.
-        yield Judgement("A variable stands where options of a deleting command may be", Risk.HIGH, first)
+        yield CommandFinding("A variable stands where options of a deleting command may be", Risk.HIGH, first)
     if recursive:
-        yield Judgement("Deletes folders with everything in them", Risk.HIGH, first)
+        yield CommandFinding("Deletes folders with everything in them", Risk.HIGH, first)
     else:
-        yield Judgement("Deletes files", Risk.MEDIUM, first)
+        yield CommandFinding("Deletes files", Risk.MEDIUM, first)
     for word in targets:
         if not word.known:
-            yield Judgement("What is deleted is only known when it runs", Risk.HIGH, word)
+            yield CommandFinding("What is deleted is only known when it runs", Risk.HIGH, word)
             if recursive:
-                yield from deletes_below(word)
+                yield from variable_deletion_findings(word)
             if re.fullmatch(r'"?\$\{?HOME\}?"?/?\*?', word.source):
-                yield Judgement("Deletes the whole home folder", Risk.CRITICAL, word)
+                yield CommandFinding("Deletes the whole home folder", Risk.CRITICAL, word)
         elif _is_everything(word):
             risk = Risk.CRITICAL if recursive or "*" in word.text else Risk.HIGH
-            yield Judgement(f"Deletes everything in {shown(word)}", risk, word)
+            yield CommandFinding(f"Deletes everything in {shown(word)}", risk, word)
         elif recursive and system_folder(word.text):
-            yield Judgement(f"Deletes recursively in {system_folder(word.text)}", Risk.CRITICAL, word)
+            yield CommandFinding(f"Deletes recursively in {system_folder(word.text)}", Risk.CRITICAL, word)
 
 
 def _is_everything(word: Word) -> bool:
     return bool(EVERYTHING.match(posixpath.normpath(word.text)))
 
 
-def _moves(call: Call) -> Iterator[Judgement]:
+def _moves(call: Call) -> Iterator[CommandFinding]:
     operands = _operands(call)
     for word in operands[:-1]:
         if _is_everything(word):
-            yield Judgement(f"Moves everything in {shown(word)}", Risk.CRITICAL, word)
+            yield CommandFinding(f"Moves everything in {shown(word)}", Risk.CRITICAL, word)
         elif system_folder(word.text):
-            yield Judgement(f"Takes away from {system_folder(word.text)}", Risk.HIGH, word)
+            yield CommandFinding(f"Takes away from {system_folder(word.text)}", Risk.HIGH, word)
 
 
-def _finds(call: Call) -> Iterator[Judgement]:
+def _finds(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if word.text in ("-delete", "-fprint", "-fprint0", "-fls", "-fprintf"):
-            yield Judgement("Deletes or writes each file that it finds", Risk.HIGH, word)
+            yield CommandFinding("Deletes or writes each file that it finds", Risk.HIGH, word)
     for inside in started(call).calls:
         # To look into what was found is what a search is for.
-        if is_judged(inside.name) or not inside.name or "/" in inside.words[0].text:
-            yield Judgement("Runs a command on each file that it finds", Risk.MEDIUM, inside.words[0])
+        if has_rules(inside.name) or not inside.name or "/" in inside.words[0].text:
+            yield CommandFinding("Runs a command on each file that it finds", Risk.MEDIUM, inside.words[0])
 
 
-def _gives_to_commands(call: Call) -> Iterator[Judgement]:
+def _gives_to_commands(call: Call) -> Iterator[CommandFinding]:
     inside = innermost(call)
     if inside.words and inside.name in DELETES:
-        yield Judgement("What is deleted comes from another command", Risk.HIGH, inside.words[0])
+        yield CommandFinding("What is deleted comes from another command", Risk.HIGH, inside.words[0])
     elif inside.words and inside.name in KILLS:
-        yield Judgement("Which process it ends comes from another command", Risk.HIGH, inside.words[0])
+        yield CommandFinding("Which process it ends comes from another command", Risk.HIGH, inside.words[0])
     elif inside.words and inside.name in SHELLS and any(word.text == "{}" for word in inside.args):
-        yield Judgement("Runs text that it reads as a program", Risk.HIGH, inside.words[0])
+        yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, inside.words[0])
     result = started(call)
     if call.name == "parallel" and not (result.calls or result.lines):
-        yield Judgement("Runs text that it reads as a program", Risk.HIGH, call.words[0])
+        yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, call.words[0])
     for line in result.lines:
         if re.match(r"\s*(?:\S*/)?(?:rm|shred|unlink)\b", line.written):
-            yield Judgement("What is deleted comes from another command", Risk.HIGH, line)
+            yield CommandFinding("What is deleted comes from another command", Risk.HIGH, line)
         elif "{}" in line.written.split(None, 1)[:1]:
-            yield Judgement("Runs text that it reads as a program", Risk.HIGH, line)
+            yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, line)
 
 
-def _kills(call: Call) -> Iterator[Judgement]:
+def _kills(call: Call) -> Iterator[CommandFinding]:
     if any(word.text in ("-0", "-l", "-L", "--list", "--table") for word in call.args):
         # Signal 0 ends nothing.
         return
     for word in call.args:
         if not word.known:
-            yield Judgement("Which process it ends is only known when it runs", Risk.HIGH, word)
+            yield CommandFinding("Which process it ends is only known when it runs", Risk.HIGH, word)
         elif call.name == "pkill" and word.text in ("-F", "--pidfile"):
-            yield Judgement("Which process it ends is read from a file when it runs", Risk.HIGH, word)
+            yield CommandFinding("Which process it ends is read from a file when it runs", Risk.HIGH, word)
 
 
-def _modes(call: Call) -> Iterator[Judgement]:
+def _modes(call: Call) -> Iterator[CommandFinding]:
     everywhere = _has(call, "R", ("--recursive",))
     if everywhere:
-        yield Judgement("Changes owner or permissions of everything below a folder", Risk.HIGH, call.words[0])
+        yield CommandFinding(
+            "Changes owner or permissions of everything below a folder", Risk.HIGH, call.words[0]
+        )
         for word in _operands(call)[1:]:
             if (_is_everything(word) and word.text != ".") or system_folder(word.text):
                 text = f"Changes owner or permissions of everything in {shown(word)}"
-                yield Judgement(text, Risk.CRITICAL, word)
+                yield CommandFinding(text, Risk.CRITICAL, word)
     if call.name == "chmod" and call.args:
         for word in call.args:
             if re.fullmatch(r"[0-7]*[2367][0-7]{0,2}[2367]|[aoug]*[ao][aoug]*\+\w*w\w*|\+\w*w\w*", word.text):
-                yield Judgement("Lets everybody write", Risk.HIGH, word)
+                yield CommandFinding("Lets everybody write", Risk.HIGH, word)
             if re.fullmatch(r"[4267][0-7]{3}|[ugoa]*\+\w*s\w*", word.text):
-                yield Judgement("Lets a program run with its owner's rights", Risk.HIGH, word)
+                yield CommandFinding("Lets a program run with its owner's rights", Risk.HIGH, word)
 
 
-def _dd(call: Call) -> Iterator[Judgement]:
+def _dd(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if word.text.startswith("of="):
             target = word.text[3:]
             if target.startswith("/dev/") and not HARMLESS_DEVICES.match(target):
-                yield Judgement("Writes straight to a device", Risk.CRITICAL, word)
+                yield CommandFinding("Writes straight to a device", Risk.CRITICAL, word)
 
 
-def _sourced(call: Call) -> Iterator[Judgement]:
+def _sourced(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if word.source.startswith("<("):
             if re.search(rf"\b(?:{'|'.join(sorted(DOWNLOADS))})\b", word.source):
-                yield Judgement("Runs a download as a shell script", Risk.CRITICAL, word)
-            yield Judgement("Runs what another command writes; it is not in the line", Risk.HIGH, word)
+                yield CommandFinding("Runs a download as a shell script", Risk.CRITICAL, word)
+            yield CommandFinding("Runs what another command writes; it is not in the line", Risk.HIGH, word)
     if call.name in ("source", "."):
         if call.input_texts:
-            yield Judgement("Runs text that it reads as a program", Risk.HIGH, call.words[0])
-        yield Judgement("Runs another file's lines", Risk.MEDIUM, call.words[0])
+            yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, call.words[0])
+        yield CommandFinding("Runs another file's lines", Risk.MEDIUM, call.words[0])
 
 
-def _rsync(call: Call) -> Iterator[Judgement]:
+def _rsync(call: Call) -> Iterator[CommandFinding]:
     if any(word.text.startswith("--delete") or word.text == "--remove-source-files" for word in call.args):
-        yield Judgement("Deletes what is not at the source", Risk.HIGH, call.words[0])
+        yield CommandFinding("Deletes what is not at the source", Risk.HIGH, call.words[0])
 
 
-def _cd(call: Call) -> Iterator[Judgement]:
+def _cd(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if system_folder(word.text):
-            yield Judgement(f"Goes on inside {system_folder(word.text)}", Risk.HIGH, word)
+            yield CommandFinding(f"Goes on inside {system_folder(word.text)}", Risk.HIGH, word)
 
 
-def _tar(call: Call) -> Iterator[Judgement]:
+def _tar(call: Call) -> Iterator[CommandFinding]:
     words = [word.text for word in call.args]
     unpacks = any(re.match(r"-?\w*x|--extract|--get", text) for text in words[:4])
     if unpacks and any(re.match(r"-\w*P|--absolute-names", text) for text in words):
-        yield Judgement("Unpacks files to wherever the archive says", Risk.HIGH, call.words[0])
+        yield CommandFinding("Unpacks files to wherever the archive says", Risk.HIGH, call.words[0])
 
 
-def _unpacked(call: Call) -> Iterator[Judgement]:
+def _unpacked(call: Call) -> Iterator[CommandFinding]:
     """Where an archive is put: below `/` it is everywhere."""
     for word in _after_options(call):
         path = _place(word)
         if path and re.fullmatch(r"/+\.?", path):
-            yield Judgement("Unpacks or writes files anywhere below /", Risk.HIGH, word)
+            yield CommandFinding("Unpacks or writes files anywhere below /", Risk.HIGH, word)
 
 
-_JUDGES: tuple[tuple[frozenset[str], Callable[[Call], Iterator[Judgement]]], ...] = (
+_JUDGES: tuple[tuple[frozenset[str], Callable[[Call], Iterator[CommandFinding]]], ...] = (
     (DELETES, _deletes),
     (frozenset({"find", "fd", "fdfind"}), _finds),
     (frozenset({"xargs", "parallel"}), _gives_to_commands),
@@ -257,19 +273,19 @@ _KNOWN = frozenset(
 )
 
 
-def _written(call: Call) -> Iterator[Judgement]:
+def _written(call: Call) -> Iterator[CommandFinding]:
     """Paths in system folders that a writing command names."""
     targets = _targets(call)
-    if targets and only_looks(call):
+    if targets and is_read_only(call):
         return
     for word in targets:
         path = _place(word)
         folder = system_folder(path) or system_folder(word.source.strip("\"'"))
         if folder == "/dev":
-            yield Judgement("Writes straight to a device", Risk.CRITICAL, word)
+            yield CommandFinding("Writes straight to a device", Risk.CRITICAL, word)
         elif folder:
-            yield Judgement(f"Writes under {folder}", Risk.HIGH, word)
-        yield from starts_by_itself(word)
+            yield CommandFinding(f"Writes under {folder}", Risk.HIGH, word)
+        yield from startup_file_findings(word)
 
 
 def _targets(call: Call) -> list[Word]:
@@ -319,7 +335,7 @@ def _after_options(call: Call) -> list[Word]:
     return [*after, *(word for word in args if re.match(r"--[\w-]+=/|-[CdoO]/", word.text))]
 
 
-def redirected(redirect: Redirect) -> Iterator[Judgement]:
+def redirected(redirect: Redirect) -> Iterator[CommandFinding]:
     """What writing into a file means."""
     word = redirect.target
     if word.known and HARMLESS_DEVICES.match(word.text):
@@ -328,26 +344,26 @@ def redirected(redirect: Redirect) -> Iterator[Judgement]:
         # What stands there is a command of the line, judged as such.
         return
     folder = system_folder(word.text)
-    yield from starts_by_itself(word)
-    if names_secrets(written_path(word)):
-        yield Judgement("Names where keys or passwords are", Risk.HIGH, word)
+    yield from startup_file_findings(word)
+    if names_secrets(path_in(word)):
+        yield CommandFinding("Names where keys or passwords are", Risk.HIGH, word)
     if word.text.startswith(("/dev/tcp/", "/dev/udp/")):
-        yield Judgement("Sends its output to another computer", Risk.CRITICAL, word)
+        yield CommandFinding("Sends its output to another computer", Risk.CRITICAL, word)
         return
     if folder == "/dev":
-        yield Judgement("Writes straight to a device", Risk.CRITICAL, word)
+        yield CommandFinding("Writes straight to a device", Risk.CRITICAL, word)
         return
     if folder:
-        yield Judgement(f"Writes under {folder}", Risk.HIGH, word)
+        yield CommandFinding(f"Writes under {folder}", Risk.HIGH, word)
     yield from overwritten(word, redirect.appends)
 
 
-def read_from(word: Word) -> Iterator[Judgement]:
+def read_from(word: Word) -> Iterator[CommandFinding]:
     """What it means that input comes from a file."""
-    if names_secrets(written_path(word)):
-        yield Judgement("Names where keys or passwords are", Risk.HIGH, word)
+    if names_secrets(path_in(word)):
+        yield CommandFinding("Names where keys or passwords are", Risk.HIGH, word)
     if word.text.startswith(("/dev/tcp/", "/dev/udp/")):
-        yield Judgement("Takes its input from another computer", Risk.HIGH, word)
+        yield CommandFinding("Takes its input from another computer", Risk.HIGH, word)
 
 
 def _has(call: Call, short: str, long: tuple[str, ...] = ()) -> bool:

@@ -56,15 +56,15 @@ def holds_line(tool_name: str, argument: str) -> bool:
     return _is_called_line(tool_name, argument.rpartition(".")[2])
 
 
-def described_lines(schema: Mapping[str, Any]) -> frozenset[str]:
+def described_line_arguments(schema: Mapping[str, Any]) -> frozenset[str]:
     """The arguments of which a tool's input schema says that they are a command to be run."""
     properties = schema.get("properties")
     if not isinstance(properties, Mapping):
         return frozenset()
-    return frozenset(name for name, said in properties.items() if _SAYS_LINE.search(words_about(said)))
+    return frozenset(name for name, said in properties.items() if _SAYS_LINE.search(schema_text(said)))
 
 
-def words_about(schema: Any) -> str:
+def schema_text(schema: Any) -> str:
     """Title and description of an argument, as far as they can matter."""
     if not isinstance(schema, Mapping):
         return ""
@@ -84,7 +84,7 @@ def shell_lines(
 ) -> Iterator[ShellLine]:
     """The lines in a call's arguments, in whatever depth, at most `MOST_LINES` and one.
 
-    `described` are the arguments of which the schema says that they are lines (`described_lines`).
+    `described` are the arguments of which the schema says that they are lines (`described_line_arguments`).
     """
     count = 0
     waiting: list[tuple[str, Any, bool]] = [("", parameters, True)]
