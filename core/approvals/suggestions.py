@@ -26,7 +26,7 @@ from core.policy.analysis.built_in_tools import (
     SHELL_ARGUMENTS,
     WRITE_FILE,
 )
-from core.policy.analysis.shell.parser import Line, TooMuch, Word, read_line
+from core.policy.analysis.shell.parser import Line, LineTooComplex, Word, read_line
 from core.policy.analysis.shell.tables import DELETES, INTERPRETERS, KILLS, SHELLS, WRITES_ALL, WRITES_LAST
 from core.policy.analysis.shell.wrappers import innermost
 from core.statements import Request
@@ -94,7 +94,7 @@ def _of_paths(parameters: dict[str, Any]) -> Iterator[Wish]:
 def _of_line(text: str, folder: Any, offered: Set[str]) -> Iterator[Wish]:
     try:
         line = read_line(text)
-    except TooMuch:
+    except LineTooComplex:
         return
     folder = folder if isinstance(folder, str) and folder else None
     own = _own_variables(line)

@@ -1,4 +1,4 @@
-"""What else a shell command reaches: keys, addresses, startup files, other programs, other computers."""
+"""Rules for what a shell command reaches: keys, addresses, startup files, other programs and computers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _MOST_ADDRESSES = 5
 
 
 def path_in(word: Word) -> str:
-    """A word as a path, with the home folder written `~`; only as much as is known."""
+    """A word as a path, with the home folder as `~`; only the part that is known before the line runs."""
     return _HOME.sub("~", word.source, count=1).strip("\"'") if _HOME.match(word.source) else word.text
 
 
-def reaches(call: Call) -> Iterator[CommandFinding]:
-    """What a command reaches by its words, whatever else it does."""
+def reach_findings(call: Call) -> Iterator[CommandFinding]:
+    """The findings in what a command reaches, by its words."""
     first = call.words[0]
     if not first.text.isascii() and looks_plain(first.text):
         text = f"Hides what it is: its name looks like “{plain_look(first.text)}” and is not"
@@ -31,14 +31,14 @@ def reaches(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if names_secrets(path_in(word)):
             yield CommandFinding("Names where keys or passwords are", Risk.HIGH, word)
-    yield from _addresses(call)
-    for names, judge in _JUDGES:
+    yield from _address_findings(call)
+    for names, rule in _RULES:
         if call.name in names:
-            yield from judge(call)
+            yield from rule(call)
 
 
 def startup_file_findings(word: Word) -> Iterator[CommandFinding]:
-    """What it means to write to a file that shells or desktops run, or that lets people in."""
+    """The findings in writing to a file that shells or desktops run, or that permits logins."""
     path = path_in(word)
     if path.endswith("authorized_keys"):
         yield CommandFinding("Decides who may log in without a password", Risk.CRITICAL, word)
@@ -47,7 +47,7 @@ def startup_file_findings(word: Word) -> Iterator[CommandFinding]:
 
 
 def variable_deletion_findings(word: Word) -> Iterator[CommandFinding]:
-    """What a recursive deletion means whose path is only known when it runs."""
+    """The finding in a recursive deletion of a path that is only known when the line runs."""
     if _VARIABLE_FIRST.match(word.source):
         text = "Deletes everything from / on when that variable is empty"
         yield CommandFinding(text, Risk.CRITICAL, word)
@@ -55,18 +55,18 @@ def variable_deletion_findings(word: Word) -> Iterator[CommandFinding]:
         yield CommandFinding("Deletes recursively below a variable path", Risk.HIGH, word)
 
 
-def _addresses(call: Call) -> Iterator[CommandFinding]:
-    left = _MOST_ADDRESSES
+def _address_findings(call: Call) -> Iterator[CommandFinding]:
+    remaining = _MOST_ADDRESSES
     for word in call.args:
         for match in URL_INSIDE.finditer(word.text[:4_096]):
-            if left == 0:
+            if remaining == 0:
                 return
-            left -= 1
+            remaining -= 1
             for text, risk in findings_in_url(match.group()):
                 yield CommandFinding(text, risk, word)
 
 
-def _kill(call: Call) -> Iterator[CommandFinding]:
+def _kill_findings(call: Call) -> Iterator[CommandFinding]:
     for number, word in enumerate(call.args):
         if word.text == "1":
             yield CommandFinding("Ends process 1, which everything else hangs from", Risk.CRITICAL, word)
@@ -74,13 +74,13 @@ def _kill(call: Call) -> Iterator[CommandFinding]:
             yield CommandFinding("Ends every process it may", Risk.CRITICAL, word)
 
 
-def _kill_by_name(call: Call) -> Iterator[CommandFinding]:
+def _kill_by_name_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if word.text in (".", ".*", "*", "", "-u", "-U", "--user"):
             yield CommandFinding("Ends many processes at once", Risk.CRITICAL, word)
 
 
-def _git(call: Call) -> Iterator[CommandFinding]:
+def _git_findings(call: Call) -> Iterator[CommandFinding]:
     words = [word.text for word in call.args]
     if "push" in words:
         for word in call.args:
@@ -88,7 +88,7 @@ def _git(call: Call) -> Iterator[CommandFinding]:
                 yield CommandFinding("Throws away files or history in a repository", Risk.HIGH, word)
 
 
-def _containers(call: Call) -> Iterator[CommandFinding]:
+def _container_findings(call: Call) -> Iterator[CommandFinding]:
     for before, word in zip(call.words, call.args, strict=False):
         mounts = before.text in ("-v", "--volume", "--mount")
         text = word.text.partition("=")[2] if word.text.startswith(("--volume=", "--mount=")) else word.text
@@ -114,7 +114,7 @@ _SENT_FILES = ("-T", "--upload-file", "--post-file", "--body-file")
 _SENT_TEXTS = ("-d", "--data", "--data-ascii", "--data-binary", "--data-urlencode", "--json", "-F", "--form")
 
 
-def _network(call: Call) -> Iterator[CommandFinding]:
+def _transfer_findings(call: Call) -> Iterator[CommandFinding]:
     curl = call.name == "curl"
     options = read_options(call.args, _CURL if curl else _WGET)
     for option in options.options:
@@ -129,7 +129,7 @@ def _network(call: Call) -> Iterator[CommandFinding]:
             yield CommandFinding("Sends a file to another computer", Risk.HIGH, option.value)
 
 
-def _sockets(call: Call) -> Iterator[CommandFinding]:
+def _socket_findings(call: Call) -> Iterator[CommandFinding]:
     gives = r"(?:EXEC|SYSTEM):" if call.name == "socat" else r"-\w*[ec]\w*$|--(?:sh-)?exec"
     for word in call.args:
         if re.match(gives, word.text, re.IGNORECASE):
@@ -140,13 +140,13 @@ def _sockets(call: Call) -> Iterator[CommandFinding]:
         yield CommandFinding("Sends a file to another computer", Risk.HIGH, word)
 
 
-def _tunnels(call: Call) -> Iterator[CommandFinding]:
+def _tunnel_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if re.match(r"-[fNnTCq]*[RLDW]", word.text):
             yield CommandFinding("Opens a way into or out of the network", Risk.HIGH, word)
 
 
-def _lookups(call: Call) -> Iterator[CommandFinding]:
+def _lookup_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if not word.known:
             yield CommandFinding(
@@ -154,7 +154,7 @@ def _lookups(call: Call) -> Iterator[CommandFinding]:
             )
 
 
-def _modules(call: Call) -> Iterator[CommandFinding]:
+def _module_findings(call: Call) -> Iterator[CommandFinding]:
     words = [word.text for word in call.args]
     if "-m" in words and any(name in words for name in ("http.server", "SimpleHTTPServer", "pip")):
         serves = "pip" not in words
@@ -162,14 +162,14 @@ def _modules(call: Call) -> Iterator[CommandFinding]:
         yield CommandFinding(text, Risk.HIGH if serves else Risk.MEDIUM, call.words[0])
 
 
-def _encoded(call: Call) -> Iterator[CommandFinding]:
+def _encoded_command_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if re.match(r"-e(?:n?c?o?d?e?d?c?o?m?m?a?n?d?)$", word.text, re.IGNORECASE) and len(word.text) > 1:
             yield CommandFinding("Runs a program that is written in code", Risk.HIGH, word)
 
 
-def _editors(call: Call) -> Iterator[CommandFinding]:
-    """A number, a pattern or an option after `+` only says where to begin."""
+def _editor_findings(call: Call) -> Iterator[CommandFinding]:
+    """The findings in a call of an editor; a number, pattern or option after `+` only sets the start line."""
     runs = r"[+:]?:?!|-c$|--cmd$|-es$|-S|\+:?(?!\d*$|/|\$|G$|set\b|normal! G)[a-z|]"
     reads = any(re.search(r"(?:^|\n|;)\s*[\d,.$%]*!", word.written) for word in call.input_texts)
     if reads or any(re.match(runs, word.text) for word in call.args):
@@ -178,51 +178,51 @@ def _editors(call: Call) -> Iterator[CommandFinding]:
         yield CommandFinding("Changes files by the commands that it reads", Risk.MEDIUM, call.words[0])
 
 
-def _pages(call: Call) -> Iterator[CommandFinding]:
+def _pager_findings(call: Call) -> Iterator[CommandFinding]:
     if any(re.match(r"\+.*[!|]", word.text) for word in call.args):
         yield CommandFinding("May run commands from inside another program", Risk.HIGH, call.words[0])
 
 
-def _history(call: Call) -> Iterator[CommandFinding]:
+def _history_findings(call: Call) -> Iterator[CommandFinding]:
     texts = [word.text for word in call.args]
     if (call.name == "history" and "-c" in texts) or "HISTFILE" in texts:
         yield CommandFinding("Hides what was done", Risk.MEDIUM, call.words[0])
 
 
-def _logs_in(call: Call) -> Iterator[CommandFinding]:
+def _login_findings(call: Call) -> Iterator[CommandFinding]:
     yield CommandFinding("Decides who may log in without a password", Risk.HIGH, call.words[0])
 
 
-def _hands(call: Call) -> Iterator[CommandFinding]:
+def _input_device_findings(call: Call) -> Iterator[CommandFinding]:
     text = "Moves the pointer or presses keys, in any window, this console's too"
     yield CommandFinding(text, Risk.HIGH, call.words[0])
 
 
-def _console(call: Call) -> Iterator[CommandFinding]:
+def _console_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
-        if word.text in _DECIDES:
+        if word.text in _DECIDING_COMMANDS:
             yield CommandFinding("Decides for the operators of a console", Risk.HIGH, word)
 
 
-# What the command line of a console has to change what may run; the rest of it only looks.
-_DECIDES = frozenset("approve deny revoke add stop pair set forget listen".split())
-_JUDGES = (
-    (frozenset("xdotool ydotool dotool xte xvkbd wtype xmacroplay cliclick".split()), _hands),
-    (frozenset({"quarterdeck"}), _console),
-    (frozenset({"kill"}), _kill),
-    (frozenset({"pkill", "killall", "skill", "taskkill"}), _kill_by_name),
-    (frozenset({"git"}), _git),
-    (frozenset({"docker", "podman", "nerdctl"}), _containers),
-    (frozenset({"curl", "wget", "http", "https"}), _network),
-    (frozenset({"nc", "ncat", "netcat", "socat"}), _sockets),
-    (frozenset({"ssh"}), _tunnels),
-    (frozenset({"dig", "host", "nslookup", "ping", "drill"}), _lookups),
-    (frozenset({"python"}), _modules),
-    (frozenset({"powershell", "pwsh"}), _encoded),
-    (frozenset({"vim", "ex", "ed"}), _editors),
-    (frozenset({"less", "more", "man"}), _pages),
-    (frozenset({"history", "unset"}), _history),
-    (frozenset({"ssh-copy-id"}), _logs_in),
+# The commands of a console's command line that change what may run; the other ones only read.
+_DECIDING_COMMANDS = frozenset("approve deny revoke add stop pair set forget listen".split())
+_RULES = (
+    (frozenset("xdotool ydotool dotool xte xvkbd wtype xmacroplay cliclick".split()), _input_device_findings),
+    (frozenset({"quarterdeck"}), _console_findings),
+    (frozenset({"kill"}), _kill_findings),
+    (frozenset({"pkill", "killall", "skill", "taskkill"}), _kill_by_name_findings),
+    (frozenset({"git"}), _git_findings),
+    (frozenset({"docker", "podman", "nerdctl"}), _container_findings),
+    (frozenset({"curl", "wget", "http", "https"}), _transfer_findings),
+    (frozenset({"nc", "ncat", "netcat", "socat"}), _socket_findings),
+    (frozenset({"ssh"}), _tunnel_findings),
+    (frozenset({"dig", "host", "nslookup", "ping", "drill"}), _lookup_findings),
+    (frozenset({"python"}), _module_findings),
+    (frozenset({"powershell", "pwsh"}), _encoded_command_findings),
+    (frozenset({"vim", "ex", "ed"}), _editor_findings),
+    (frozenset({"less", "more", "man"}), _pager_findings),
+    (frozenset({"history", "unset"}), _history_findings),
+    (frozenset({"ssh-copy-id"}), _login_findings),
 )
-REACHING = frozenset(name for names, _ in _JUDGES for name in names)
-"""The programs of which something is text here by their names."""
+REACHING = frozenset(name for names, _ in _RULES for name in names)
+"""The programs with a rule in this module."""

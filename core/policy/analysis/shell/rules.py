@@ -1,4 +1,4 @@
-"""What each command of a shell line would do to files, and what by its very name."""
+"""Rules for the commands of a shell line: their effects on files and the risks of their names."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from core.fleet.models import Risk
 from core.policy.analysis.shell.databases import client_findings
 from core.policy.analysis.shell.embedded import (
     assignments_in,
+    embedded_findings,
     embedded_in_git,
     embedded_in_options,
     embedded_in_variable,
-    judgements,
 )
 from core.policy.analysis.shell.languages import program_findings
 from core.policy.analysis.shell.overwrites import NAMES as OVERWRITES
-from core.policy.analysis.shell.overwrites import overwrites, overwritten, shown
+from core.policy.analysis.shell.overwrites import file_write_findings, overwrite_findings, short_text
 from core.policy.analysis.shell.parser import Call, CommandFinding, Redirect, Word
 from core.policy.analysis.shell.programs import NAMES as CHANGING
-from core.policy.analysis.shell.programs import changes, is_read_only
+from core.policy.analysis.shell.programs import change_findings, is_read_only
 from core.policy.analysis.shell.reach import (
     REACHING,
     path_in,
-    reaches,
+    reach_findings,
     startup_file_findings,
     variable_deletion_findings,
 )
@@ -44,22 +44,22 @@ from core.policy.analysis.shell.tables import (
     names_secrets,
     system_folder,
 )
-from core.policy.analysis.shell.wrappers import innermost, started
+from core.policy.analysis.shell.wrappers import innermost, wrapped_commands
 
 NAMES_A_VARIABLE = names(
     "let read printf test [ declare typeset local readonly export unset mapfile readarray getopts wait"
 )
-"""Commands in whose words a shell reads variables' names, and runs what stands in the index of an array."""
+"""Commands in whose words a shell reads names of variables; it runs commands in the index of an array."""
 DECLARES = names("export declare typeset local readonly setenv")
 """Commands whose words are assignments."""
 KILLS = names("kill pkill killall taskkill stop-process")
 """Commands that end processes."""
 READS = names("sort uniq shuf openssl")
-"""Commands that overwrite a file only where they are asked to; a search may run them on what it finds."""
+"""Commands that overwrite a file only if asked to; a search may run them on the files that it finds."""
 
 
-def judged(call: Call) -> Iterator[CommandFinding]:
-    """What one call does by itself; not what it makes others do."""
+def findings_in_command(call: Call) -> Iterator[CommandFinding]:
+    """The findings in one call, without those in the lines and calls nested in it."""
     first, name = call.words[0], call.name
     if not first.known:
         yield CommandFinding("Runs a command whose name is only known when it runs", Risk.HIGH, first)
@@ -75,38 +75,38 @@ def judged(call: Call) -> Iterator[CommandFinding]:
         yield CommandFinding("Runs a command whose name is only known when it runs", Risk.HIGH, first)
     if name in ROOT:
         yield CommandFinding("Runs as root", Risk.HIGH, first)
-    for programs, judge in _JUDGES:
+    for programs, rule in _RULES:
         if name in programs:
-            yield from judge(call)
-    yield from changes(call)
-    yield from overwrites(call)
+            yield from rule(call)
+    yield from change_findings(call)
+    yield from overwrite_findings(call)
     yield from program_findings(call)
     yield from client_findings(call)
-    yield from judgements(embedded_in_options(call))
+    yield from embedded_findings(embedded_in_options(call))
     if name == "git":
-        yield from judgements(embedded_in_git(call))
+        yield from embedded_findings(embedded_in_git(call))
     if name in DECLARES:
         for variable, value, word in assignments_in(call.args):
-            yield from judgements(embedded_in_variable(variable, value, word))
+            yield from embedded_findings(embedded_in_variable(variable, value, word))
     if "/" in first.text and not re.match(r"/(?:usr/(?:local/)?)?s?bin/", first.text):
         yield CommandFinding(
             "Runs a program by its path; what it does is not in the line", Risk.MEDIUM, first
         )
-    yield from _written(call)
-    yield from reaches(call)
+    yield from _system_folder_findings(call)
+    yield from reach_findings(call)
 
 
 def has_rules(name: str) -> bool:
-    """Whether something may be text of a program by its name."""
-    return name in _KNOWN or name.startswith("mkfs")
+    """Whether a rule or table has findings about a program of this name."""
+    return name in _WITH_RULES or name.startswith("mkfs")
 
 
 def array_index_finding(word: Word) -> CommandFinding:
-    """What is text of a text that runs a command when a shell reads it as a number or a name."""
+    """The finding about a text that runs a command when a shell reads it as a number or a name."""
     return CommandFinding("Hides a command in the index of an array, where a shell runs it", Risk.HIGH, word)
 
 
-def _deletes(call: Call) -> Iterator[CommandFinding]:
+def _delete_findings(call: Call) -> Iterator[CommandFinding]:
     first = call.words[0]
     targets = _operands(call)
     recursive = _has(call, "rR", ("--recursive", "-recurse", "-r", "/s")) and call.name != "rmdir"
@@ -126,7 +126,7 @@ def _deletes(call: Call) -> Iterator[CommandFinding]:
                 yield CommandFinding("Deletes the whole home folder", Risk.CRITICAL, word)
         elif _is_everything(word):
             risk = Risk.CRITICAL if recursive or "*" in word.text else Risk.HIGH
-            yield CommandFinding(f"Deletes everything in {shown(word)}", risk, word)
+            yield CommandFinding(f"Deletes everything in {short_text(word)}", risk, word)
         elif recursive and system_folder(word.text):
             yield CommandFinding(f"Deletes recursively in {system_folder(word.text)}", Risk.CRITICAL, word)
 
@@ -135,44 +135,44 @@ def _is_everything(word: Word) -> bool:
     return bool(EVERYTHING.match(posixpath.normpath(word.text)))
 
 
-def _moves(call: Call) -> Iterator[CommandFinding]:
+def _move_findings(call: Call) -> Iterator[CommandFinding]:
     operands = _operands(call)
     for word in operands[:-1]:
         if _is_everything(word):
-            yield CommandFinding(f"Moves everything in {shown(word)}", Risk.CRITICAL, word)
+            yield CommandFinding(f"Moves everything in {short_text(word)}", Risk.CRITICAL, word)
         elif system_folder(word.text):
             yield CommandFinding(f"Takes away from {system_folder(word.text)}", Risk.HIGH, word)
 
 
-def _finds(call: Call) -> Iterator[CommandFinding]:
+def _search_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if word.text in ("-delete", "-fprint", "-fprint0", "-fls", "-fprintf"):
             yield CommandFinding("Deletes or writes each file that it finds", Risk.HIGH, word)
-    for inside in started(call).calls:
-        # To look into what was found is what a search is for.
-        if has_rules(inside.name) or not inside.name or "/" in inside.words[0].text:
-            yield CommandFinding("Runs a command on each file that it finds", Risk.MEDIUM, inside.words[0])
+    for inner in wrapped_commands(call).calls:
+        # To read the files that it finds is the usual purpose of a search.
+        if has_rules(inner.name) or not inner.name or "/" in inner.words[0].text:
+            yield CommandFinding("Runs a command on each file that it finds", Risk.MEDIUM, inner.words[0])
 
 
-def _gives_to_commands(call: Call) -> Iterator[CommandFinding]:
-    inside = innermost(call)
-    if inside.words and inside.name in DELETES:
-        yield CommandFinding("What is deleted comes from another command", Risk.HIGH, inside.words[0])
-    elif inside.words and inside.name in KILLS:
-        yield CommandFinding("Which process it ends comes from another command", Risk.HIGH, inside.words[0])
-    elif inside.words and inside.name in SHELLS and any(word.text == "{}" for word in inside.args):
-        yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, inside.words[0])
-    result = started(call)
-    if call.name == "parallel" and not (result.calls or result.lines):
+def _input_command_findings(call: Call) -> Iterator[CommandFinding]:
+    inner = innermost(call)
+    if inner.words and inner.name in DELETES:
+        yield CommandFinding("What is deleted comes from another command", Risk.HIGH, inner.words[0])
+    elif inner.words and inner.name in KILLS:
+        yield CommandFinding("Which process it ends comes from another command", Risk.HIGH, inner.words[0])
+    elif inner.words and inner.name in SHELLS and any(word.text == "{}" for word in inner.args):
+        yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, inner.words[0])
+    wrapped = wrapped_commands(call)
+    if call.name == "parallel" and not (wrapped.calls or wrapped.lines):
         yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, call.words[0])
-    for line in result.lines:
+    for line in wrapped.lines:
         if re.match(r"\s*(?:\S*/)?(?:rm|shred|unlink)\b", line.written):
             yield CommandFinding("What is deleted comes from another command", Risk.HIGH, line)
         elif "{}" in line.written.split(None, 1)[:1]:
             yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, line)
 
 
-def _kills(call: Call) -> Iterator[CommandFinding]:
+def _kill_findings(call: Call) -> Iterator[CommandFinding]:
     if any(word.text in ("-0", "-l", "-L", "--list", "--table") for word in call.args):
         # Signal 0 ends nothing.
         return
@@ -183,7 +183,7 @@ def _kills(call: Call) -> Iterator[CommandFinding]:
             yield CommandFinding("Which process it ends is read from a file when it runs", Risk.HIGH, word)
 
 
-def _modes(call: Call) -> Iterator[CommandFinding]:
+def _permission_findings(call: Call) -> Iterator[CommandFinding]:
     everywhere = _has(call, "R", ("--recursive",))
     if everywhere:
         yield CommandFinding(
@@ -191,7 +191,7 @@ def _modes(call: Call) -> Iterator[CommandFinding]:
         )
         for word in _operands(call)[1:]:
             if (_is_everything(word) and word.text != ".") or system_folder(word.text):
-                text = f"Changes owner or permissions of everything in {shown(word)}"
+                text = f"Changes owner or permissions of everything in {short_text(word)}"
                 yield CommandFinding(text, Risk.CRITICAL, word)
     if call.name == "chmod" and call.args:
         for word in call.args:
@@ -201,7 +201,7 @@ def _modes(call: Call) -> Iterator[CommandFinding]:
                 yield CommandFinding("Lets a program run with its owner's rights", Risk.HIGH, word)
 
 
-def _dd(call: Call) -> Iterator[CommandFinding]:
+def _dd_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if word.text.startswith("of="):
             target = word.text[3:]
@@ -209,7 +209,7 @@ def _dd(call: Call) -> Iterator[CommandFinding]:
                 yield CommandFinding("Writes straight to a device", Risk.CRITICAL, word)
 
 
-def _sourced(call: Call) -> Iterator[CommandFinding]:
+def _script_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if word.source.startswith("<("):
             if re.search(rf"\b(?:{'|'.join(sorted(DOWNLOADS))})\b", word.source):
@@ -221,47 +221,47 @@ def _sourced(call: Call) -> Iterator[CommandFinding]:
         yield CommandFinding("Runs another file's lines", Risk.MEDIUM, call.words[0])
 
 
-def _rsync(call: Call) -> Iterator[CommandFinding]:
+def _rsync_findings(call: Call) -> Iterator[CommandFinding]:
     if any(word.text.startswith("--delete") or word.text == "--remove-source-files" for word in call.args):
         yield CommandFinding("Deletes what is not at the source", Risk.HIGH, call.words[0])
 
 
-def _cd(call: Call) -> Iterator[CommandFinding]:
+def _cd_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if system_folder(word.text):
             yield CommandFinding(f"Goes on inside {system_folder(word.text)}", Risk.HIGH, word)
 
 
-def _tar(call: Call) -> Iterator[CommandFinding]:
+def _tar_findings(call: Call) -> Iterator[CommandFinding]:
     words = [word.text for word in call.args]
     unpacks = any(re.match(r"-?\w*x|--extract|--get", text) for text in words[:4])
     if unpacks and any(re.match(r"-\w*P|--absolute-names", text) for text in words):
         yield CommandFinding("Unpacks files to wherever the archive says", Risk.HIGH, call.words[0])
 
 
-def _unpacked(call: Call) -> Iterator[CommandFinding]:
-    """Where an archive is put: below `/` it is everywhere."""
-    for word in _after_options(call):
-        path = _place(word)
+def _unpack_findings(call: Call) -> Iterator[CommandFinding]:
+    """The findings in the folder into which an archive is unpacked."""
+    for word in _output_words(call):
+        path = _path_in_option(word)
         if path and re.fullmatch(r"/+\.?", path):
             yield CommandFinding("Unpacks or writes files anywhere below /", Risk.HIGH, word)
 
 
-_JUDGES: tuple[tuple[frozenset[str], Callable[[Call], Iterator[CommandFinding]]], ...] = (
-    (DELETES, _deletes),
-    (frozenset({"find", "fd", "fdfind"}), _finds),
-    (frozenset({"xargs", "parallel"}), _gives_to_commands),
-    (frozenset({"chmod", "chown", "chgrp", "setfacl", "chattr", "icacls", "takeown"}), _modes),
-    (frozenset({"dd", "dcfldd", "dc3dd"}), _dd),
-    (frozenset({"rsync", "robocopy"}), _rsync),
-    (frozenset({"cd", "pushd"}), _cd),
-    (frozenset({"source", ".", *SHELLS}), _sourced),
-    (frozenset({"mv", "move"}), _moves),
-    (KILLS, _kills),
-    (frozenset({"tar"}), _tar),
-    (frozenset({"tar", "unzip", "cpio", "7z"}), _unpacked),
+_RULES: tuple[tuple[frozenset[str], Callable[[Call], Iterator[CommandFinding]]], ...] = (
+    (DELETES, _delete_findings),
+    (frozenset({"find", "fd", "fdfind"}), _search_findings),
+    (frozenset({"xargs", "parallel"}), _input_command_findings),
+    (frozenset({"chmod", "chown", "chgrp", "setfacl", "chattr", "icacls", "takeown"}), _permission_findings),
+    (frozenset({"dd", "dcfldd", "dc3dd"}), _dd_findings),
+    (frozenset({"rsync", "robocopy"}), _rsync_findings),
+    (frozenset({"cd", "pushd"}), _cd_findings),
+    (frozenset({"source", ".", *SHELLS}), _script_findings),
+    (frozenset({"mv", "move"}), _move_findings),
+    (KILLS, _kill_findings),
+    (frozenset({"tar"}), _tar_findings),
+    (frozenset({"tar", "unzip", "cpio", "7z"}), _unpack_findings),
 )
-_KNOWN = frozenset(
+_WITH_RULES = frozenset(
     SHELLS
     | INTERPRETERS
     | DISKS
@@ -269,17 +269,17 @@ _KNOWN = frozenset(
     | CHANGING
     | REACHING
     | (OVERWRITES - READS)
-    | {name for programs, _ in _JUDGES for name in programs}
+    | {name for programs, _ in _RULES for name in programs}
 )
 
 
-def _written(call: Call) -> Iterator[CommandFinding]:
-    """Paths in system folders that a writing command names."""
-    targets = _targets(call)
+def _system_folder_findings(call: Call) -> Iterator[CommandFinding]:
+    """The findings in the paths that a writing command names."""
+    targets = _write_targets(call)
     if targets and is_read_only(call):
         return
     for word in targets:
-        path = _place(word)
+        path = _path_in_option(word)
         folder = system_folder(path) or system_folder(word.source.strip("\"'"))
         if folder == "/dev":
             yield CommandFinding("Writes straight to a device", Risk.CRITICAL, word)
@@ -288,7 +288,7 @@ def _written(call: Call) -> Iterator[CommandFinding]:
         yield from startup_file_findings(word)
 
 
-def _targets(call: Call) -> list[Word]:
+def _write_targets(call: Call) -> list[Word]:
     """The words of a call that may name what it writes."""
     name, args = call.name, call.args
     words = [word for word in args if not word.text.startswith("-") or "=" in word.text]
@@ -298,11 +298,11 @@ def _targets(call: Call) -> list[Word]:
         return words
     if name in WRITES_LAST:
         return words if _has(call, "t", ("--target-directory",)) else words[-1:]
-    return _after_options(call)
+    return _output_words(call)
 
 
-def _place(word: Word) -> str:
-    """The path in a word, behind the name of an option or of an operand of `dd`."""
+def _path_in_option(word: Word) -> str:
+    """The path in a word, after the name of an option or of an operand of `dd`."""
     if attached := re.match(r"-[CdoO](?=/)", word.text):
         return word.text[attached.end() :]
     return word.text.split("=", 1)[-1] if word.text.startswith(("-", "of=")) else word.text
@@ -312,36 +312,36 @@ def _in_place(call: Call) -> bool:
     return _has(call, "i", ("--in-place",))
 
 
-_PLACES = frozenset(
+_WITH_OUTPUT_OPTION = frozenset(
     {"tar", "unzip", "cpio", "7z", "patch", "git", "openssl", "sort", "gpg", "gcc", "ssh-keygen", *DOWNLOADS}
 )
-_PLACE_OPTION = re.compile(
+_OUTPUT_OPTION = re.compile(
     r"-\w*[CdoOP]|--(?:directory|output|output-document|directory-prefix|output-dir)|-out|-keyout"
 )
 
 
-def _after_options(call: Call) -> list[Word]:
-    """What follows an option that names where to put things: these read from system folders as well."""
-    if call.name not in _PLACES:
+def _output_words(call: Call) -> list[Word]:
+    """The words after an output option, for programs that may also read from system folders."""
+    if call.name not in _WITH_OUTPUT_OPTION:
         return []
     args = call.args
     after = [
         word
         for before, word in pairwise(args)
-        if _PLACE_OPTION.fullmatch(before.text) and not (call.name == "git" and before.text == "-C")
+        if _OUTPUT_OPTION.fullmatch(before.text) and not (call.name == "git" and before.text == "-C")
     ]
     if call.name == "tar" and args and re.fullmatch(r"\w*C\w*", args[0].text):
         after += args[1:4]
     return [*after, *(word for word in args if re.match(r"--[\w-]+=/|-[CdoO]/", word.text))]
 
 
-def redirected(redirect: Redirect) -> Iterator[CommandFinding]:
-    """What writing into a file means."""
+def redirection_findings(redirect: Redirect) -> Iterator[CommandFinding]:
+    """The findings in a redirection of output into a file."""
     word = redirect.target
     if word.known and HARMLESS_DEVICES.match(word.text):
         return
     if word.source.startswith(">("):
-        # What stands there is a command of the line, judged as such.
+        # A process substitution: its command is a call of the line and has its own findings.
         return
     folder = system_folder(word.text)
     yield from startup_file_findings(word)
@@ -355,11 +355,11 @@ def redirected(redirect: Redirect) -> Iterator[CommandFinding]:
         return
     if folder:
         yield CommandFinding(f"Writes under {folder}", Risk.HIGH, word)
-    yield from overwritten(word, redirect.appends)
+    yield from file_write_findings(word, redirect.appends)
 
 
-def read_from(word: Word) -> Iterator[CommandFinding]:
-    """What it means that input comes from a file."""
+def input_file_findings(word: Word) -> Iterator[CommandFinding]:
+    """The findings in a redirection of input from a file."""
     if names_secrets(path_in(word)):
         yield CommandFinding("Names where keys or passwords are", Risk.HIGH, word)
     if word.text.startswith(("/dev/tcp/", "/dev/udp/")):
