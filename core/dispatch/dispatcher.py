@@ -65,7 +65,7 @@ from core.fleet.models import Effect
 from core.policy.engine import PolicyQuery
 from core.policy.models import Answer, Decision
 from core.policy.policy_store import Explanation, Policy
-from core.policy.real_paths import NOT_FOLLOWED, Leads, Links, paths_in
+from core.policy.real_paths import NOT_FOLLOWED, Links, ResolvedPaths, paths_in
 from core.quick import changed
 
 # Edits of one command by operators; each begins a new request for approval.
@@ -131,7 +131,7 @@ class Dispatcher:
         channel = self._running.get(call_id)
         return await channel.cancel(call_id) if channel is not None else False
 
-    async def look_ahead(self, devices: list[str], tool: str, parameters: dict[str, Any]) -> Leads:
+    async def look_ahead(self, devices: list[str], tool: str, parameters: dict[str, Any]) -> ResolvedPaths:
         """Fetch what `explain` needs for these calls; returns where their paths lead, for its `leads`.
 
         Raises:
@@ -140,7 +140,7 @@ class Dispatcher:
         """
         filled = await self.calls.look_ahead(devices, tool, parameters)
         shares = any(self._devices.target(device).shares_disk for device in devices)
-        return await self._follow({"each": filled or [parameters]}) if shares else Leads()
+        return await self._follow({"each": filled or [parameters]}) if shares else ResolvedPaths()
 
     def explain(
         self,
@@ -148,7 +148,7 @@ class Dispatcher:
         tool: str,
         parameters: dict[str, Any],
         actor: str = "operator:nobody",
-        leads: Leads = NOT_FOLLOWED,
+        leads: ResolvedPaths = NOT_FOLLOWED,
     ) -> Decision:
         """The decision of stages 1 to 4 about a call. Nothing is recorded and nothing is sent.
 
@@ -165,7 +165,7 @@ class Dispatcher:
         tool: str,
         parameters: dict[str, Any],
         actor: str = "operator:nobody",
-        leads: Leads = NOT_FOLLOWED,
+        leads: ResolvedPaths = NOT_FOLLOWED,
     ) -> Explanation:
         """The decision as in `explain`, with the rules and grants that nearly applied.
 
@@ -175,7 +175,7 @@ class Dispatcher:
         return self._policy.explain(self._explained(device, tool, parameters, actor, leads))
 
     def _explained(
-        self, device: str, tool: str, parameters: dict[str, Any], actor: str, leads: Leads
+        self, device: str, tool: str, parameters: dict[str, Any], actor: str, leads: ResolvedPaths
     ) -> PolicyQuery:
         request = CommandRequest(device, tool, parameters, actor)
         self._policy.refresh()
@@ -318,7 +318,7 @@ class Dispatcher:
             device=command.target.device,
             tool=command.tool,
             parameters=command.arguments.sent,
-            shown=command.arguments.shown,
+            redacted=command.arguments.shown,
             actor=command.request.actor,
             run=command.request.run,
             shares_disk=command.target.shares_disk,
@@ -326,14 +326,14 @@ class Dispatcher:
             analysis=command.call.analysis,
         )
 
-    async def _leads(self, bound: BoundCommand) -> Leads | None:
+    async def _leads(self, bound: BoundCommand) -> ResolvedPaths | None:
         """The present real paths of a command's path arguments; None on a disk that this computer lacks."""
         arguments = bound.arguments.sent
         if not bound.target.shares_disk or not may_have_paths(bound.tool, arguments):
             return None
         return await self._follow(arguments)
 
-    async def _follow(self, parameters: dict[str, Any]) -> Leads:
+    async def _follow(self, parameters: dict[str, Any]) -> ResolvedPaths:
         paths = list(paths_in(parameters))
         return await self._links.follow([*paths, *self._policy.folders] if paths else ())
 
