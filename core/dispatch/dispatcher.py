@@ -202,11 +202,11 @@ class Dispatcher:
             check_form(parameters)
             if schemas:
                 redacted = self._redactor.redact(tool, parameters, schemas)
-                return redacted.shown, self._live_secrets.everywhere(said, secrets_in(redacted))
+                return redacted.shown, self._live_secrets.redact_everywhere(said, secrets_in(redacted))
         except BadInput:
             # Dispatching the call will refuse it and report the reason.
             pass
-        return sketch(parameters), self._live_secrets.everywhere(said, texts_in(parameters))
+        return sketch(parameters), self._live_secrets.redact_everywhere(said, texts_in(parameters))
 
     async def dispatch(
         self, request: CommandRequest, on_stage: OnStage = lambda stage, approval: None
@@ -291,7 +291,7 @@ class Dispatcher:
         call = self.calls.known(tool, request.parameters)
         arguments = call.arguments if call is not None else self.calls.redact(tool, request.parameters)
         if request.said:
-            said = self._live_secrets.everywhere(request.said, secrets_in(arguments))
+            said = self._live_secrets.redact_everywhere(request.said, secrets_in(arguments))
             request = replace(request, said=said)
         return bind(request, target, tool, arguments), call
 
