@@ -344,7 +344,7 @@ class GrantBook:
     def near(
         self, context: MatchContext, run: str | None, redacted: dict[str, Any], limit: int = 3
     ) -> list[GrantMiss]:
-        """At most `most` grants for the tool that do not cover this call for exactly one reason."""
+        """At most `limit` grants for the tool that do not cover this call for exactly one reason."""
         misses: list[GrantMiss] = []
         for grant in self._valid_for_tool(context.tool.tool_key):
             faults = uncovered(grant.terms, call_scope(context, run, redacted))

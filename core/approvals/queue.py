@@ -117,7 +117,7 @@ class PendingApproval:
         return max(0.0, ends - self.clock())
 
     def took_s(self) -> float:
-        """The seconds since a client first opened the card; since the request was asked, if none did."""
+        """The seconds since a client first opened the card, or since the request was asked if none did."""
         started_at = self.first_read_at if self.first_read_at is not None else self.asked_at
         return self.clock() - started_at
 
@@ -477,12 +477,12 @@ class ApprovalQueue:
         A withdrawn request is not sent. While an answer is being recorded, the withdrawal is deferred: a
         denial then still counts, an approval or edit does not.
         """
-        withdrawn = [
+        requests = [
             pending for pending in self._pending.values() if run is None or pending.approval.run == run
         ]
-        for withdrawn_request in withdrawn:
-            self._withdraw(withdrawn_request, reason)
-        return len(withdrawn)
+        for pending in requests:
+            self._withdraw(pending, reason)
+        return len(requests)
 
     def operator_removed(self, name: str) -> None:
         """Discard a removed operator's approvals of requests that are still pending."""

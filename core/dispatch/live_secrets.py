@@ -168,7 +168,7 @@ class LiveSecrets:
     def redaction(self, device: str, run: str | None = None, own_secrets: Iterable[str] = ()) -> Redaction:
         """The `Redaction` for a device's answer to a command of a run.
 
-        `own` are the command's secrets: they are redacted even if they have been dropped from memory since.
+        `own_secrets` are the command's secrets, redacted even if they have been dropped from memory since.
         """
         remembered = (
             [self._sent[key] for key in _keys(device, run) if key in self._sent] if self._sent else []
@@ -177,7 +177,7 @@ class LiveSecrets:
         return Redaction(_longest_first([*groups, *map(self._spellings_of, own_secrets)]))
 
     def redact_everywhere(self, text: str, extra: Iterable[str] = ()) -> str:
-        """Redact every remembered secret, and `more`, in a text that does not come from a device."""
+        """Redact every remembered secret, and `extra`, in a text that does not come from a device."""
         remembered = (spellings for secrets in self._sent.values() for spellings in secrets.values())
         return Redaction(_longest_first([*remembered, *map(self._spellings_of, extra)])).text(text)
 

@@ -180,7 +180,7 @@ async def _restore_own_data(findings: _Findings, redaction: Redaction) -> None:
 def _binary(value: dict[str, Any], data: Any, place: str, findings: _Findings, depth: int) -> dict[str, Any]:
     """Register bytes or base64 as a picture, or as a file if it has another media type."""
     # Members beside the bytes (a URI, a title) are kept, except the keys that only the console may set.
-    other_members = {key: one for key, one in value.items() if key not in _CONSOLE_KEYS}
+    other_members = {key: member for key, member in value.items() if key not in _CONSOLE_KEYS}
     target: dict[str, Any] = _walk(other_members, place, findings, depth)
     if not isinstance(data, bytes):
         findings.own[id(target)] = (value, depth)

@@ -304,7 +304,7 @@ def _first_part(path: str) -> str:
 
 
 def _readings(path: str, folder: str, *, loose: bool) -> Iterator[bool]:
-    """Whether the normal path `here` is below `top`, by each reading of the paths.
+    """Whether the normal path `path` is below `folder`, by each reading of the two.
 
     `loose` adds the readings that only deny and ask rules use.
     """

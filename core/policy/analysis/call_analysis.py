@@ -176,8 +176,8 @@ def _value_findings(
                 yield _finding((_system_folder_text(tool, folder), Risk.HIGH, None), name, member, inside)
             if (link_target := _link_target(member, home, real)) is not None:
                 yield from (
-                    _finding(text, name, member, inside)
-                    for text in _findings_at_link_target(tool, link_target, home)
+                    _finding(raw_finding, name, member, inside)
+                    for raw_finding in _findings_at_link_target(tool, link_target, home)
                 )
         for raw_finding in findings_in_value(member_name, member, acts=acts, ends=ends, home=home):
             yield _finding(raw_finding, name, member, inside)

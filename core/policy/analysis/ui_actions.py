@@ -16,8 +16,8 @@ _UI_TOOL = re.compile(
 )
 _TYPING_TOOL = re.compile(r"(?:^|_)(?:type|input|enter|keyboard)(?:$|_)")
 _KEY_EFFECTS: tuple[tuple[frozenset[frozenset[str]], str, Risk], ...] = tuple(
-    (frozenset(frozenset(one.split("+")) for one in keys.split()), said, risk)
-    for keys, said, risk in (
+    (frozenset(frozenset(combination.split("+")) for combination in keys.split()), text, risk)
+    for keys, text, risk in (
         ("delete shift+delete backspace ctrl+d cmd+backspace", "Presses a key that deletes", Risk.HIGH),
         ("alt+f4 ctrl+w ctrl+q cmd+q cmd+w ctrl+f4 ctrl+shift+w", "Closes what has the focus", Risk.HIGH),
         ("ctrl+alt+delete ctrl+alt+backspace power sleep", "Reaches the session itself", Risk.CRITICAL),
@@ -30,8 +30,8 @@ _SAME_KEY = {
     "return": "enter", "option": "alt", "kp_delete": "delete", "kp_enter": "enter",
 }  # fmt: skip
 _CONTROL_LABELS: tuple[tuple[re.Pattern[str], str, Risk], ...] = tuple(
-    (re.compile(rf"\b(?:{words})", re.IGNORECASE), said, risk)
-    for words, said, risk in (
+    (re.compile(rf"\b(?:{label_pattern})", re.IGNORECASE), text, risk)
+    for label_pattern, text, risk in (
         (
             r"format|wipe|erase|factory|reset all|shred|purge|destroy|formatier|alles l[öo]schen",
             "Presses what wipes or formats",

@@ -65,7 +65,7 @@ def findings_in_line(text: str, argument: str | None) -> list[Finding]:
     Offsets count characters of `text`; `argument` is the parameter that contains it. At most `MOST_FINDINGS`,
     the gravest; if there are more, the last finding gives their number.
     """
-    findings = list(dict.fromkeys(_Analysis(text, argument).findings()))
+    findings = list(dict.fromkeys(_LineAnalysis(text, argument).findings()))
     if len(findings) > MOST_FINDINGS:
         dropped = len(findings) - MOST_FINDINGS + 1
         findings.sort(key=lambda finding: -finding.risk.rank)
@@ -78,11 +78,11 @@ def findings_in_line(text: str, argument: str | None) -> list[Finding]:
 class _Budget:
     """The number of characters that may still be read in nested lines, which keeps the total time linear."""
 
-    def __init__(self, left: int) -> None:
-        self.left = left
+    def __init__(self, characters: int) -> None:
+        self.remaining = characters
 
 
-class _Analysis:
+class _LineAnalysis:
     """The analysis of one line and of the lines nested in it."""
 
     def __init__(
@@ -110,29 +110,29 @@ class _Analysis:
             if doubt.why:
                 yield self._finding(doubt.why, Risk.HIGH, (doubt.start, doubt.end))
             if doubt.line is not None:
-                yield from self._inside(doubt.line)
+                yield from self._findings_inside(doubt.line)
         for redirect in line.redirects:
-            yield from self._say(redirection_findings(redirect))
+            yield from self._as_findings(redirection_findings(redirect))
         for word in line.inputs:
-            yield from self._say(input_file_findings(word))
+            yield from self._as_findings(input_file_findings(word))
         for assignment in line.assignments:
-            yield from self._set(assignment.name, assignment.value)
+            yield from self._variable_findings(assignment.name, assignment.value)
         for word in line.indices:
-            yield from self._index(word)
+            yield from self._index_findings(word)
         printed = _printed_texts(line)
         for call in line.calls:
-            yield from self._call(call, printed.get(call.start, call.input_texts))
-        yield from self._pipelines(line)
-        yield from self._downloads_and_runs(line)
-        yield from self._functions(line)
+            yield from self._call_findings(call, printed.get(call.start, call.input_texts))
+        yield from self._pipeline_findings(line)
+        yield from self._download_findings(line)
+        yield from self._fork_bomb_findings(line)
         for start, end in line.background:
             yield self._finding("Leaves a program running in the background", Risk.LOW, (start, end))
 
-    def _call(self, call: Call, texts: tuple[Word, ...]) -> Iterator[Finding]:
+    def _call_findings(self, call: Call, texts: tuple[Word, ...]) -> Iterator[Finding]:
         for assignment in call.assignments:
             # With `IFS`, `read` only splits its own input.
             if assignment.name != "IFS" or call.name not in _SPLIT:
-                yield from self._set(assignment.name, assignment.value)
+                yield from self._variable_findings(assignment.name, assignment.value)
         pending = [(Call(call.words, call.start, call.end, (), texts, call.input_files), 0)]
         visited: set[tuple[int, int]] = set()
         while pending:
@@ -140,18 +140,18 @@ class _Analysis:
             if not inner.words or (inner.words[0].start, len(inner.words)) in visited:
                 continue
             visited.add((inner.words[0].start, len(inner.words)))
-            yield from self._say(findings_in_command(inner), inner)
-            yield from self._lines(inner)
+            yield from self._as_findings(findings_in_command(inner), inner)
+            yield from self._nested_line_findings(inner)
             wrapped = wrapped_commands(inner)
             for variable in wrapped.assignments:
-                yield from self._set(variable.name, variable.value)
+                yield from self._variable_findings(variable.name, variable.value)
             for line in wrapped.lines:
-                yield from self._inside(line)
+                yield from self._findings_inside(line)
             calls = list(wrapped.calls)
             for possible_call, possible_line in wrapped.possible:
                 if has_rules(possible_call.name):
                     if possible_line is not None:
-                        yield from self._inside(possible_line)
+                        yield from self._findings_inside(possible_line)
                     else:
                         calls.append(possible_call)
                     break
@@ -161,51 +161,51 @@ class _Analysis:
                 continue
             pending.extend((wrapped_call, depth + 1) for wrapped_call in calls)
 
-    def _lines(self, call: Call) -> Iterator[Finding]:
+    def _nested_line_findings(self, call: Call) -> Iterator[Finding]:
         """The findings in the lines that a call gets in its words or as its input."""
         for line in _lines_in_options(call):
-            yield from self._inside(line)
+            yield from self._findings_inside(line)
         for word in call.args if call.name in NAMES_A_VARIABLE else ():
             if has_index(word):
-                yield from self._index(word)
+                yield from self._index_findings(word)
         for item in _declared_variables(call):
             if item.line is not None:
-                yield from self._inside(item.line)
+                yield from self._findings_inside(item.line)
         if (call.input_texts and call.name in _RUN_LATER) or _runs_input(call):
             for text in call.input_texts:
-                yield from self._inside(text)
+                yield from self._findings_inside(text)
 
-    def _set(self, name: str, value: Word) -> Iterator[Finding]:
+    def _variable_findings(self, name: str, value: Word) -> Iterator[Finding]:
         items = list(embedded_in_variable(name, value))
-        yield from self._say(embedded_findings(items))
+        yield from self._as_findings(embedded_findings(items))
         for item in items:
             if item.line is not None:
-                yield from self._inside(item.line)
+                yield from self._findings_inside(item.line)
         if has_index(value):
-            yield from self._say([array_index_finding(value)])
-            yield from self._index(value)
+            yield from self._as_findings([array_index_finding(value)])
+            yield from self._index_findings(value)
 
-    def _index(self, word: Word) -> Iterator[Finding]:
+    def _index_findings(self, word: Word) -> Iterator[Finding]:
         """The findings in the commands inside a text that a shell reads as a number or a name."""
         text = word.written
         starts = [at + len(sign) for sign in ("$(", "`") if (at := text.find(sign)) >= 0]
         if starts:
             end = max(text.rfind(")"), text.rfind("`"))
             start = min(starts)
-            yield from self._say([array_index_finding(word)])
-            yield from self._inside(word.cut(start, end if end > start else len(text)))
+            yield from self._as_findings([array_index_finding(word)])
+            yield from self._findings_inside(word.cut(start, end if end > start else len(text)))
 
-    def _inside(self, line: Word) -> Iterator[Finding]:
+    def _findings_inside(self, line: Word) -> Iterator[Finding]:
         """The findings in a line nested in a word of this line, with offsets in this line."""
         key = (line.start, line.end, line.written)
         if key in self._followed:
             return
         self._followed.add(key)
-        if self._budget.left < len(line.written):
+        if self._budget.remaining < len(line.written):
             text = "Cannot be judged: more lines inside this one than can be followed"
             yield self._finding(text, Risk.HIGH, (line.start, line.end))
             return
-        self._budget.left -= len(line.written)
+        self._budget.remaining -= len(line.written)
         if not line.known:
             downloads = any(f"{tool} " in line.written for tool in DOWNLOADS)
             text = (
@@ -214,11 +214,11 @@ class _Analysis:
                 else "Runs text made at run time as a shell line"
             )
             yield self._finding(text, Risk.CRITICAL if downloads else Risk.HIGH, (line.start, line.end))
-        for finding in _Analysis(line.written, self._argument, self._depth + 1, self._budget).findings():
+        for finding in _LineAnalysis(line.written, self._argument, self._depth + 1, self._budget).findings():
             start, end = line.span(finding.start or 0, finding.end or 0)
             yield finding.model_copy(update={"start": start, "end": end})
 
-    def _pipelines(self, line: Line) -> Iterator[Finding]:
+    def _pipeline_findings(self, line: Line) -> Iterator[Finding]:
         """The findings in pipelines into programs that run their input.
 
         One pass from left to right, also for nested pipelines. The stack has the stages around a command.
@@ -256,7 +256,7 @@ class _Analysis:
                 risk = Risk.CRITICAL if stack[-1][2] else Risk.HIGH
                 yield self._finding(text, risk, (stack[-1][3], call.end))
 
-    def _downloads_and_runs(self, line: Line) -> Iterator[Finding]:
+    def _download_findings(self, line: Line) -> Iterator[Finding]:
         calls = [inner for inner in map(innermost, line.calls) if inner.words]
         if any(call.name in DOWNLOADS for call in calls):
             for call in calls:
@@ -264,7 +264,7 @@ class _Analysis:
                     text = "Runs a file in a line that also downloads"
                     yield self._finding(text, Risk.CRITICAL, (call.start, call.end))
 
-    def _functions(self, line: Line) -> Iterator[Finding]:
+    def _fork_bomb_findings(self, line: Line) -> Iterator[Finding]:
         if not line.functions:
             return
         names: dict[str, list[int]] = {}
@@ -276,7 +276,7 @@ class _Analysis:
             if bisect_left(places, end) - bisect_left(places, start) > 1:
                 yield self._finding("Starts itself without end (a fork bomb)", Risk.CRITICAL, (start, end))
 
-    def _say(
+    def _as_findings(
         self, embedded_findings: Iterable[CommandFinding], call: Call | None = None
     ) -> Iterator[Finding]:
         for text, risk, word in embedded_findings:

@@ -259,14 +259,14 @@ class _Reader:
         self._line = Line()
         # The spans in which no command can stand, and the offsets at which the parser saw one begin or end.
         self._closed: list[tuple[int, int]] = []
-        self._seen: set[int] = set()
+        self._command_offsets: set[int] = set()
 
     def read(self) -> Line:
         root = Parser(_language()).parse(self._data).root_node
         # The grammar stops at NUL and would not see the rest of the line.
         self._line.parsed = not root.has_error and b"\0" not in self._data
         if not self._line.parsed:
-            self._unparsed(root)
+            self._note_unparsed(root)
         stack = [(root, False, False)]
         while stack:
             node, tests, quoted = stack.pop()
@@ -303,24 +303,24 @@ class _Reader:
                 if node.type != "string":
                     self._closed.append(self._span(node))
                 if node.type == "ansi_c_string":
-                    self._closes(node)
+                    self._find_ansi_c_end(node)
                 if tests and has_index(word := self._word(node)):
                     self._line.indices.append(word)
             case "comment":
                 self._comment(node)
             case "command_substitution" | "process_substitution" | "arithmetic_expansion":
-                self._seen.update((node.start_byte, node.end_byte - 1))
+                self._command_offsets.update((node.start_byte, node.end_byte - 1))
                 if not quoted and self._is_backquoted(node):
                     self._backquoted(node)
             case "heredoc_redirect":
-                self._delimited(node)
+                self._find_heredoc_end(node)
             case "heredoc_body":
                 if self._is_verbatim(node):
                     self._closed.append(self._span(node))
             case "expansion":
                 if re.search(r"@P\}$", self._source(node)):
                     why = "Cannot be judged: it runs what is in a variable, by the expansion @P"
-                    self._doubt(why, *self._span(node))
+                    self._note_doubt(why, *self._span(node))
 
     def _calls(self, node: Node) -> Iterator[Call]:
         """The call of a command; two calls if a line's end followed by a backslash ends the first."""
@@ -340,16 +340,16 @@ class _Reader:
                 if begins_line:
                     # The parser attaches a word that begins a line with a backslash to the line before.
                     lines.append((len(words), part.start_byte))
-                if words and not begins_line and self._goes_on(words[-1][-1], part):
+                if words and not begins_line and self._continues_word(words[-1][-1], part):
                     words[-1].append(part)
                 else:
                     words.append([part])
         above = node.parent
         if above is not None and above.type == "redirected_statement":
-            texts.extend(self._texts(above))
+            texts.extend(self._input_texts(above))
         elif above is not None and above.type == "pipeline" and above.named_children[0] == node:
             # A here-document's node contains the rest of its command's line, for example in `cat <<E | sh`.
-            texts.extend(self._texts_through(above))
+            texts.extend(self._piped_input_texts(above))
         made = tuple(self._word(*nodes) for nodes in words)
         around = above if above is not None and above.type == "redirected_statement" else node
         inputs = [child for child in around.named_children if child.type == "file_redirect"]
@@ -361,11 +361,11 @@ class _Reader:
             )
             first, start = number, end
 
-    def _goes_on(self, before: Node, node: Node) -> bool:
+    def _continues_word(self, before: Node, node: Node) -> bool:
         """Whether the parser split a word that continues after a line's end or after quotes."""
         return not self._text[before.end_byte : node.start_byte].replace("\\\n", "")
 
-    def _texts(self, statement: Node) -> Iterator[Word]:
+    def _input_texts(self, statement: Node) -> Iterator[Word]:
         for redirect in statement.named_children:
             if redirect.type == "herestring_redirect":
                 yield from (self._word(part) for part in redirect.named_children[-1:])
@@ -374,12 +374,12 @@ class _Reader:
                     self._heredoc(body) for body in redirect.named_children if body.type == "heredoc_body"
                 )
 
-    def _texts_through(self, pipeline: Node) -> Iterator[Word]:
+    def _piped_input_texts(self, pipeline: Node) -> Iterator[Word]:
         above = pipeline.parent
         if above is not None and above.type == "heredoc_redirect" and above.parent is not None:
             body = above.parent.child_by_field_name("body")
             if body is not None and self._source(body).strip() == "cat":
-                yield from self._texts(above.parent)
+                yield from self._input_texts(above.parent)
 
     def _declaration(self, node: Node) -> Call:
         """`export`, `declare`, `unset` and similar commands, for which the grammar has nodes of their own."""
@@ -387,7 +387,7 @@ class _Reader:
         for child in node.children:
             if self._source(child)[:1] == "\n":
                 why = "Cannot be judged: a command stands where the parser sees an argument"
-                self._doubt(why, child.start_byte, node.end_byte, child.start_byte)
+                self._note_doubt(why, child.start_byte, node.end_byte, child.start_byte)
             elif self._source(child) and not child.type.startswith(("here", "file_redirect")):
                 words.append(self._word(child))
         return Call(tuple(words), *self._span(node))
@@ -425,7 +425,7 @@ class _Reader:
     def _word(self, *nodes: Node) -> Word:
         pieces = [piece for node in nodes for piece in self._pieces(node)]
         start, end = nodes[0].start_byte, nodes[-1].end_byte
-        return _assembled(pieces, self._text[start:end], start, end)
+        return _assemble_word(pieces, self._text[start:end], start, end)
 
     def _pieces(self, node: Node) -> Iterator[_Piece]:
         """The pieces of a word as the shell expands them, where that is known from the line."""
@@ -434,20 +434,20 @@ class _Reader:
             case "word" | "variable_name":
                 at += len(source) - len(source.lstrip("\n"))
                 source = source.lstrip("\n")
-                yield from _unescaped(_ESCAPED, source, at, bare=True)
+                yield from _unescaped_pieces(_ESCAPED, source, at, bare=True)
             case "number" | "extglob_pattern" | "regex" | "file_descriptor":
                 yield _Piece(source, at)
             case "raw_string":
                 yield _Piece(source[1:-1], at + 1)
             case "ansi_c_string":
-                yield from _ansi_c(source[2:-1], at + 2)
+                yield from _ansi_c_pieces(source[2:-1], at + 2)
             case "string":
-                yield from self._quoted(node, at + 1, node.end_byte - 1)
+                yield from self._quoted_pieces(node, at + 1, node.end_byte - 1)
             case "translated_string":
                 for child in node.named_children:
                     yield from self._pieces(child)
             case "concatenation":
-                yield from self._joined(node)
+                yield from self._concatenation_pieces(node)
             case "variable_assignment":
                 value = node.child_by_field_name("value")
                 yield _Piece(self._text[at : value.start_byte if value is not None else node.end_byte], at)
@@ -458,21 +458,21 @@ class _Reader:
             case _:
                 yield _Piece(source, at, known=False)
 
-    def _quoted(self, node: Node, start: int, end: int) -> Iterator[_Piece]:
+    def _quoted_pieces(self, node: Node, start: int, end: int) -> Iterator[_Piece]:
         # Line ends inside a string are in no child node, so the text is taken from the source.
         for child in node.named_children:
             if child.type not in ("string_content", "heredoc_content"):
-                yield from _unescaped(_ESCAPED_IN_QUOTES, self._text[start : child.start_byte], start)
+                yield from _unescaped_pieces(_ESCAPED_IN_QUOTES, self._text[start : child.start_byte], start)
                 yield _Piece(self._source(child), child.start_byte, known=False)
                 start = child.end_byte
-        yield from _unescaped(_ESCAPED_IN_QUOTES, self._text[start:end], start)
+        yield from _unescaped_pieces(_ESCAPED_IN_QUOTES, self._text[start:end], start)
 
     def _heredoc(self, node: Node) -> Word:
         start, end = self._span(node)
         text = self._source(node)
         verbatim = self._is_verbatim(node)
-        pieces = [_Piece(text, start)] if verbatim else list(self._quoted(node, start, end))
-        return _assembled(pieces, text, start, end)
+        pieces = [_Piece(text, start)] if verbatim else list(self._quoted_pieces(node, start, end))
+        return _assemble_word(pieces, text, start, end)
 
     def _is_verbatim(self, body: Node) -> bool:
         """Whether a here-document's delimiter is quoted, so that nothing in it is expanded."""
@@ -483,7 +483,7 @@ class _Reader:
         )
         return any(sign in self._source(start) for start in starts for sign in "'\"\\")
 
-    def _joined(self, node: Node) -> Iterator[_Piece]:
+    def _concatenation_pieces(self, node: Node) -> Iterator[_Piece]:
         expands = False
         for child, after in pairwise([*node.children, None]):
             assert child is not None
@@ -496,14 +496,14 @@ class _Reader:
                 continue
             yield from self._pieces(child)
 
-    def _closes(self, node: Node) -> None:
+    def _find_ansi_c_end(self, node: Node) -> None:
         """Find the end of a `$'…'` text as a shell does: the parser reads `\\'` as an escaped quote."""
         end = _ANSI_C_END.match(self._text, node.start_byte + 2)
         if end is not None and end.end() != node.end_byte:
             why = "Cannot be judged: a shell ends this text in quotes where the parser does not"
-            self._doubt(why, end.end(), len(self._text), end.end())
+            self._note_doubt(why, end.end(), len(self._text), end.end())
 
-    def _delimited(self, node: Node) -> None:
+    def _find_heredoc_end(self, node: Node) -> None:
         """Find the end of a here-document as a shell does: the parser misses some."""
         parts = {child.type: child for child in node.children}
         start, body = parts.get("heredoc_start"), parts.get("heredoc_body")
@@ -512,7 +512,7 @@ class _Reader:
         delimiter = self._source(start)
         if re.search(r"[|&;<>()]", delimiter) and not re.match(r"['\"]", delimiter):
             why = "Cannot be judged: where this here-document ends is unclear"
-            self._doubt(why, start.start_byte, len(self._text), start.start_byte)
+            self._note_doubt(why, start.start_byte, len(self._text), start.start_byte)
             return
         delimiter = re.sub(r"['\"\\]", "", delimiter)
         at = body.start_byte if body is not None else len(self._text)
@@ -521,7 +521,7 @@ class _Reader:
             line = self._text[at : _line_end(self._text, at)]
             if (line.lstrip("\t") if "<<-" in parts else line) == delimiter:
                 why = "Cannot be judged: a shell ends this here-document where the parser does not"
-                self._doubt(why, at, len(self._text), at + len(line))
+                self._note_doubt(why, at, len(self._text), at + len(line))
                 return
             at += len(line) + 1
 
@@ -535,7 +535,7 @@ class _Reader:
         escaped = (before - 1 - slashes) % 2 == 1
         if before and (escaped or self._text[before - 1] not in _BEFORE_A_COMMENT):
             why = "Cannot be judged: what looks like a comment goes on with the word before it"
-            self._doubt(why, *self._span(node), node.start_byte + 1)
+            self._note_doubt(why, *self._span(node), node.start_byte + 1)
         self._closed.append(self._span(node))
 
     def _is_backquoted(self, node: Node) -> bool:
@@ -548,8 +548,8 @@ class _Reader:
         start, end = node.start_byte + 1, node.end_byte - 1
         text = self._text[start:end]
         if re.search(r"\\[$`\\]", text):
-            pieces = list(_unescaped(_ESCAPED_IN_BACKQUOTES, text, start))
-            line = _assembled(pieces, text, start, end)
+            pieces = list(_unescaped_pieces(_ESCAPED_IN_BACKQUOTES, text, start))
+            line = _assemble_word(pieces, text, start, end)
             self._line.doubts.append(Doubt("", start, end, line))
 
     def _unseen_commands(self) -> None:
@@ -564,11 +564,11 @@ class _Reader:
                 at = closed[number][1]
                 continue
             at = sign.end()
-            if sign.group()[0] == "\\" or sign.start() in self._seen:
+            if sign.group()[0] == "\\" or sign.start() in self._command_offsets:
                 continue
             if "\n" in sign.group():
                 why = "Cannot be judged: a line's end stands inside the sign that begins a command"
-                self._doubt(why, sign.start(), len(self._text), sign.end())
+                self._note_doubt(why, sign.start(), len(self._text), sign.end())
                 continue
             if sign.group() == "`" and opened < 0:
                 opened = sign.start()
@@ -579,13 +579,13 @@ class _Reader:
                 start = sign.end()
                 end = self._text.find(")", start)
                 end = len(self._text) if end < 0 else end
-            self._doubt(
+            self._note_doubt(
                 "Cannot be judged: a command stands where the parser sees plain text", start, end, start
             )
         if opened >= 0:
-            self._doubt("Cannot be judged: a backquote is not closed", opened, len(self._text))
+            self._note_doubt("Cannot be judged: a backquote is not closed", opened, len(self._text))
 
-    def _unparsed(self, root: Node) -> None:
+    def _note_unparsed(self, root: Node) -> None:
         """Note the first part that is not shell grammar."""
         start, end = max(self._data.find(b"\0"), 0), len(self._text)
         node: Node | None = root
@@ -596,13 +596,13 @@ class _Reader:
         start, end = start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
         if start >= end:
             start, end = 0, len(self._text)
-        self._doubt("Cannot be parsed as a shell line", start, end)
+        self._note_doubt("Cannot be parsed as a shell line", start, end)
 
-    def _doubt(self, why: str, start: int, end: int, line_from: int = -1) -> None:
+    def _note_doubt(self, why: str, start: int, end: int, line_from: int = -1) -> None:
         """Note a part that a shell may read differently; from `line_from` on, as a line of its own."""
         line = None
         if line_from >= 0:
-            line = _assembled([_Piece(self._text[line_from:end], line_from)], "", line_from, end)
+            line = _assemble_word([_Piece(self._text[line_from:end], line_from)], "", line_from, end)
         if len(self._line.doubts) < _MOST_DOUBTS:
             self._line.doubts.append(Doubt(why, start, end, line))
 
@@ -619,7 +619,7 @@ def _line_end(text: str, at: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _assembled(pieces: list[_Piece], source: str, start: int, end: int) -> Word:
+def _assemble_word(pieces: list[_Piece], source: str, start: int, end: int) -> Word:
     text, written, known, pattern = "", "", True, False
     runs: list[tuple[int, int]] = []
     for piece in pieces:
@@ -633,7 +633,7 @@ def _assembled(pieces: list[_Piece], source: str, start: int, end: int) -> Word:
     return Word(text, known, source or written, start, end, written, pattern, tuple(runs))
 
 
-def _unescaped(pattern: re.Pattern[str], source: str, at: int, bare: bool = False) -> Iterator[_Piece]:
+def _unescaped_pieces(pattern: re.Pattern[str], source: str, at: int, bare: bool = False) -> Iterator[_Piece]:
     """The pieces of a text without the backslashes that a shell removes."""
     for part in pattern.finditer(source):
         if part[1] is None:
@@ -642,7 +642,7 @@ def _unescaped(pattern: re.Pattern[str], source: str, at: int, bare: bool = Fals
             yield _Piece(part[1], at + part.start() + 1)
 
 
-def _ansi_c(source: str, at: int) -> Iterator[_Piece]:
+def _ansi_c_pieces(source: str, at: int) -> Iterator[_Piece]:
     """The pieces of a `$'…'` text: bash manual, ANSI-C Quoting."""
     for part in _ANSI_C.finditer(source):
         hexadecimal = part[1] or part[2] or part[3]
