@@ -42,31 +42,26 @@ def check_may_approve(operator: str, approval: Approval) -> None:
 SEVERAL = "what several operators must approve is never granted by one"
 
 
-def asks_each_time(approval: Approval) -> str:
+def why_no_grant(approval: Approval) -> str:
     """The reason why no grant may answer such a request; empty if a grant may."""
     decision = approval.decision
-    if always := [hit.id for hit in decision.rules if hit.decision is Answer.ASK]:
-        return f"rule {always[0]} asks each time"
+    if asking_rules := [hit.id for hit in decision.rules if hit.decision is Answer.ASK]:
+        return f"rule {asking_rules[0]} asks each time"
     if decision.device_requires_signature:
         return f"{approval.request.device} wants every action signed for"
     return "profile lockdown asks each time" if decision.profile is Profile.LOCKDOWN else ""
 
 
-def may_go_on_under(terms: GrantTerms, waiting: Approval) -> bool:
-    """Whether a grant may answer a pending request; the policy must judge the request again before it does.
+def grant_may_answer(terms: GrantTerms, pending: Approval) -> bool:
+    """Whether a grant may answer a pending request; the policy must evaluate the request again before.
 
     A grant answers neither an edited request, because the operator who edited it is to answer it, nor a
     request that several operators must approve.
     """
-    if (
-        waiting.id == terms.approval
-        or waiting.approvers > 1
-        or waiting.edited_from
-        or asks_each_time(waiting)
-    ):
+    if pending.id == terms.approval or pending.approvers > 1 or pending.edited_from or why_no_grant(pending):
         return False
-    risk = waiting.decision.risk
-    return not uncovered_request(terms, waiting.request, actor=waiting.actor, run=waiting.run, risk=risk)
+    risk = pending.decision.risk
+    return not uncovered_request(terms, pending.request, actor=pending.actor, run=pending.run, risk=risk)
 
 
 def check_grant(grant: SignedGrant, statement: Statement, approval: Approval, operator: Operator) -> None:
@@ -85,8 +80,8 @@ def check_grant(grant: SignedGrant, statement: Statement, approval: Approval, op
         fault = "it belongs to another approval"
     elif not verify_signature(terms, grant.signature, operator.public_key):
         fault = f"the signature is not {operator.name}'s"
-    elif always := asks_each_time(approval):
-        fault = f"{always}, whatever is granted"
+    elif obstacle := why_no_grant(approval):
+        fault = f"{obstacle}, whatever is granted"
     elif faults := uncovered_request(
         terms, approval.request, actor=approval.actor, run=approval.run, risk=approval.decision.risk
     ):
@@ -105,7 +100,7 @@ def answer_entries(
     entries: list[NewEntry] = []
     if grant is not None:
         given = GrantGiven(grant=grant.terms.id, signed=grant.model_dump(mode="json"))
-        entries.append(given.entry(actor, **_place(approval)))
+        entries.append(given.entry(actor, **_entry_subject(approval)))
     answered = (ApprovalGiven if approved else ApprovalDenied)(
         approval=approval.id,
         signed=signed.model_dump(mode="json"),
@@ -113,7 +108,7 @@ def answer_entries(
         number=len(approval.approved_by) + 1,
         of=approval.approvers,
     )
-    return [*entries, answered.entry(actor, **_place(approval))]
+    return [*entries, answered.entry(actor, **_entry_subject(approval))]
 
 
 def rejected_entry(signed: SignedStatement, approval: Approval, error: Refused) -> NewEntry:
@@ -121,31 +116,39 @@ def rejected_entry(signed: SignedStatement, approval: Approval, error: Refused) 
     event = ApprovalRejected(
         approval=approval.id, problem=error.message, signed=signed.model_dump(mode="json")
     )
-    return event.entry("service", **_place(approval))
+    return event.entry("service", **_entry_subject(approval))
 
 
-def put_back_all(edited: dict[str, Any], shown: dict[str, Any], sent: dict[str, Any]) -> dict[str, Any]:
-    """The edited arguments; each stand-in at its place in `shown` is replaced by its secret from `sent`.
+def restore_secrets(edited: dict[str, Any], redacted: dict[str, Any], sent: dict[str, Any]) -> dict[str, Any]:
+    """The edited arguments; each stand-in at its place in `redacted` is replaced by its secret from `sent`.
 
     Raises:
         BadInput: a stand-in is at another place, where its secret is unknown.
     """
-    return {name: _put_back(one, shown.get(name), sent.get(name)) for name, one in edited.items()}
+    return {
+        name: _restore_secret(value, redacted.get(name), sent.get(name)) for name, value in edited.items()
+    }
 
 
-def _put_back(edited: Any, shown: Any, sent: Any) -> Any:
+def _restore_secret(edited: Any, redacted: Any, sent: Any) -> Any:
     if isinstance(edited, dict) and edited.keys() == {SECRET_MARK}:
-        if edited != shown:
+        if edited != redacted:
             raise BadInput("A secret's stand-in can only be left where it was; type the secret anew.")
         return sent
     if isinstance(edited, dict):
-        return {key: _put_back(one, _at(shown, key), _at(sent, key)) for key, one in edited.items()}
+        return {
+            key: _restore_secret(value, _member(redacted, key), _member(sent, key))
+            for key, value in edited.items()
+        }
     if isinstance(edited, list):
-        return [_put_back(one, _at(shown, place), _at(sent, place)) for place, one in enumerate(edited)]
+        return [
+            _restore_secret(value, _member(redacted, place), _member(sent, place))
+            for place, value in enumerate(edited)
+        ]
     return edited
 
 
-def _at(value: Any, key: str | int) -> Any:
+def _member(value: Any, key: str | int) -> Any:
     try:
         return value[key]
     except (KeyError, IndexError, TypeError):
@@ -164,11 +167,11 @@ def check_still_secret(edited: Any, redacted: Any) -> None:
     elif isinstance(redacted, dict) and redacted.keys() == {SECRET_MARK}:
         return
     elif isinstance(edited, dict):
-        for key, one in edited.items():
-            check_still_secret(one, _at(redacted, key))
+        for key, value in edited.items():
+            check_still_secret(value, _member(redacted, key))
     elif isinstance(edited, list):
-        for place, one in enumerate(edited):
-            check_still_secret(one, _at(redacted, place))
+        for place, value in enumerate(edited):
+            check_still_secret(value, _member(redacted, place))
 
 
 def edited_entry(approval: Approval, redacted: dict[str, Any], by: str) -> NewEntry:
@@ -177,7 +180,7 @@ def edited_entry(approval: Approval, redacted: dict[str, Any], by: str) -> NewEn
     event = ApprovalEdited(
         approval=approval.id, digest=request.digest, before=request.parameters, after=redacted
     )
-    return event.entry(by, **_place(approval))
+    return event.entry(by, **_entry_subject(approval))
 
 
 def fatigue_entry(fatigue: Fatigue) -> NewEntry:
@@ -186,7 +189,7 @@ def fatigue_entry(fatigue: Fatigue) -> NewEntry:
     return event.entry(f"operator:{fatigue.operator}")
 
 
-def _place(approval: Approval) -> EntryFields:
+def _entry_subject(approval: Approval) -> EntryFields:
     return {
         "run": approval.run,
         "step": approval.step,

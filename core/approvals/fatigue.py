@@ -20,7 +20,7 @@ MANY = 40
 
 
 @dataclass(frozen=True, slots=True)
-class _Answered:
+class _Answer:
     at: float
     took_s: float
     approved: bool
@@ -31,12 +31,12 @@ class FatigueMeter:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._answers: dict[str, deque[_Answered]] = defaultdict(lambda: deque(maxlen=KEPT))
+        self._answers: dict[str, deque[_Answer]] = defaultdict(lambda: deque(maxlen=KEPT))
 
     def note(self, operator: str, took_s: float, approved: bool) -> Fatigue | None:
         """Record an answer that took `took_s` seconds; returns the measure if its warning has just begun."""
         before = self.measure(operator).warning
-        self._answers[operator].append(_Answered(self._clock(), took_s, approved))
+        self._answers[operator].append(_Answer(self._clock(), took_s, approved))
         now = self.measure(operator)
         return now if now.warning and not before else None
 
@@ -45,20 +45,20 @@ class FatigueMeter:
         answers = self._answers.get(operator, deque())
         while answers and answers[0].at < self._clock() - WINDOW_S:
             answers.popleft()
-        approved = [one for one in answers if one.approved]
-        found = Fatigue(
+        approved = [answer for answer in answers if answer.approved]
+        fatigue = Fatigue(
             operator=operator,
             decided=len(answers),
             approved=len(approved),
-            median_s=round(statistics.median(one.took_s for one in answers), 2) if answers else 0.0,
-            hasty=sum(one.took_s < HASTY_S for one in approved),
+            median_s=round(statistics.median(answer.took_s for answer in answers), 2) if answers else 0.0,
+            hasty=sum(answer.took_s < HASTY_S for answer in approved),
         )
-        return found.model_copy(update={"warning": _warning(found)})
+        return fatigue.model_copy(update={"warning": _warning(fatigue)})
 
 
-def _warning(found: Fatigue) -> str:
-    if found.decided >= ENOUGH and found.hasty >= MOST_HASTY:
-        return f"{found.hasty} of {found.approved} approvals took less than a second each."
-    if found.decided >= MANY and found.approved / found.decided >= MOST_APPROVED_SHARE:
-        return f"{found.approved} of the last {found.decided} requests were approved."
+def _warning(fatigue: Fatigue) -> str:
+    if fatigue.decided >= ENOUGH and fatigue.hasty >= MOST_HASTY:
+        return f"{fatigue.hasty} of {fatigue.approved} approvals took less than a second each."
+    if fatigue.decided >= MANY and fatigue.approved / fatigue.decided >= MOST_APPROVED_SHARE:
+        return f"{fatigue.approved} of the last {fatigue.decided} requests were approved."
     return ""

@@ -84,7 +84,7 @@ class GrantMiss(FrozenModel):
 
 
 def scope_words(terms: GrantTerms, until: str = "") -> list[str]:
-    """The whole scope in words, one line per part, as shown before the operator signs and afterwards.
+    """The whole scope in words, one line per part, as displayed before the operator signs and afterwards.
 
     `until` is the expiry in the reader's local time; if empty, the line has it in UTC (ISO 8601).
     """
@@ -94,7 +94,7 @@ def scope_words(terms: GrantTerms, until: str = "") -> list[str]:
         f"Asked by {_or(terms.actors)}{_pattern_note(terms.actors)}",
     ]
     for name, condition in sorted(terms.arguments.items()):
-        lines.append(f"{name} {_said(condition)}")
+        lines.append(f"{name} {_condition_words(condition)}")
     if not terms.arguments:
         lines.append("Without any argument")
     lines.append(f"Up to {terms.risk.value} risk")
@@ -135,22 +135,24 @@ class CallScope:
     real: Callable[[str], str] | None = None
 
 
-def call_of(question: MatchContext, run: str | None, redacted: dict[str, Any]) -> CallScope:
-    """The call of a policy question; `redacted` are its arguments with secrets as commitments.
+def call_scope(context: MatchContext, run: str | None, redacted: dict[str, Any]) -> CallScope:
+    """The scope of a call; `redacted` are its arguments with secrets as commitments.
 
     An argument that contains a secret is compared in its redacted form, so that a grant's pattern or list of
     values cannot be used to guess the secret. It matches only as a whole, or if the terms say `any`.
     """
-    given = question.parameters
+    arguments = context.parameters
     return CallScope(
-        device=question.device.name,
-        tool_key=question.tool.tool_key,
-        contract=question.tool.contract.digest,
-        actor=question.actor,
+        device=context.device.name,
+        tool_key=context.tool.tool_key,
+        contract=context.tool.contract.digest,
+        actor=context.actor,
         run=run,
-        risk=question.risk,
-        parameters={name: redacted[name] if holds_secret(redacted[name]) else given[name] for name in given},
-        real=question.real,
+        risk=context.risk,
+        parameters={
+            name: redacted[name] if holds_secret(redacted[name]) else arguments[name] for name in arguments
+        },
+        real=context.real,
     )
 
 
@@ -196,35 +198,43 @@ def uncovered(terms: GrantTerms, call: CallScope) -> list[str]:
     return faults
 
 
-def is_wider(held: GrantTerms, asked: GrantTerms) -> bool:
-    """Whether `held` already covers everything that `asked` would cover; false if that is uncertain."""
-    if (held.tool_key, held.contract) != (asked.tool_key, asked.contract):
+def is_wider(existing: GrantTerms, requested: GrantTerms) -> bool:
+    """Whether `existing` covers everything that `requested` would cover; false if that is uncertain."""
+    if (existing.tool_key, existing.contract) != (requested.tool_key, requested.contract):
         return False
-    if held.run not in (None, asked.run) or held.risk.rank < asked.risk.rank:
+    if existing.run not in (None, requested.run) or existing.risk.rank < requested.risk.rank:
         return False
-    if held.uses is not None or _ends(held.expires) < _ends(asked.expires):
+    if existing.uses is not None or _ends(existing.expires) < _ends(requested.expires):
         return False
-    if not _covers_names(held.devices, asked.devices) or not _covers_names(held.actors, asked.actors):
+    if not _covers_names(existing.devices, requested.devices) or not _covers_names(
+        existing.actors, requested.actors
+    ):
         return False
-    for name, condition in asked.arguments.items():
-        if name not in held.arguments or not _covers(held.arguments[name], condition):
+    for name, condition in requested.arguments.items():
+        if name not in existing.arguments or not _covers(existing.arguments[name], condition):
             return False
-    return all(name in asked.arguments or one == ANY for name, one in held.arguments.items())
+    return all(
+        name in requested.arguments or existing_condition == ANY
+        for name, existing_condition in existing.arguments.items()
+    )
 
 
-def _covers_names(held: list[str], asked: list[str]) -> bool:
-    return all(one in held or (not is_glob(one) and fits(one, held)) or "*" in held for one in asked)
+def _covers_names(existing: list[str], requested: list[str]) -> bool:
+    return all(
+        name in existing or (not is_glob(name) and fits(name, existing)) or "*" in existing
+        for name in requested
+    )
 
 
-def _covers(held: Constraint | str, asked: Constraint | str) -> bool:
-    if isinstance(held, str):
+def _covers(existing: Constraint | str, requested: Constraint | str) -> bool:
+    if isinstance(existing, str):
         return True
-    if isinstance(asked, str):
+    if isinstance(requested, str):
         return False
-    if held == asked:
+    if existing == requested:
         return True
-    values = [asked.equals] if asked.wants_equal else asked.one_of
-    return values is not None and all(held.permits(value) for value in values)
+    values = [requested.equals] if requested.wants_equal else requested.one_of
+    return values is not None and all(existing.permits(value) for value in values)
 
 
 class GrantBook:
@@ -243,19 +253,19 @@ class GrantBook:
         self._latest = datetime.min.replace(tzinfo=UTC)
 
     def restore(
-        self, entries: Iterable[Entry], signed_well: Callable[[SignedGrant], bool] = lambda signed: True
+        self, entries: Iterable[Entry], is_valid: Callable[[SignedGrant], bool] = lambda signed: True
     ) -> list[str]:
         """Rebuild the grants from journal entries, oldest first.
 
-        Returns the ids of the grants that `signed_well` rejects; those are left out.
+        Returns the ids of the grants that `is_valid` rejects; those are left out.
         """
-        left_out: list[str] = []
+        invalid: list[str] = []
         for entry in entries:
-            self._reach(datetime.fromisoformat(entry.time))
+            self._advance_clock(datetime.fromisoformat(entry.time))
             if entry.kind is Kind.GRANT_GIVEN:
                 signed = SignedGrant.model_validate(GrantGiven.read_with(entry.body, "signed").signed)
-                if not signed_well(signed):
-                    left_out.append(signed.terms.id)
+                if not is_valid(signed):
+                    invalid.append(signed.terms.id)
                     continue
                 self._put(Grant(terms=signed.terms, given_at=entry.time, words=scope_words(signed.terms)))
             elif entry.kind is Kind.GRANT_USED:
@@ -263,29 +273,35 @@ class GrantBook:
             elif entry.kind is Kind.GRANT_REVOKED:
                 revoked = GrantRevoked.read_with(entry.body, "grant")
                 self._change(revoked.grant, revoked_at=entry.time, revoked_by=entry.actor)
-        return left_out
+        return invalid
 
     def all(self) -> list[Grant]:
         """Every grant, newest first, including those that are over."""
-        grants = (self.get(grant) for grant in self._grants)
-        return sorted(grants, key=lambda one: one.given_at, reverse=True)
+        grants = (self.get(grant_id) for grant_id in self._grants)
+        return sorted(grants, key=lambda grant: grant.given_at, reverse=True)
 
-    def get(self, grant: str) -> Grant:
+    def get(self, grant_id: str) -> Grant:
         """The grant with this id.
 
         Raises:
             BadInput: no grant has that id (code `not_found`).
         """
-        found = self._grants.get(grant)
-        if found is None:
-            raise BadInput(f"No grant has the id {grant}.", ErrorCode.NOT_FOUND)
-        return found.model_copy(update={"over": self._is_over(found)})
+        stored = self._grants.get(grant_id)
+        if stored is None:
+            raise BadInput(f"No grant has the id {grant_id}.", ErrorCode.NOT_FOUND)
+        return stored.model_copy(update={"over": self._is_over(stored)})
 
     @property
     def folders(self) -> set[str]:
         """Every folder in a `below` condition of a grant, including grants that are over."""
-        conditions = (one for grant in self._grants.values() for one in grant.terms.arguments.values())
-        return {one.below for one in conditions if isinstance(one, Constraint) and one.below is not None}
+        conditions = (
+            condition for grant in self._grants.values() for condition in grant.terms.arguments.values()
+        )
+        return {
+            condition.below
+            for condition in conditions
+            if isinstance(condition, Constraint) and condition.below is not None
+        }
 
     def check_new(self, terms: GrantTerms) -> None:
         """Check that these terms may become a grant.
@@ -297,94 +313,96 @@ class GrantBook:
         """
         if terms.id in self._grants:
             raise Refused(f"There is a grant {terms.id} already.", ErrorCode.APPROVAL_INVALID)
-        wanted = [one.equals for one in terms.arguments.values() if isinstance(one, Constraint)]
-        if not all(map(is_stand_in, marked_objects(wanted))):
+        exact_values = [
+            condition.equals for condition in terms.arguments.values() if isinstance(condition, Constraint)
+        ]
+        if not all(map(is_stand_in, marked_objects(exact_values))):
             raise Refused("What stands for a secret in these terms is no commitment.")
-        left = self._left(terms)
-        if left <= 0 or left > LONGEST_DAYS * 86_400:
+        remaining_s = self._remaining_s(terms)
+        if remaining_s <= 0 or remaining_s > LONGEST_DAYS * 86_400:
             raise Refused(f"A grant ends within {LONGEST_DAYS} days; this one ends {terms.expires}.")
-        for held in self._holding(terms.tool_key):
-            if is_wider(held.terms, terms):
-                raise Refused(f"Grant {held.terms.id} covers this already: {'; '.join(held.words)}.")
-        if sum(not self._is_over(one) for one in self._grants.values()) >= MOST_GRANTS:
+        for existing in self._valid_for_tool(terms.tool_key):
+            if is_wider(existing.terms, terms):
+                raise Refused(f"Grant {existing.terms.id} covers this already: {'; '.join(existing.words)}.")
+        if sum(not self._is_over(condition) for condition in self._grants.values()) >= MOST_GRANTS:
             raise Refused(f"There are {MOST_GRANTS} grants; revoke some first.")
 
     def add(self, terms: GrantTerms) -> Grant:
         """Add a grant with these terms; the caller has checked and journalled them."""
         return self._put(Grant(terms=terms, given_at=self._now().isoformat(), words=scope_words(terms)))
 
-    def covering(self, question: MatchContext, run: str | None, redacted: dict[str, Any]) -> Grant | None:
+    def covering(self, context: MatchContext, run: str | None, redacted: dict[str, Any]) -> Grant | None:
         """The grant that covers this call, None if there is none.
 
         Of several, the first to expire is used, so that long-lived grants are used last.
         """
-        fit = [
-            one
-            for one in self._holding(question.tool.tool_key)
-            if not uncovered(one.terms, call_of(question, run, redacted))
+        covering = [
+            grant
+            for grant in self._valid_for_tool(context.tool.tool_key)
+            if not uncovered(grant.terms, call_scope(context, run, redacted))
         ]
-        return min(fit, key=lambda one: _ends(one.terms.expires), default=None)
+        return min(covering, key=lambda grant: _ends(grant.terms.expires), default=None)
 
     def near(
-        self, question: MatchContext, run: str | None, redacted: dict[str, Any], most: int = 3
+        self, context: MatchContext, run: str | None, redacted: dict[str, Any], limit: int = 3
     ) -> list[GrantMiss]:
-        """At most `most` grants for the tool that do not cover this call for exactly one reason."""
-        found: list[GrantMiss] = []
-        for one in self._holding(question.tool.tool_key):
-            faults = uncovered(one.terms, call_of(question, run, redacted))
+        """At most `limit` grants for the tool that do not cover this call for exactly one reason."""
+        misses: list[GrantMiss] = []
+        for grant in self._valid_for_tool(context.tool.tool_key):
+            faults = uncovered(grant.terms, call_scope(context, run, redacted))
             if len(faults) == 1:
-                found.append(GrantMiss(id=one.terms.id, fault=faults[0]))
-        return found[:most]
+                misses.append(GrantMiss(id=grant.terms.id, fault=faults[0]))
+        return misses[:limit]
 
-    def use(self, grant: str) -> bool:
+    def use(self, grant_id: str) -> bool:
         """Count one use; returns false, and counts nothing, if the grant is unknown or over."""
-        found = self._grants.get(grant)
-        if found is None or self._is_over(found):
+        stored = self._grants.get(grant_id)
+        if stored is None or self._is_over(stored):
             return False
-        self._count(grant, self._now().isoformat())
+        self._count(grant_id, self._now().isoformat())
         return True
 
-    def revoke(self, grant: str, by: str) -> Grant:
+    def revoke(self, grant_id: str, by: str) -> Grant:
         """Revoke a grant; the caller has journalled the revocation."""
-        held = self.get(grant)
-        if held.revoked_at is None:
-            self._change(grant, revoked_at=self._now().isoformat(), revoked_by=by)
-        return self._grants[grant]
+        stored = self.get(grant_id)
+        if stored.revoked_at is None:
+            self._change(grant_id, revoked_at=self._now().isoformat(), revoked_by=by)
+        return self._grants[grant_id]
 
     def end_run(self, run: str) -> None:
         """End the grants that are bound to this run."""
-        bound = [one for one in self._grants.values() if one.terms.run == run]
+        bound = [grant for grant in self._grants.values() if grant.terms.run == run]
         if bound:
             self._ended_runs.add(run)
-        for one in bound:
-            self._changed(one)
+        for grant in bound:
+            self._changed(grant)
 
     @property
     def runs(self) -> set[str]:
         """The runs to which valid grants are bound."""
         return {
-            one.terms.run
-            for one in self._grants.values()
-            if one.terms.run is not None and not self._is_over(one)
+            grant.terms.run
+            for grant in self._grants.values()
+            if grant.terms.run is not None and not self._is_over(grant)
         }
 
-    def _reach(self, moment: datetime) -> datetime:
+    def _advance_clock(self, moment: datetime) -> datetime:
         """The latest time seen so far: setting the clock back must not revive an expired grant."""
         self._latest = max(self._latest, moment)
         return self._latest
 
-    def _left(self, terms: GrantTerms) -> float:
-        return (_ends(terms.expires) - self._reach(self._now())).total_seconds()
+    def _remaining_s(self, terms: GrantTerms) -> float:
+        return (_ends(terms.expires) - self._advance_clock(self._now())).total_seconds()
 
     def _is_over(self, grant: Grant) -> bool:
         uses = grant.terms.uses
         used_up = uses is not None and grant.used >= uses
         run_ended = grant.terms.run in self._ended_runs
-        return grant.revoked_at is not None or used_up or run_ended or self._left(grant.terms) <= 0
+        return grant.revoked_at is not None or used_up or run_ended or self._remaining_s(grant.terms) <= 0
 
-    def _holding(self, tool_key: str) -> list[Grant]:
-        grants = (self._grants[one] for one in self._by_tool.get(tool_key, ()))
-        return [one for one in grants if not self._is_over(one)]
+    def _valid_for_tool(self, tool_key: str) -> list[Grant]:
+        grants = (self._grants[grant] for grant in self._by_tool.get(tool_key, ()))
+        return [grant for grant in grants if not self._is_over(grant)]
 
     def _put(self, grant: Grant) -> Grant:
         self._grants[grant.terms.id] = grant
@@ -392,17 +410,17 @@ class GrantBook:
         self._changed(grant)
         return grant
 
-    def _count(self, grant: str, at: str) -> None:
-        if held := self._grants.get(grant):
-            self._change(grant, used=held.used + 1, last_used_at=at)
+    def _count(self, grant_id: str, at: str) -> None:
+        if stored := self._grants.get(grant_id):
+            self._change(grant_id, used=stored.used + 1, last_used_at=at)
 
-    def _change(self, grant: str, **fields: Any) -> None:
-        if held := self._grants.get(grant):
-            self._grants[grant] = held.model_copy(update=fields)
-            self._changed(self._grants[grant])
+    def _change(self, grant_id: str, **fields: Any) -> None:
+        if stored := self._grants.get(grant_id):
+            self._grants[grant_id] = stored.model_copy(update=fields)
+            self._changed(self._grants[grant_id])
 
 
-def _said(condition: Constraint | str) -> str:
+def _condition_words(condition: Constraint | str) -> str:
     if isinstance(condition, str):
         return "may be anything"
     value = condition.equals

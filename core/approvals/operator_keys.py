@@ -129,8 +129,8 @@ def login_name() -> str:
         login = getpass.getuser()
     except (OSError, KeyError):
         login = ""
-    fit = re.sub(r"[^A-Za-z0-9._-]+", "-", login).lstrip("._-")[:64]
-    return fit or "operator"
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", login).lstrip("._-")[:64]
+    return name or "operator"
 
 
 def create_operator_key(home: Home, name: str, passphrase: str | None) -> OperatorKey:
@@ -174,14 +174,14 @@ def delete_operator_key(home: Home, name: str) -> None:
 
 def list_operator_keys(home: Home) -> list[KeyFile]:
     """The keys in this home, sorted by name; none is unlocked."""
-    found = []
+    keys = []
     for path in sorted(home.keys.glob("operator-*.pem")):
         name = path.stem.removeprefix("operator-")
         if not OPERATOR_NAME.fullmatch(name):
             continue
         with suppress(OSError):
-            found.append(KeyFile(name, path.read_bytes().lstrip().startswith(_ENCRYPTED), _public(path)))
-    return found
+            keys.append(KeyFile(name, path.read_bytes().lstrip().startswith(_ENCRYPTED), _public(path)))
+    return keys
 
 
 def _public(path: Path) -> str:

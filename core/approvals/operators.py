@@ -53,9 +53,9 @@ class Operators:
         self._path = path
         self._operators: dict[str, Operator] = {}
         # True once a first operator was registered, even if removed: every later one needs a signature.
-        self._begun = False
+        self._had_operator = False
         # All keys that operators ever had: changes that a removed operator signed stay valid.
-        self._ever: dict[str, set[str]] = {}
+        self._all_keys: dict[str, set[str]] = {}
 
     def restore(self, entries: Iterable[Entry]) -> list[str]:
         """Rebuild the operators from journal entries, oldest first.
@@ -69,25 +69,25 @@ class Operators:
         try:
             for entry in entries:
                 if entry.kind is Kind.OPERATOR_REGISTERED:
-                    ignored += self._restore_one(entry)
+                    ignored += self._restore_operator(entry)
                 elif entry.kind is Kind.OPERATOR_REMOVED:
                     self._operators.pop(str(entry.body["operator"]), None)
         except (ValidationError, KeyError, TypeError) as error:
             raise JournalCorrupt(f"The journal's entries about operators cannot be read: {error}") from error
         return [*ignored, *self._compare_copy()]
 
-    def _restore_one(self, entry: Entry) -> list[str]:
+    def _restore_operator(self, entry: Entry) -> list[str]:
         operator = Operator.model_validate(entry.body["operator"])
         signed = entry.body.get("signed") or entry.body.get("signed_by")
-        if self._begun and not self._endorsed(operator, signed):
+        if self._had_operator and not self._endorsed(operator, signed):
             return [f"Operator {operator.name} (entry {entry.seq}) was registered without a valid signature."]
-        self._take(operator.model_copy(update={"registered_at": operator.registered_at or entry.time}))
+        self._register(operator.model_copy(update={"registered_at": operator.registered_at or entry.time}))
         return []
 
-    def _take(self, operator: Operator) -> None:
-        self._begun = True
+    def _register(self, operator: Operator) -> None:
+        self._had_operator = True
         self._operators[operator.name] = operator
-        self._ever.setdefault(operator.name, set()).add(operator.public_key)
+        self._all_keys.setdefault(operator.name, set()).add(operator.public_key)
 
     def _endorsed(self, operator: Operator, signed: object) -> bool:
         """Whether an operator registered at that time signed this registration.
@@ -109,28 +109,30 @@ class Operators:
         except ValidationError:
             return False
         author = self._operators.get(statement.statement.approver)
-        named = statement.statement.approval == f"operator:{operator.name}"
-        return author is not None and named and verify_statement(statement, author.public_key)
+        names_operator = statement.statement.approval == f"operator:{operator.name}"
+        return author is not None and names_operator and verify_statement(statement, author.public_key)
 
     def _compare_copy(self) -> list[str]:
         """Report operators that only `operators.json` names, and write the file again from the journal."""
-        found: list[str] = []
+        differences: list[str] = []
         try:
             text = read_own_text(self._path, LARGEST_FILE)
             rows = json.loads(text) if text is not None else []
             for row in rows:
                 operator = Operator.model_validate(row)
-                if self._known(operator) is None:
-                    found.append(
+                if self._registered(operator) is None:
+                    differences.append(
                         f"operators.json names {operator.name} with a key that is not registered in the "
                         "journal; it does not count."
                     )
         except (BadInput, ValueError, TypeError) as error:
             text = None
-            found.append(f"operators.json was not as it was written ({error}); the journal's operators hold.")
-        if text != self._copy() and (self._operators or text is not None):
+            differences.append(
+                f"operators.json was not as it was written ({error}); the journal's operators hold."
+            )
+        if text != self._copy_text() and (self._operators or text is not None):
             self._write()
-        return found
+        return differences
 
     def list(self) -> list[Operator]:
         """All operators, in the order of their registration."""
@@ -139,7 +141,7 @@ class Operators:
     @property
     def begun(self) -> bool:
         """Whether this home has, or ever had, an operator."""
-        return self._begun
+        return self._had_operator
 
     def get(self, name: str) -> Operator:
         """The operator with this name.
@@ -154,7 +156,7 @@ class Operators:
 
     def is_registered(self, operator: Operator) -> bool:
         """Whether exactly this name and key are registered already."""
-        return self._known(operator) is not None
+        return self._registered(operator) is not None
 
     def check_new(self, operator: Operator) -> None:
         """Check that this operator can be registered; the caller checks the signature.
@@ -171,7 +173,7 @@ class Operators:
             raise BadInput("This is not an Ed25519 public key.") from error
         if operator.name in self._operators:
             raise Refused(f"{operator.name} is registered with another key.", ErrorCode.DENIED_BY_POLICY)
-        if any(known.public_key == operator.public_key for known in self._operators.values()):
+        if any(registered.public_key == operator.public_key for registered in self._operators.values()):
             # With two names for the same key, one person could give two approvals.
             raise Refused("This key belongs to another operator already.", ErrorCode.DENIED_BY_POLICY)
         if len(self._operators) >= MOST_OPERATORS:
@@ -195,7 +197,7 @@ class Operators:
     def add(self, operator: Operator) -> Operator:
         """Register an operator; the caller has journalled the registration."""
         registered = operator.model_copy(update={"registered_at": datetime.now(UTC).isoformat()})
-        self._take(registered)
+        self._register(registered)
         self._write()
         return registered
 
@@ -222,7 +224,7 @@ class Operators:
 
     def ever_signed(self, signed: SignedChange) -> bool:
         """Whether a present or former operator of this home signed this change."""
-        keys = self._ever.get(signed.statement.approver, ())
+        keys = self._all_keys.get(signed.statement.approver, ())
         return any(verify_signature(signed.statement, signed.signature, key) for key in keys)
 
     def check_identity(self, signed: SignedIdentity) -> Operator:
@@ -246,16 +248,18 @@ class Operators:
         author = self._operators.get(signed.terms.author)
         return author is not None and verify_signature(signed.terms, signed.signature, author.public_key)
 
-    def _known(self, operator: Operator) -> Operator | None:
-        known = self._operators.get(operator.name)
-        return known if known is not None and known.public_key == operator.public_key else None
+    def _registered(self, operator: Operator) -> Operator | None:
+        registered = self._operators.get(operator.name)
+        return registered if registered is not None and registered.public_key == operator.public_key else None
 
-    def _copy(self) -> str:
-        return json.dumps([known.model_dump(mode="json") for known in self._operators.values()], indent=1)
+    def _copy_text(self) -> str:
+        return json.dumps(
+            [operator.model_dump(mode="json") for operator in self._operators.values()], indent=1
+        )
 
     def _write(self) -> None:
         try:
-            write_atomic(self._path, self._copy())
+            write_atomic(self._path, self._copy_text())
         except OSError as error:
             # The file is only a copy of the journal; the next start of the service writes it again.
             log.warning("operators.json cannot be written", problem=error.strerror)

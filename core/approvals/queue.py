@@ -27,9 +27,9 @@ from core.approvals.answering_rules import (
     check_may_approve,
     edited_entry,
     fatigue_entry,
-    may_go_on_under,
-    put_back_all,
+    grant_may_answer,
     rejected_entry,
+    restore_secrets,
 )
 from core.approvals.fatigue import FatigueMeter
 from core.approvals.grants import GrantBook, GrantTerms, SignedGrant
@@ -76,17 +76,17 @@ class PendingApproval:
     # True while an answer is being journalled: no other answer is accepted.
     deciding: bool = False
     # The reason for a withdrawal that came while an answer was being journalled.
-    taken_back: str = ""
+    withdrawn_reason: str = ""
     timer: asyncio.TimerHandle | None = None
     ended: Answered | None = None
     # Set when the request has ended, and when a new grant may cover it.
-    stirred: asyncio.Event = field(default_factory=asyncio.Event)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def end(self, answered: Answered) -> None:
         """End the request and wake its caller; a second result is ignored."""
         if self.ended is None:
             self.ended = answered
-        self.stirred.set()
+        self.wake.set()
 
     def read(self, reader: str, reading: bool) -> None:
         """Record that a client opened or closed the card.
@@ -100,35 +100,36 @@ class PendingApproval:
         if self.readers and self.paused_at is None and self.pause_left > 0:
             self.paused_at = now
         elif not self.readers and self.paused_at is not None:
-            paused = self._stood_still(now)
+            paused = self._paused_s(now)
             self.pause_left -= paused
             self.ends_at += paused
             self.paused_at = None
 
-    def left(self) -> float:
+    def remaining_s(self) -> float:
         """The seconds until the request expires, pauses excluded."""
         now = self.clock()
-        return max(0.0, self.ends_at + self._stood_still(now) - now)
+        return max(0.0, self.ends_at + self._paused_s(now) - now)
 
-    def due_in(self) -> float:
+    def expires_in_s(self) -> float:
         """The seconds until the request expires if its present readers keep the card open."""
         ends = self.ends_at + (self.pause_left if self.paused_at is not None else 0.0)
         return max(0.0, ends - self.clock())
 
     def took_s(self) -> float:
-        """The seconds since a client first opened the card; since the request was asked, if none did."""
-        seen = self.first_read_at if self.first_read_at is not None else self.asked_at
-        return self.clock() - seen
+        """The seconds since a client first opened the card, or since the request was asked if none did."""
+        started_at = self.first_read_at if self.first_read_at is not None else self.asked_at
+        return self.clock() - started_at
 
-    def shown(self) -> Approval:
+    def snapshot(self) -> Approval:
         """A snapshot of the request with its present remaining time."""
-        left = self.left()
+        remaining_s = self.remaining_s()
         # The pause is limited: a card that stays open must not keep the request pending for ever.
-        paused = self.paused_at is not None and self._stood_still(self.clock()) < self.pause_left
-        expires = (datetime.now(UTC) + timedelta(seconds=left)).isoformat()
-        return self.approval.model_copy(update={"remaining_s": left, "expires_at": expires, "paused": paused})
+        paused = self.paused_at is not None and self._paused_s(self.clock()) < self.pause_left
+        expires = (datetime.now(UTC) + timedelta(seconds=remaining_s)).isoformat()
+        update = {"remaining_s": remaining_s, "expires_at": expires, "paused": paused}
+        return self.approval.model_copy(update=update)
 
-    def _stood_still(self, now: float) -> float:
+    def _paused_s(self, now: float) -> float:
         return min(now - self.paused_at, self.pause_left) if self.paused_at is not None else 0.0
 
 
@@ -172,7 +173,7 @@ class ApprovalQueue:
         self.fatigue = FatigueMeter(clock)
         # `decide` awaits each task and raises its error, so that the group has nothing to report.
         self._answers = TaskGroupOwner("approvals", lambda name, error: None)
-        self._waiting: dict[str, PendingApproval] = {}
+        self._pending: dict[str, PendingApproval] = {}
         self._by_actor: Counter[str] = Counter()
         self._decided: OrderedDict[str, Approval] = OrderedDict()
 
@@ -190,7 +191,7 @@ class ApprovalQueue:
         askers: Sequence[str] = ("",),
         edited_from: str = "",
         sent: dict[str, Any] | None = None,
-        judge_again: Callable[[], Awaitable[None]] | None = None,
+        reevaluate: Callable[[], Awaitable[None]] | None = None,
     ) -> Answered:
         """Queue a request and wait until it is answered, edited or withdrawn, or expires.
 
@@ -198,8 +199,9 @@ class ApprovalQueue:
         whose identity was not proved. `sent` has the arguments with their secrets; `request` has them
         redacted.
 
-        The queue awaits `judge_again` when a new grant may cover the request. `judge_again` calls `granted`
-        if the policy permits the request under that grant. Without it no grant answers the request.
+        The queue awaits `reevaluate` when a new grant may cover the request. `reevaluate` calls
+        `approve_by_grant` if the policy permits the request under that grant. Without `reevaluate`, no grant
+        answers the request.
 
         Raises:
             Refused: this actor, all agents together or the whole queue have too many pending requests
@@ -207,7 +209,7 @@ class ApprovalQueue:
         """
         self._check_room(actor)
         expiry_s = decision.expires_s or self._expiry_s
-        asked = datetime.now(UTC)
+        asked_at = datetime.now(UTC)
         approval = Approval(
             id=approval_id,
             request=request,
@@ -216,25 +218,25 @@ class ApprovalQueue:
             run=run,
             step=step,
             production=production,
-            asked_at=asked.isoformat(),
-            expires_at=(asked + timedelta(seconds=expiry_s)).isoformat(),
+            asked_at=asked_at.isoformat(),
+            expires_at=(asked_at + timedelta(seconds=expiry_s)).isoformat(),
             remaining_s=expiry_s,
             said=said,
-            approvers=_wanted(decision.approvers, askers),
+            approvers=_required_approvers(decision.approvers, askers),
             askers=sorted(set(askers)),
             edited_from=edited_from,
         )
-        return await self._wait(approval, expiry_s, sent, judge_again)
+        return await self._wait(approval, expiry_s, sent, reevaluate)
 
     async def _wait(
         self,
         approval: Approval,
         expiry_s: float,
         sent: dict[str, Any] | None,
-        judge_again: Callable[[], Awaitable[None]] | None,
+        reevaluate: Callable[[], Awaitable[None]] | None,
     ) -> Answered:
         now = self._clock()
-        waiting = PendingApproval(
+        pending = PendingApproval(
             approval,
             self._clock,
             ends_at=now + expiry_s,
@@ -242,36 +244,38 @@ class ApprovalQueue:
             asked_at=now,
             sent=sent,
         )
-        self._waiting[approval.id] = waiting
+        self._pending[approval.id] = pending
         self._by_actor[approval.actor] += 1
-        self._arm(waiting)
+        self._arm(pending)
         self._publish(approval)
         self._link(approval.edited_from, approval.id)
         try:
-            while waiting.ended is None:
-                await waiting.stirred.wait()
-                waiting.stirred.clear()
-                if waiting.ended is None and judge_again is not None:
-                    await judge_again()
-            return waiting.ended
+            while pending.ended is None:
+                await pending.wake.wait()
+                pending.wake.clear()
+                if pending.ended is None and reevaluate is not None:
+                    await reevaluate()
+            return pending.ended
         finally:
-            if approval.id in self._waiting:
-                self._take_back(waiting, "The client that asked has gone; nothing was sent.")
+            if approval.id in self._pending:
+                self._withdraw(pending, "The client that asked has gone; nothing was sent.")
 
     def _check_room(self, actor: str) -> None:
-        own, full = self._by_actor[actor], len(self._waiting) >= MOST_WAITING
+        own_count, full = self._by_actor[actor], len(self._pending) >= MOST_WAITING
         if actor.startswith(AGENT):
             # Agents choose their own names and could evade a limit per name: all together have one too.
-            agents = sum(count for name, count in self._by_actor.items() if name.startswith(AGENT))
-            full = full or own >= MOST_WAITING_OF_AGENT or agents >= MOST_WAITING_OF_AGENTS
+            agents_count = sum(count for name, count in self._by_actor.items() if name.startswith(AGENT))
+            full = full or own_count >= MOST_WAITING_OF_AGENT or agents_count >= MOST_WAITING_OF_AGENTS
         if full:
-            words = f"{actor} has {own} requests waiting for an operator already, of {len(self._waiting)}."
-            raise Refused(words, ErrorCode.QUEUE_FULL)
+            text = (
+                f"{actor} has {own_count} requests waiting for an operator already, of {len(self._pending)}."
+            )
+            raise Refused(text, ErrorCode.QUEUE_FULL)
 
     def list(self) -> list[Approval]:
         """The pending requests: highest risk first, then oldest."""
-        shown = [one.shown() for one in self._waiting.values()]
-        return sorted(shown, key=lambda one: (-one.decision.risk.rank, one.asked_at))
+        snapshots = [pending.snapshot() for pending in self._pending.values()]
+        return sorted(snapshots, key=lambda pending: (-pending.decision.risk.rank, pending.asked_at))
 
     def get(self, approval_id: str) -> Approval:
         """A pending request, or one of the last `DECIDED_KEPT` that ended.
@@ -279,8 +283,8 @@ class ApprovalQueue:
         Raises:
             BadInput: there is no such request (code `not_found`).
         """
-        if waiting := self._waiting.get(approval_id):
-            return waiting.shown()
+        if pending := self._pending.get(approval_id):
+            return pending.snapshot()
         if decided := self._decided.get(approval_id):
             return decided
         raise BadInput(f"No request for approval has the id {approval_id}.", ErrorCode.NOT_FOUND)
@@ -297,64 +301,64 @@ class ApprovalQueue:
             JournalUnavailable: the answer could not be recorded; the request stays pending.
         """
         statement = signed.statement
-        waiting = self._still(statement.approval)
+        pending = self._get_pending(statement.approval)
         try:
-            self._check(signed, waiting.approval, grant)
+            self._check(signed, pending.approval, grant)
         except Refused as error:
-            await self._journal.append(rejected_entry(signed, waiting.approval, error))
+            await self._journal.append(rejected_entry(signed, pending.approval, error))
             raise
         # The operator's client may disconnect while the journal writes: a recorded answer must still count.
-        self._begin(waiting)
-        answering = self._answer(waiting, signed, grant)
+        self._begin(pending)
+        answering = self._answer(pending, signed, grant)
         return await asyncio.shield(self._answers.spawn("record an answer", answering))
 
     async def _answer(
-        self, waiting: PendingApproval, signed: SignedStatement, grant: SignedGrant | None
+        self, pending: PendingApproval, signed: SignedStatement, grant: SignedGrant | None
     ) -> Approval:
         statement = signed.statement
-        took_s = waiting.took_s()
-        await self._recorded(waiting, answer_entries(signed, waiting.approval, grant, took_s))
+        took_s = pending.took_s()
+        await self._record(pending, answer_entries(signed, pending.approval, grant, took_s))
         if grant is not None:
             self._grants.add(grant.terms)
-        counted = self._count(waiting, signed)
+        snapshot = self._count(pending, signed)
         if grant is not None:
-            self._stir(grant.terms)
-        self._measure(statement.approver, took_s, statement.verdict == "approve")
-        return counted
+            self._wake_covered(grant.terms)
+        self._measure_fatigue(statement.approver, took_s, statement.verdict == "approve")
+        return snapshot
 
-    def _stir(self, terms: GrantTerms) -> None:
-        """Have the policy judge each pending request again that these new terms may cover, oldest first."""
-        for waiting in self._waiting.values():
-            if may_go_on_under(terms, waiting.approval):
-                waiting.stirred.set()
+    def _wake_covered(self, terms: GrantTerms) -> None:
+        """Reevaluate each pending request that the new terms may cover, oldest first."""
+        for pending in self._pending.values():
+            if grant_may_answer(terms, pending.approval):
+                pending.wake.set()
 
     def is_open(self, approval_id: str) -> bool:
         """Whether a request is pending and not expired, and no answer to it is being recorded."""
-        waiting = self._waiting.get(approval_id)
-        return waiting is not None and not waiting.deciding and waiting.left() > 0
+        pending = self._pending.get(approval_id)
+        return pending is not None and not pending.deciding and pending.remaining_s() > 0
 
-    def granted(self, approval_id: str, terms: GrantTerms) -> None:
+    def approve_by_grant(self, approval_id: str, terms: GrantTerms) -> None:
         """Approve a request that `is_open` under a grant; the caller has journalled the use of the grant.
 
         Raises:
             BadInput: there is no such request (code `not_found`).
             Refused: the request has ended, or an answer to it is being recorded.
         """
-        waiting = self._still(approval_id)
-        self._begin(waiting)
-        self._finish(waiting, ApprovalState.APPROVED, f"grant {terms.id} of {terms.author}", "")
+        pending = self._get_pending(approval_id)
+        self._begin(pending)
+        self._finish(pending, ApprovalState.APPROVED, f"grant {terms.id} of {terms.author}", "")
 
-    def _begin(self, waiting: PendingApproval) -> None:
+    def _begin(self, pending: PendingApproval) -> None:
         """Reserve the request for one answer until that answer is recorded or fails.
 
         Raises:
             Refused: another answer is being recorded.
         """
-        if waiting.deciding:
+        if pending.deciding:
             raise Refused("This request is being answered already.", ErrorCode.APPROVAL_INVALID)
-        waiting.deciding = True
+        pending.deciding = True
 
-    async def _recorded(self, waiting: PendingApproval, entries: Sequence[NewEntry]) -> None:
+    async def _record(self, pending: PendingApproval, entries: Sequence[NewEntry]) -> None:
         """Journal an answer. If that fails, the answer does not count and the request is pending again."""
         try:
             if len(entries) == 1:
@@ -362,50 +366,50 @@ class ApprovalQueue:
             else:
                 await self._journal.append_many([*entries])
         except BaseException:
-            self._goes_on(waiting)
+            self._resume(pending)
             raise
 
-    def _goes_on(self, waiting: PendingApproval) -> None:
+    def _resume(self, pending: PendingApproval) -> None:
         """Make the request pending again, or end it if it was withdrawn while an answer was recorded."""
-        waiting.deciding = False
-        if waiting.taken_back:
-            self._finish(waiting, ApprovalState.WITHDRAWN, None, waiting.taken_back)
+        pending.deciding = False
+        if pending.withdrawn_reason:
+            self._finish(pending, ApprovalState.WITHDRAWN, None, pending.withdrawn_reason)
         else:
-            self._arm(waiting)
+            self._arm(pending)
 
-    def _count(self, waiting: PendingApproval, signed: SignedStatement) -> Approval:
+    def _count(self, pending: PendingApproval, signed: SignedStatement) -> Approval:
         """Count a recorded answer: a denial or the last required approval ends the request."""
-        statement, approval = signed.statement, waiting.approval
-        waiting.approval = approval.model_copy(update={"signed": [*approval.signed, signed]})
+        statement, approval = signed.statement, pending.approval
+        pending.approval = approval.model_copy(update={"signed": [*approval.signed, signed]})
         if statement.verdict == "deny":
-            return self._finish(waiting, ApprovalState.DENIED, statement.approver, statement.reason)
-        given = [*approval.approved_by, statement.approver]
-        waiting.approval = waiting.approval.model_copy(update={"approved_by": given})
-        if len(given) >= approval.approvers and not waiting.taken_back:
-            return self._finish(waiting, ApprovalState.APPROVED, " and ".join(given), statement.reason)
+            return self._finish(pending, ApprovalState.DENIED, statement.approver, statement.reason)
+        approved_by = [*approval.approved_by, statement.approver]
+        pending.approval = pending.approval.model_copy(update={"approved_by": approved_by})
+        if len(approved_by) >= approval.approvers and not pending.withdrawn_reason:
+            return self._finish(pending, ApprovalState.APPROVED, " and ".join(approved_by), statement.reason)
         # A request that was withdrawn while the approval was recorded stays withdrawn.
-        self._goes_on(waiting)
-        if waiting.approval.id in self._waiting:
-            self._publish(waiting.shown())
-        return self.get(waiting.approval.id)
+        self._resume(pending)
+        if pending.approval.id in self._pending:
+            self._publish(pending.snapshot())
+        return self.get(pending.approval.id)
 
-    def restored(self, approval_id: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    def unredacted(self, approval_id: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """The edited arguments in which each unchanged stand-in is replaced by its secret.
 
         Raises:
             BadInput: there is no such request, or a secret's stand-in is not at its original place.
             Refused: the request was answered already.
         """
-        waiting = self._still(approval_id)
-        sent = waiting.sent if waiting.sent is not None else waiting.approval.request.parameters
-        return put_back_all(parameters, waiting.approval.request.parameters, sent)
+        pending = self._get_pending(approval_id)
+        sent = pending.sent if pending.sent is not None else pending.approval.request.parameters
+        return restore_secrets(parameters, pending.approval.request.parameters, sent)
 
-    def _still(self, approval_id: str) -> PendingApproval:
-        waiting = self._waiting.get(approval_id)
-        if waiting is None:
-            known = self.get(approval_id)
-            raise Refused(f"This request is {known.state.value} already.", ErrorCode.APPROVAL_INVALID)
-        return waiting
+    def _get_pending(self, approval_id: str) -> PendingApproval:
+        pending = self._pending.get(approval_id)
+        if pending is None:
+            ended = self.get(approval_id)
+            raise Refused(f"This request is {ended.state.value} already.", ErrorCode.APPROVAL_INVALID)
+        return pending
 
     async def edit(
         self,
@@ -425,47 +429,47 @@ class ApprovalQueue:
             Refused: the request was answered or withdrawn, or an answer to it is being recorded.
             JournalUnavailable: the edit could not be recorded; the request stays pending.
         """
-        waiting = self._still(approval_id)
-        self._begin(waiting)
-        await self._recorded(waiting, [edited_entry(waiting.approval, redacted, by)])
-        if waiting.taken_back:
-            self._goes_on(waiting)
+        pending = self._get_pending(approval_id)
+        self._begin(pending)
+        await self._record(pending, [edited_entry(pending.approval, redacted, by)])
+        if pending.withdrawn_reason:
+            self._resume(pending)
             raise Refused("This request was taken back meanwhile.", ErrorCode.APPROVAL_INVALID)
-        waiting.edited, waiting.edited_by = parameters, operator
-        self._finish(waiting, ApprovalState.EDITED, by.partition(":")[2], "Its arguments were changed.")
+        pending.edited, pending.edited_by = parameters, operator
+        self._finish(pending, ApprovalState.EDITED, by.partition(":")[2], "Its arguments were changed.")
 
-    def _link(self, edited: str, now: str) -> None:
+    def _link(self, edited_id: str, new_id: str) -> None:
         """Store in an edited request the id of the request that replaced it."""
-        if (before := self._decided.get(edited)) is not None:
-            self._decided[edited] = before.model_copy(update={"edited_to": now})
-            self._publish(self._decided[edited])
+        if (edited_approval := self._decided.get(edited_id)) is not None:
+            self._decided[edited_id] = edited_approval.model_copy(update={"edited_to": new_id})
+            self._publish(self._decided[edited_id])
 
-    def _measure(self, operator: str, took_s: float, approved: bool) -> None:
-        tired = self.fatigue.note(operator, took_s, approved)
-        if tired is not None:
+    def _measure_fatigue(self, operator: str, took_s: float, approved: bool) -> None:
+        fatigue = self.fatigue.note(operator, took_s, approved)
+        if fatigue is not None:
             # The answer is already recorded: a failure to journal the warning must not undo it.
             with suppress(JournalUnavailable):
-                self._journal.note(fatigue_entry(tired))
+                self._journal.note(fatigue_entry(fatigue))
 
-    def hold(self, approval_id: str, reader: str, reading: bool) -> Approval:
+    def pause_expiry(self, approval_id: str, reader: str, reading: bool) -> Approval:
         """Pause or resume the expiry while the client `reader` has the card open; returns a snapshot.
 
         All pauses of a request together last at most `most_pause_s` (default five minutes).
         """
-        waiting = self._waiting.get(approval_id)
-        if waiting is None:
+        pending = self._pending.get(approval_id)
+        if pending is None:
             return self.get(approval_id)
-        waiting.read(reader, reading)
-        self._arm(waiting)
-        shown = waiting.shown()
-        self._publish(shown)
-        return shown
+        pending.read(reader, reading)
+        self._arm(pending)
+        snapshot = pending.snapshot()
+        self._publish(snapshot)
+        return snapshot
 
-    def let_go(self, reader: str) -> None:
+    def release_reader(self, reader: str) -> None:
         """End every pause of a client that has disconnected."""
-        for approval_id, waiting in list(self._waiting.items()):
-            if reader in waiting.readers:
-                self.hold(approval_id, reader, False)
+        for approval_id, pending in list(self._pending.items()):
+            if reader in pending.readers:
+                self.pause_expiry(approval_id, reader, False)
 
     def withdraw(self, reason: str, run: str | None = None) -> int:
         """Withdraw the pending requests of one run, or all; returns their number.
@@ -473,26 +477,28 @@ class ApprovalQueue:
         A withdrawn request is not sent. While an answer is being recorded, the withdrawal is deferred: a
         denial then still counts, an approval or edit does not.
         """
-        chosen = [one for one in self._waiting.values() if run is None or one.approval.run == run]
-        for waiting in chosen:
-            self._take_back(waiting, reason)
-        return len(chosen)
+        requests = [
+            pending for pending in self._pending.values() if run is None or pending.approval.run == run
+        ]
+        for pending in requests:
+            self._withdraw(pending, reason)
+        return len(requests)
 
     def operator_removed(self, name: str) -> None:
         """Discard a removed operator's approvals of requests that are still pending."""
-        for waiting in list(self._waiting.values()):
-            approval = waiting.approval
+        for pending in list(self._pending.values()):
+            approval = pending.approval
             if name in approval.approved_by:
-                left = [signed for signed in approval.signed if signed.statement.approver != name]
-                given = [other for other in approval.approved_by if other != name]
-                waiting.approval = approval.model_copy(update={"signed": left, "approved_by": given})
-                self._publish(waiting.shown())
+                signed = [statement for statement in approval.signed if statement.statement.approver != name]
+                approved_by = [other for other in approval.approved_by if other != name]
+                pending.approval = approval.model_copy(update={"signed": signed, "approved_by": approved_by})
+                self._publish(pending.snapshot())
 
-    def _take_back(self, waiting: PendingApproval, reason: str) -> None:
-        if waiting.deciding:
-            waiting.taken_back = reason
+    def _withdraw(self, pending: PendingApproval, reason: str) -> None:
+        if pending.deciding:
+            pending.withdrawn_reason = reason
         else:
-            self._finish(waiting, ApprovalState.WITHDRAWN, None, reason)
+            self._finish(pending, ApprovalState.WITHDRAWN, None, reason)
 
     def _check(self, signed: SignedStatement, approval: Approval, grant: SignedGrant | None) -> None:
         operator = self._operators.check_signature(signed)
@@ -503,30 +509,30 @@ class ApprovalQueue:
             check_grant(grant, signed.statement, approval, operator)
             self._grants.check_new(grant.terms)
 
-    def _arm(self, waiting: PendingApproval) -> None:
-        if waiting.timer is not None:
-            waiting.timer.cancel()
+    def _arm(self, pending: PendingApproval) -> None:
+        if pending.timer is not None:
+            pending.timer.cancel()
         loop = asyncio.get_running_loop()
-        waiting.timer = loop.call_later(waiting.due_in(), self._expire, waiting.approval.id)
+        pending.timer = loop.call_later(pending.expires_in_s(), self._expire, pending.approval.id)
 
     def _expire(self, approval_id: str) -> None:
-        waiting = self._waiting.get(approval_id)
-        if waiting is None or waiting.deciding:
+        pending = self._pending.get(approval_id)
+        if pending is None or pending.deciding:
             return
-        if waiting.left() > 0:
-            self._arm(waiting)
+        if pending.remaining_s() > 0:
+            self._arm(pending)
         else:
-            self._finish(waiting, ApprovalState.EXPIRED, None, "No operator answered in time.")
+            self._finish(pending, ApprovalState.EXPIRED, None, "No operator answered in time.")
 
     def expire_due(self) -> None:
         """Expire every request whose time is over, without waiting for its timer."""
-        for approval_id in list(self._waiting):
+        for approval_id in list(self._pending):
             self._expire(approval_id)
 
     def _finish(
-        self, waiting: PendingApproval, state: ApprovalState, by: str | None, reason: str
+        self, pending: PendingApproval, state: ApprovalState, by: str | None, reason: str
     ) -> Approval:
-        decided = waiting.approval.model_copy(
+        decided = pending.approval.model_copy(
             update={
                 "state": state,
                 "decided_by": by,
@@ -535,24 +541,24 @@ class ApprovalQueue:
                 "remaining_s": 0.0,
             }
         )
-        self._drop(waiting)
+        self._drop(pending)
         self._decided[decided.id] = decided
         while len(self._decided) > DECIDED_KEPT:
             self._decided.popitem(last=False)
-        waiting.end(Answered(decided, waiting.edited, waiting.edited_by))
+        pending.end(Answered(decided, pending.edited, pending.edited_by))
         self._publish(decided)
         return decided
 
-    def _drop(self, waiting: PendingApproval) -> None:
-        if waiting.timer is not None:
-            waiting.timer.cancel()
-        if self._waiting.pop(waiting.approval.id, None) is not None:
-            self._by_actor[waiting.approval.actor] -= 1
-            if not self._by_actor[waiting.approval.actor]:
-                del self._by_actor[waiting.approval.actor]
+    def _drop(self, pending: PendingApproval) -> None:
+        if pending.timer is not None:
+            pending.timer.cancel()
+        if self._pending.pop(pending.approval.id, None) is not None:
+            self._by_actor[pending.approval.actor] -= 1
+            if not self._by_actor[pending.approval.actor]:
+                del self._by_actor[pending.approval.actor]
 
 
-def _wanted(approvers: int, askers: Sequence[str]) -> int:
+def _required_approvers(approvers: int, askers: Sequence[str]) -> int:
     """The number of operators who must approve a request.
 
     If the policy requires several, the askers' own approvals do not count. An asker without a proved identity

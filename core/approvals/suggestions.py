@@ -26,7 +26,7 @@ from core.policy.analysis.built_in_tools import (
     SHELL_ARGUMENTS,
     WRITE_FILE,
 )
-from core.policy.analysis.shell.parser import Line, TooMuch, Word, read_line
+from core.policy.analysis.shell.parser import Line, LineTooComplex, Word, read_line
 from core.policy.analysis.shell.tables import DELETES, INTERPRETERS, KILLS, SHELLS, WRITES_ALL, WRITES_LAST
 from core.policy.analysis.shell.wrappers import innermost
 from core.statements import Request
@@ -36,7 +36,7 @@ from core.text_encodings import UTF_8
 MOST_HELPERS = 8
 MOST_BYTES = 256 * 1024
 
-_ON_SCREEN = frozenset(
+_SCREEN_TOOLS = frozenset(
     name for name, tool in BUILT_IN_TOOLS.items() if tool.target is not None or tool.opens_or_closes
 )
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)[^}`$]*\})")
@@ -48,7 +48,7 @@ _SETS_VARIABLES = frozenset(
     {"declare", "export", "getopts", "local", "mapfile", "read", "readarray", "readonly", "typeset"}
 )
 
-Wish = tuple[str, str, dict[str, Any]]
+HelperCall = tuple[str, str, dict[str, Any]]
 
 
 def helpers_for(request: Request, offered: Set[str]) -> list[Helper]:
@@ -56,95 +56,95 @@ def helpers_for(request: Request, offered: Set[str]) -> list[Helper]:
 
     The secrets in `request` are redacted, so that no helper can contain one.
     """
-    found: dict[str, Helper] = {}
-    for title, tool, parameters in _wishes(request, offered):
-        mark = digest_of({"tool": tool, "parameters": parameters})[:16]
-        if tool in offered and mark not in found and len(found) < MOST_HELPERS:
-            found[mark] = Helper(
-                id=mark, title=title, device=request.device, tool=tool, parameters=parameters
+    helpers: dict[str, Helper] = {}
+    for title, tool, parameters in _helper_calls(request, offered):
+        helper_id = digest_of({"tool": tool, "parameters": parameters})[:16]
+        if tool in offered and helper_id not in helpers and len(helpers) < MOST_HELPERS:
+            helpers[helper_id] = Helper(
+                id=helper_id, title=title, device=request.device, tool=tool, parameters=parameters
             )
-    return list(found.values())
+    return list(helpers.values())
 
 
-def _wishes(request: Request, offered: Set[str]) -> Iterator[Wish]:
+def _helper_calls(request: Request, offered: Set[str]) -> Iterator[HelperCall]:
     parameters, name = request.parameters, request.tool_name
     line = parameters.get(SHELL_ARGUMENTS.get(name, ""))
     if isinstance(line, str):
-        yield from _of_line(line, parameters.get("working_directory"), offered)
+        yield from _calls_for_line(line, parameters.get("working_directory"), offered)
     if name == WRITE_FILE and isinstance(path := parameters.get("file_path"), str):
-        yield _read(path, parameters.get("encoding"))
-        yield _list(posixpath.dirname(path) or "/", "*")
+        yield _read_call(path, parameters.get("encoding"))
+        yield _list_call(posixpath.dirname(path) or "/", "*")
     elif name not in SHELL_ARGUMENTS:
-        yield from _of_paths(parameters)
+        yield from _calls_for_paths(parameters)
     for program in (*programs_named(parameters), parameters.get("app_name")):
         if isinstance(program, str) and program:
-            yield _processes(program)
-    if name in _ON_SCREEN:
+            yield _processes_call(program)
+    if name in _SCREEN_TOOLS:
         yield "Take a picture", SCREENSHOT, {}
         yield "List windows", LIST_WINDOWS, {}
 
 
-def _of_paths(parameters: dict[str, Any]) -> Iterator[Wish]:
+def _calls_for_paths(parameters: dict[str, Any]) -> Iterator[HelperCall]:
     """Suggest looking at each path among the arguments of a tool that this module does not know."""
     for value in parameters.values():
         if isinstance(value, str) and value.startswith(("/", "~/")) and "\n" not in value:
-            yield _list(value.rstrip("/") or "/", "*") if value.endswith("/") else _read(value)
+            yield _list_call(value.rstrip("/") or "/", "*") if value.endswith("/") else _read_call(value)
 
 
-def _of_line(text: str, folder: Any, offered: Set[str]) -> Iterator[Wish]:
+def _calls_for_line(text: str, folder: Any, offered: Set[str]) -> Iterator[HelperCall]:
     try:
         line = read_line(text)
-    except TooMuch:
+    except LineTooComplex:
         return
     folder = folder if isinstance(folder, str) and folder else None
-    own = _own_variables(line)
-    for word in _touched(line):
-        if not own & set(_names_in(word.source)):
-            yield from _look_at(word, folder, offered)
+    own_variables = _own_variables(line)
+    for word in _written_words(line):
+        if not own_variables & set(_names_in(word.source)):
+            yield from _calls_for_word(word, folder, offered)
     for redirect in line.redirects:
         if redirect.target.known and (path := _absolute(redirect.target.text, folder)):
-            yield _read(path)
+            yield _read_call(path)
     for call in map(innermost, line.calls):
         if call.name in KILLS:
             for word in call.args:
                 if word.known and re.fullmatch(r"[A-Za-z][\w.-]*", word.text):
-                    yield _processes(word.text)
+                    yield _processes_call(word.text)
         elif call.name in SHELLS or call.name in INTERPRETERS:
             first = next((word for word in call.args if word.known), None)
             if first and not first.text.startswith("-") and (path := _absolute(first.text, folder)):
-                yield _read(path)
-    yield from _variables(own, text, folder)
+                yield _read_call(path)
+    yield from _calls_for_variables(own_variables, text, folder)
 
 
-def _touched(line: Line) -> Iterator[Word]:
+def _written_words(line: Line) -> Iterator[Word]:
     """The arguments that deleting and writing programs act on; deletions first."""
     calls = [call for call in map(innermost, line.calls) if call.words]
-    for call in sorted(calls, key=lambda one: one.name not in DELETES):
-        plain = [word for word in call.args if not word.source.startswith("-")]
+    for call in sorted(calls, key=lambda item: item.name not in DELETES):
+        operands = [word for word in call.args if not word.source.startswith("-")]
         if call.name in WRITES_ALL:
             # The first argument is a mode or an owner, not a path.
-            yield from plain[1:] if call.name in ("chmod", "chown", "chgrp") else plain
+            yield from operands[1:] if call.name in ("chmod", "chown", "chgrp") else operands
         elif call.name in WRITES_LAST:
-            yield from plain[-1:]
+            yield from operands[-1:]
 
 
-def _look_at(word: Word, folder: str | None, offered: Set[str]) -> Iterator[Wish]:
+def _calls_for_word(word: Word, folder: str | None, offered: Set[str]) -> Iterator[HelperCall]:
     if _RUNS_SOMETHING.search(word.source):
         return
     path = _absolute(word.text, folder) if word.known else None
-    shown = short_line(word.source)
+    short_word = short_line(word.source)
     if path is not None and LIST_DIRECTORY in offered:
         head, tail = posixpath.split(path.rstrip("/") or "/")
         if _GLOB.search(tail) and not _GLOB.search(head):
-            yield f"List what {shown} matches", LIST_DIRECTORY, {"path": head or "/", "glob": tail}
+            yield f"List what {short_word} matches", LIST_DIRECTORY, {"path": head or "/", "glob": tail}
             return
         if not _GLOB.search(path):
-            yield f"List {shown}", LIST_DIRECTORY, {"path": path, "glob": "*"}
+            yield f"List {short_word}", LIST_DIRECTORY, {"path": path, "glob": "*"}
             return
     command = f"ls -lad -- {word.source}"
     if _only_lists(command):
-        more = {"working_directory": folder} if folder else {}
-        yield f"List what {shown} matches", READ_SHELL, {"command": command, **more}
+        extra = {"working_directory": folder} if folder else {}
+        yield f"List what {short_word} matches", READ_SHELL, {"command": command, **extra}
 
 
 def _only_lists(command: str) -> bool:
@@ -158,25 +158,25 @@ def _only_lists(command: str) -> bool:
 
 def _own_variables(line: Line) -> set[str]:
     """The names of the variables that the line itself sets; outside the line their values are different."""
-    own = {name for call in line.calls for name in call.assigned}
-    own |= {*line.loop_variables, *(one.name for one in line.assignments)}
+    variables = {name for call in line.calls for name in call.assigned}
+    variables |= {*line.loop_variables, *(assignment.name for assignment in line.assignments)}
     for call in line.calls:
         if call.name in _SETS_VARIABLES:
-            own.update(word.source.partition("=")[0] for word in call.args)
-    return own
+            variables.update(word.source.partition("=")[0] for word in call.args)
+    return variables
 
 
 def _names_in(text: str) -> list[str]:
-    return [one[1] or one[2] for one in _VARIABLE.finditer(text)]
+    return [match[1] or match[2] for match in _VARIABLE.finditer(text)]
 
 
-def _variables(own: Set[str], text: str, folder: str | None) -> Iterator[Wish]:
+def _calls_for_variables(own_variables: Set[str], text: str, folder: str | None) -> Iterator[HelperCall]:
     names = dict.fromkeys(_names_in(text))
-    more = {"working_directory": folder} if folder else {}
+    extra = {"working_directory": folder} if folder else {}
     for name in names:
-        if name not in own:
+        if name not in own_variables:
             command = f"printf '%s\\n' \"${{{name}-(not set)}}\""
-            yield f"Read ${name}", READ_SHELL, {"command": command, **more}
+            yield f"Read ${name}", READ_SHELL, {"command": command, **extra}
 
 
 def _absolute(path: str, folder: str | None) -> str | None:
@@ -190,16 +190,16 @@ def _absolute(path: str, folder: str | None) -> str | None:
     return posixpath.join(folder, path)
 
 
-def _read(path: str, encoding: Any = None) -> Wish:
+def _read_call(path: str, encoding: Any = None) -> HelperCall:
     """The call that reads a file, in the text encoding that the request would write."""
-    named = isinstance(encoding, str) and encoding not in (UTF_8, "base64")
-    more = {"encoding": encoding} if named else {}
-    return f"Read {short_line(path)}", READ_FILE, {"file_path": path, "max_bytes": MOST_BYTES, **more}
+    has_encoding = isinstance(encoding, str) and encoding not in (UTF_8, "base64")
+    extra = {"encoding": encoding} if has_encoding else {}
+    return f"Read {short_line(path)}", READ_FILE, {"file_path": path, "max_bytes": MOST_BYTES, **extra}
 
 
-def _list(path: str, glob: str) -> Wish:
+def _list_call(path: str, glob: str) -> HelperCall:
     return f"List {short_line(path)}", LIST_DIRECTORY, {"path": path, "glob": glob}
 
 
-def _processes(name: str) -> Wish:
+def _processes_call(name: str) -> HelperCall:
     return f"List processes named {short_line(name)}", LIST_PROCESSES, {"name": name}

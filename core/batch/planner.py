@@ -10,7 +10,7 @@ from core.batch.models import Batch, Plan, PlannedCell, Step, flatten
 from core.errors import ErrorCode, QuarterdeckError
 from core.fleet.models import Device, Health
 from core.policy.models import Answer, Decision
-from core.policy.real_paths import NOT_FOLLOWED, Leads
+from core.policy.real_paths import NOT_FOLLOWED, ResolvedPaths
 
 _WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
 
@@ -19,12 +19,17 @@ class Explains(Protocol):
     """The part of the dispatcher that planning uses."""
 
     def explain(
-        self, device: str, tool: str, parameters: dict[str, Any], actor: str = "", leads: Leads = NOT_FOLLOWED
+        self,
+        device: str,
+        tool: str,
+        parameters: dict[str, Any],
+        actor: str = "",
+        leads: ResolvedPaths = NOT_FOLLOWED,
     ) -> Decision: ...
 
 
 def make_plan(
-    batch: Batch, devices: list[Device], dispatcher: Explains, actor: str, leads: Mapping[str, Leads]
+    batch: Batch, devices: list[Device], dispatcher: Explains, actor: str, leads: Mapping[str, ResolvedPaths]
 ) -> Plan:
     """Ask the policy for its decision on every step on every device, as if `actor` ran the batch.
 
@@ -42,7 +47,7 @@ def make_plan(
     )
 
 
-def _cell(step: Step, device: Device, dispatcher: Explains, actor: str, leads: Leads) -> PlannedCell:
+def _cell(step: Step, device: Device, dispatcher: Explains, actor: str, leads: ResolvedPaths) -> PlannedCell:
     if not step.enabled:
         return PlannedCell(device=device.name, step=step.id, outcome="off", why="switched off")
     if device.health in (Health.OFFLINE, Health.RECONNECTING):

@@ -131,7 +131,7 @@ class ApprovalStage:
                 askers=request.operators,
                 edited_from=request.edited_from,
                 sent=command.arguments.sent,
-                judge_again=look_again,
+                reevaluate=look_again,
             )
         except QuarterdeckError as error:
             self._record_end(command, approval_id, "refused", error.message)
@@ -171,7 +171,7 @@ class ApprovalStage:
                 return None
         except JournalUnavailable:
             return None
-        self._approvals.granted(approval_id, self._grants.get(decision.grant).terms)
+        self._approvals.approve_by_grant(approval_id, self._grants.get(decision.grant).terms)
         return Approved(command, decision)
 
     def _use_grant(self, command: PreparedCommand, decision: Decision, approval_id: str = "") -> bool:

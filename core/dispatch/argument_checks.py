@@ -21,7 +21,7 @@ from core.fleet.models import BUILT_IN_NAMESPACE, Tool
 from core.json_walk import Place, place_text, walk
 from core.policy.analysis.built_in_tools import PATH_ARGUMENTS
 from core.policy.constraints import Undecidable
-from core.policy.real_paths import Leads, paths_in
+from core.policy.real_paths import ResolvedPaths, paths_in
 
 MOST_TEXT = 1 << 20
 MOST_TOTAL = 2 << 20
@@ -65,7 +65,7 @@ class Roots:
     """The allowed folders of a device that shares this computer's disk, and the real paths found on it."""
 
     folders: list[Path]
-    leads: Leads
+    leads: ResolvedPaths
 
 
 def may_have_paths(tool: Tool, parameters: dict[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from core.dispatch.models import CommandStage
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.fleet.models import OTHERWISE, Tool
 from core.policy.models import Decision
-from core.policy.real_paths import Leads
+from core.policy.real_paths import ResolvedPaths
 from core.statements import Request, make_request
 
 _LONGEST_NAME = 200
@@ -40,7 +40,7 @@ class PreparedCommand(BoundCommand):
     """
 
     call: PreparedCall
-    leads: Leads | None = None
+    leads: ResolvedPaths | None = None
 
     def __post_init__(self) -> None:
         """Check that the call was prepared for this contract and from these arguments.
@@ -52,7 +52,7 @@ class PreparedCommand(BoundCommand):
             raise Refused(f"What was checked of {self.shown.tool_name} is not what is requested.")
 
     @classmethod
-    def of(cls, bound: BoundCommand, call: PreparedCall, leads: Leads | None) -> PreparedCommand:
+    def of(cls, bound: BoundCommand, call: PreparedCall, leads: ResolvedPaths | None) -> PreparedCommand:
         """The bound command with its prepared call; see `__post_init__`."""
         return cls(bound.request, bound.target, bound.tool, bound.arguments, bound.shown, call, leads)
 

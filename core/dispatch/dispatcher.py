@@ -65,7 +65,7 @@ from core.fleet.models import Effect
 from core.policy.engine import PolicyQuery
 from core.policy.models import Answer, Decision
 from core.policy.policy_store import Explanation, Policy
-from core.policy.real_paths import NOT_FOLLOWED, Leads, Links, paths_in
+from core.policy.real_paths import NOT_FOLLOWED, Links, ResolvedPaths, paths_in
 
 # Edits of one command by operators; each begins a new request for approval.
 MOST_EDITS = 50
@@ -130,7 +130,7 @@ class Dispatcher:
         channel = self._running.get(call_id)
         return await channel.cancel(call_id) if channel is not None else False
 
-    async def look_ahead(self, devices: list[str], tool: str, parameters: dict[str, Any]) -> Leads:
+    async def look_ahead(self, devices: list[str], tool: str, parameters: dict[str, Any]) -> ResolvedPaths:
         """Fetch what `explain` needs for these calls; returns where their paths lead, for its `leads`.
 
         Raises:
@@ -139,7 +139,7 @@ class Dispatcher:
         """
         filled = await self.calls.look_ahead(devices, tool, parameters)
         shares = any(self._devices.target(device).shares_disk for device in devices)
-        return await self._follow({"each": filled or [parameters]}) if shares else Leads()
+        return await self._follow({"each": filled or [parameters]}) if shares else ResolvedPaths()
 
     def explain(
         self,
@@ -147,7 +147,7 @@ class Dispatcher:
         tool: str,
         parameters: dict[str, Any],
         actor: str = "operator:nobody",
-        leads: Leads = NOT_FOLLOWED,
+        leads: ResolvedPaths = NOT_FOLLOWED,
     ) -> Decision:
         """The decision of stages 1 to 4 about a call. Nothing is recorded and nothing is sent.
 
@@ -164,7 +164,7 @@ class Dispatcher:
         tool: str,
         parameters: dict[str, Any],
         actor: str = "operator:nobody",
-        leads: Leads = NOT_FOLLOWED,
+        leads: ResolvedPaths = NOT_FOLLOWED,
     ) -> Explanation:
         """The decision as in `explain`, with the rules and grants that nearly applied.
 
@@ -174,7 +174,7 @@ class Dispatcher:
         return self._policy.explain(self._explained(device, tool, parameters, actor, leads))
 
     def _explained(
-        self, device: str, tool: str, parameters: dict[str, Any], actor: str, leads: Leads
+        self, device: str, tool: str, parameters: dict[str, Any], actor: str, leads: ResolvedPaths
     ) -> PolicyQuery:
         request = CommandRequest(device, tool, parameters, actor)
         self._policy.refresh()
@@ -201,11 +201,11 @@ class Dispatcher:
             check_form(parameters)
             if schemas:
                 redacted = self._redactor.redact(tool, parameters, schemas)
-                return redacted.shown, self._live_secrets.everywhere(said, secrets_in(redacted))
+                return redacted.shown, self._live_secrets.redact_everywhere(said, secrets_in(redacted))
         except BadInput:
             # Dispatching the call will refuse it and report the reason.
             pass
-        return sketch(parameters), self._live_secrets.everywhere(said, texts_in(parameters))
+        return sketch(parameters), self._live_secrets.redact_everywhere(said, texts_in(parameters))
 
     async def dispatch(
         self, request: CommandRequest, on_stage: OnStage = lambda stage, approval: None
@@ -290,7 +290,7 @@ class Dispatcher:
         call = self.calls.known(tool, request.parameters)
         arguments = call.arguments if call is not None else self.calls.redact(tool, request.parameters)
         if request.said:
-            said = self._live_secrets.everywhere(request.said, secrets_in(arguments))
+            said = self._live_secrets.redact_everywhere(request.said, secrets_in(arguments))
             request = replace(request, said=said)
         return bind(request, target, tool, arguments), call
 
@@ -317,7 +317,7 @@ class Dispatcher:
             device=command.target.device,
             tool=command.tool,
             parameters=command.arguments.sent,
-            shown=command.arguments.shown,
+            redacted=command.arguments.shown,
             actor=command.request.actor,
             run=command.request.run,
             shares_disk=command.target.shares_disk,
@@ -325,14 +325,14 @@ class Dispatcher:
             analysis=command.call.analysis,
         )
 
-    async def _leads(self, bound: BoundCommand) -> Leads | None:
+    async def _leads(self, bound: BoundCommand) -> ResolvedPaths | None:
         """The present real paths of a command's path arguments; None on a disk that this computer lacks."""
         arguments = bound.arguments.sent
         if not bound.target.shares_disk or not may_have_paths(bound.tool, arguments):
             return None
         return await self._follow(arguments)
 
-    async def _follow(self, parameters: dict[str, Any]) -> Leads:
+    async def _follow(self, parameters: dict[str, Any]) -> ResolvedPaths:
         paths = list(paths_in(parameters))
         return await self._links.follow([*paths, *self._policy.folders] if paths else ())
 

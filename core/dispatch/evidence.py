@@ -22,12 +22,12 @@ from core.dispatch.stale_target import (
     Freshness,
     Screenshot,
     ScreenshotCache,
-    aims,
-    aims_at_point,
     around_point,
     compare,
-    seen_in,
-    target_words,
+    has_screen_target,
+    screenshot_in,
+    target_text,
+    targets_point,
 )
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.models import BUILT_IN_NAMESPACE
@@ -59,10 +59,10 @@ class EvidenceTaker:
     def on_card(self, command: PreparedCommand) -> Screenshot | None:
         """The picture that an approval card of this command shows now; None if it shows none."""
         request = command.request
-        if not aims(command.tool.tool_name, request.parameters):
+        if not has_screen_target(command.tool.tool_name, request.parameters):
             return None
-        if aims_at_point(command.tool.tool_name):
-            return self.pictures.named(request.device, request.parameters.get("observation"))
+        if targets_point(command.tool.tool_name):
+            return self.pictures.by_observation(request.device, request.parameters.get("observation"))
         known, blob = self.pictures.latest(request.device), command.target.device.picture
         if known is not None and (blob is None or known.blob == blob):
             return known
@@ -92,15 +92,15 @@ class EvidenceTaker:
             except QuarterdeckError as error:
                 raise _unfit(error, _wanting(decision, Moment.BEFORE)) from error
             demanded.append(self._keep(command, taken, "before"))
-        named = aims_at_point(command.tool.tool_name) and "observation" in request.parameters
+        named = targets_point(command.tool.tool_name) and "observation" in request.parameters
         if approval is not None and card is None and named:
             # Otherwise an agent could take so many pictures that the card's picture is evicted, and skip the
             # comparison.
             words = "The picture that it names is not known here any more, so nothing can be compared."
             raise StaleTargetError(words, ErrorCode.STALE_OBSERVATION, [])
-        if approval is None or not aims(command.tool.tool_name, request.parameters):
+        if approval is None or not has_screen_target(command.tool.tool_name, request.parameters):
             return demanded
-        if not aims_at_point(command.tool.tool_name):
+        if not targets_point(command.tool.tool_name):
             card = self._seen_since(request.device, card)
         if card is not None:
             await self._check_fresh(command, card, taken)
@@ -113,7 +113,7 @@ class EvidenceTaker:
             StaleTargetError: the card had no picture at first and only agents have taken pictures since, so
                 what the card showed is unknown.
         """
-        later = self.pictures.by_people(device)
+        later = self.pictures.latest_by_operator(device)
         if card is None and later is None and self.pictures.latest(device) is not None:
             words = "The first picture of this device was taken after it was asked for, and by no operator."
             raise StaleTargetError(words, ErrorCode.STALE_OBSERVATION, [])
@@ -152,7 +152,7 @@ class EvidenceTaker:
         result = await self._dispatch(wish)
         if result.error is not None:
             raise QuarterdeckError(result.error.message, result.error.code)
-        seen = seen_in(wish, result)
+        seen = screenshot_in(wish, result)
         if seen is None:
             raise QuarterdeckError(f"{request.device} sent no picture.", ErrorCode.BAD_RESULT)
         return seen
@@ -172,7 +172,7 @@ class EvidenceTaker:
     async def _check_fresh(
         self, command: PreparedCommand, card: Screenshot, taken: Screenshot | None
     ) -> None:
-        target = target_words(command.tool.tool_name, command.request.parameters)
+        target = target_text(command.tool.tool_name, command.request.parameters)
         try:
             target_now = await self._target_now(command, card, taken)
             if target_now is None:
@@ -205,7 +205,7 @@ class EvidenceTaker:
             QuarterdeckError: the target, or its place, cannot be determined now.
         """
         request = command.request
-        if aims_at_point(command.tool.tool_name):
+        if targets_point(command.tool.tool_name):
             reusable = taken if taken is not None and card.parameters == {} else None
             return reusable or await self._picture(request, card.parameters), _around(request.parameters)
         control = await self._control(command)

@@ -20,7 +20,7 @@ from core.dispatch.result_sanitizer import Blobs, UnusableAnswer, take_evidence
 from core.errors import QuarterdeckError
 from core.tasks import TaskGroupOwner
 
-_LONGEST_NAME = 200
+_LONGEST_CALL_ID = 200
 
 
 class Journal(Blobs, Protocol):
@@ -39,22 +39,22 @@ class LateResults:
         self._live_secrets = live_secrets
         self._tasks = tasks
         # One at a time: late answers may be large and are not urgent.
-        self._one = asyncio.Lock()
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._serial = asyncio.Lock()
+        self._recordings: set[asyncio.Task[None]] = set()
 
     def take(self, device: str, late: LateAnswer) -> None:
         """Start recording an answer in the background."""
         task = self._tasks.spawn(f"record a late answer of {device}", self._record(device, late))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        self._recordings.add(task)
+        task.add_done_callback(self._recordings.discard)
 
     async def done(self) -> None:
         """Wait until all answers so far are recorded, or queued for recording."""
-        if self._under_way:
-            await asyncio.wait(self._under_way)
+        if self._recordings:
+            await asyncio.wait(self._recordings)
 
     async def _record(self, device: str, late: LateAnswer) -> None:
-        async with self._one:
+        async with self._serial:
             entries = [
                 await self._entry(device, call_id, result, problem)
                 for call_id, result, problem in _matched(late)
@@ -64,50 +64,50 @@ class LateResults:
     async def _entry(self, device: str, call_id: str | None, result: Result | None, problem: str) -> NewEntry:
         body: dict[str, Any] = {}
         evidence: list[Evidence] = []
-        sent = await self._sent(call_id)
-        redaction = self._live_secrets.redaction(device, sent.run if sent else None)
+        sent_entry = await self._sent_entry(call_id)
+        redaction = self._live_secrets.redaction(device, sent_entry.run if sent_entry else None)
         status = None
         if result is not None:
             status = result.status
             if status is ResultStatus.SUCCESS and (failure := failure_in(result.result)) is not None:
-                # The same judgement as for an answer that comes in time.
+                # Judged like an answer that comes in time.
                 status, problem = ResultStatus.FAILURE, "; ".join(filter(None, (problem, failure)))
-            problem, evidence = await self._made_safe(result, problem, body, redaction)
+            problem, evidence = await self._sanitize_into(result, problem, body, redaction)
         if problem:
             body["problem"] = (await take_evidence(problem, self._journal, redaction))[0]
         return NewEntry(
             kind=Kind.LATE_ANSWER_RECEIVED,
             actor=f"device:{device}",
-            run=sent.run if sent else None,
-            step=sent.step if sent else None,
+            run=sent_entry.run if sent_entry else None,
+            step=sent_entry.step if sent_entry else None,
             device=device,
             call_id=call_id,
-            tool=sent.tool if sent else None,
+            tool=sent_entry.tool if sent_entry else None,
             status=status.value if status is not None else None,
             body=body,
-            blobs=[one.blob for one in evidence],
+            blobs=[item.blob for item in evidence],
         )
 
-    async def _made_safe(
+    async def _sanitize_into(
         self, result: Result, problem: str, body: dict[str, Any], redaction: Redaction
     ) -> tuple[str, list[Evidence]]:
         """Put a sanitized result into an entry's body; returns its problem and the stored evidence."""
-        told = {"result": result.result, "error": result.error}
+        answer = {"result": result.result, "error": result.error}
         try:
-            clean, evidence = await take_evidence(told, self._journal, redaction)
+            sanitized, evidence = await take_evidence(answer, self._journal, redaction)
         except UnusableAnswer as error:
-            clean, evidence = {}, error.evidence
+            sanitized, evidence = {}, error.evidence
             problem = "; ".join(filter(None, (problem, error.message)))
         except QuarterdeckError as error:
             # The blob store is unreachable: still record that an answer came.
-            clean, evidence = {}, []
+            sanitized, evidence = {}, []
             problem = "; ".join(filter(None, (problem, f"what it said could not be kept: {error.message}")))
-        body.update({key: value for key, value in clean.items() if value is not None})
+        body.update({key: value for key, value in sanitized.items() if value is not None})
         if evidence:
-            body["evidence"] = [one.model_dump(mode="json", exclude_none=True) for one in evidence]
+            body["evidence"] = [item.model_dump(mode="json", exclude_none=True) for item in evidence]
         return problem, evidence
 
-    async def _sent(self, call_id: str | None) -> Entry | None:
+    async def _sent_entry(self, call_id: str | None) -> Entry | None:
         """The `COMMAND_SENT` entry of a call, which names its run; None if there is none."""
         if call_id is None or '"' in call_id:
             return None
@@ -125,15 +125,17 @@ def _matched(late: LateAnswer) -> list[tuple[str | None, Result | None, str]]:
     A device can put any call id into a result, so only the ids in `late.call_ids`, which the console asked
     for, are accepted.
     """
-    left = list(late.results)
-    found: list[tuple[str | None, Result | None, str]] = []
+    unmatched = list(late.results)
+    matches: list[tuple[str | None, Result | None, str]] = []
     for call_id in late.call_ids:
-        result = next((one for one in left if one.call_id == call_id), None)
+        result = next((other for other in unmatched if other.call_id == call_id), None)
         if result is not None:
-            left.remove(result)
-        found.append((call_id, result, late.problem))
-    if len(found) == 1 and found[0][1] is None and left:
+            unmatched.remove(result)
+        matches.append((call_id, result, late.problem))
+    if len(matches) == 1 and matches[0][1] is None and unmatched:
         # The frame held no other call, so this is its answer, whatever call id it carries.
-        found[0] = (found[0][0], left.pop(0), found[0][2])
-    found += [(None, one, f"it names call {(one.call_id or 'none')[:_LONGEST_NAME]}") for one in left]
-    return found
+        matches[0] = (matches[0][0], unmatched.pop(0), matches[0][2])
+    matches += [
+        (None, other, f"it names call {(other.call_id or 'none')[:_LONGEST_CALL_ID]}") for other in unmatched
+    ]
+    return matches

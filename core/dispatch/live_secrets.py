@@ -66,17 +66,17 @@ class Redaction:
         may be, and bytes, also as base64 (`data_base64`); see `data`. Returns the same object if nothing is
         redacted.
         """
-        kind = type(value)
-        if kind is str:
+        value_type = type(value)
+        if value_type is str:
             return self.text(value)
-        if value is None or kind is bool or depth > MOST_DEPTH:
+        if value is None or value_type is bool or depth > MOST_DEPTH:
             return value
         if isinstance(value, dict):
             return self._members(value, depth)
         if isinstance(value, list):
             elements = [self.value(element, depth + 1) for element in value]
-            same = all(new is old for new, old in zip(elements, value, strict=True))
-            return value if same else elements
+            unchanged = all(new is old for new, old in zip(elements, value, strict=True))
+            return value if unchanged else elements
         if self._spellings and isinstance(value, int | float) and str(value) in self._spellings:
             self.count += 1
             return MASK
@@ -92,25 +92,25 @@ class Redaction:
     def beginning(self, text: str) -> tuple[str, str]:
         """Split an unfinished text: its redacted beginning, and the rest, in which a secret may begin."""
         spans = self._spans(text)
-        at = min(open_token(text), *(_open_end(text, spelling) for spelling in self._spellings), len(text))
+        split = min(open_token(text), *(_open_end(text, spelling) for spelling in self._spellings), len(text))
         # A complete secret is not withheld only because another secret may begin within it.
-        at = max(at, *(end for start, end in spans if start < at < end), 0)
-        done = [span for span in spans if span[1] <= at]
-        self.count += len(done)
-        return replaced(text[:at], done), text[at:]
+        split = max(split, *(end for start, end in spans if start < split < end), 0)
+        complete = [span for span in spans if span[1] <= split]
+        self.count += len(complete)
+        return replaced(text[:split], complete), text[split:]
 
     def _members(self, value: dict[Any, Any], depth: int) -> dict[Any, Any]:
         redacted: dict[Any, Any] = {}
-        same = True
+        unchanged = True
         for name, member in value.items():
             # Redacting base64 would corrupt it; its content is redacted after decoding.
-            inner = member if name == BASE64_KEY else self.value(member, depth + 1)
-            called = self.text(name) if isinstance(name, str) else name
-            while called in redacted:
-                called += MASK
-            same = same and inner is member and called is name
-            redacted[called] = inner
-        return value if same else redacted
+            redacted_member = member if name == BASE64_KEY else self.value(member, depth + 1)
+            redacted_name = self.text(name) if isinstance(name, str) else name
+            while redacted_name in redacted:
+                redacted_name += MASK
+            unchanged = unchanged and redacted_member is member and redacted_name is name
+            redacted[redacted_name] = redacted_member
+        return value if unchanged else redacted
 
     def _spans(self, text: str) -> list[Span]:
         spans = token_spans(text)
@@ -145,8 +145,8 @@ class Stream:
 
     def feed(self, text: str) -> str:
         """The redacted text that may be shown now; the end of a part may have to wait for the next part."""
-        shown, self._rest = self._redaction.beginning(self._rest + text)
-        return shown
+        displayable, self._rest = self._redaction.beginning(self._rest + text)
+        return displayable
 
 
 class LiveSecrets:
@@ -165,19 +165,21 @@ class LiveSecrets:
             for key in _keys(device, run):
                 self._add(key, secret, spellings)
 
-    def redaction(self, device: str, run: str | None = None, own: Iterable[str] = ()) -> Redaction:
+    def redaction(self, device: str, run: str | None = None, own_secrets: Iterable[str] = ()) -> Redaction:
         """The `Redaction` for a device's answer to a command of a run.
 
-        `own` are the command's secrets: they are redacted even if they have been dropped from memory since.
+        `own_secrets` are the command's secrets, redacted even if they have been dropped from memory since.
         """
-        known = [self._sent[key] for key in _keys(device, run) if key in self._sent] if self._sent else []
-        groups = [spellings for secrets in known for spellings in secrets.values()]
-        return Redaction(_longest_first([*groups, *map(self._spellings_of, own)]))
+        remembered = (
+            [self._sent[key] for key in _keys(device, run) if key in self._sent] if self._sent else []
+        )
+        groups = [spellings for secrets in remembered for spellings in secrets.values()]
+        return Redaction(_longest_first([*groups, *map(self._spellings_of, own_secrets)]))
 
-    def everywhere(self, text: str, more: Iterable[str] = ()) -> str:
-        """Redact every remembered secret, and `more`, in a text that does not come from a device."""
-        known = (spellings for secrets in self._sent.values() for spellings in secrets.values())
-        return Redaction(_longest_first([*known, *map(self._spellings_of, more)])).text(text)
+    def redact_everywhere(self, text: str, extra: Iterable[str] = ()) -> str:
+        """Redact every remembered secret, and `extra`, in a text that does not come from a device."""
+        remembered = (spellings for secrets in self._sent.values() for spellings in secrets.values())
+        return Redaction(_longest_first([*remembered, *map(self._spellings_of, extra)])).text(text)
 
     def _add(self, key: tuple[str, str], secret: str, spellings: tuple[str, ...]) -> None:
         secrets = self._sent.setdefault(key, OrderedDict())
@@ -195,12 +197,12 @@ class LiveSecrets:
 
     def _spellings_of(self, secret: str) -> tuple[str, ...]:
         """`spellings`, cached: a run sends the same secret to a thousand devices."""
-        known = self._spelt.get(secret)
-        if known is None:
-            known = self._spelt[secret] = spellings(secret)
+        cached = self._spelt.get(secret)
+        if cached is None:
+            cached = self._spelt[secret] = spellings(secret)
             if len(self._spelt) > _MOST_SPELT:
                 self._spelt.popitem(last=False)
-        return known
+        return cached
 
 
 def _keys(device: str, run: str | None) -> list[tuple[str, str]]:
@@ -234,16 +236,16 @@ def spellings(secret: str) -> tuple[str, ...]:
 
     Each form has at least `SHORTEST` characters. Longer lines of a multi-line secret are forms of their own.
     """
-    wholes = list(dict.fromkeys((secret, secret.strip())))
+    texts = list(dict.fromkeys((secret, secret.strip())))
     lines = [line.strip() for line in secret.splitlines()[:_MOST_LINES]] if "\n" in secret else []
-    wholes += [line for line in lines if len(line) >= _SHORTEST_LINE]
-    found: dict[str, None] = {}
-    for whole in wholes:
-        forms = [whole, *_in_json(whole)]
-        if len(whole) <= _LONGEST_SPELT:
-            forms += [*_escaped(whole), *_encoded(whole.encode("utf-8", "surrogatepass"))]
-        found.update(dict.fromkeys(forms))
-    return tuple(form for form in found if len(form) >= SHORTEST)
+    texts += [line for line in lines if len(line) >= _SHORTEST_LINE]
+    distinct: dict[str, None] = {}
+    for text in texts:
+        forms = [text, *_in_json(text)]
+        if len(text) <= _LONGEST_SPELT:
+            forms += [*_escaped(text), *_encoded(text.encode("utf-8", "surrogatepass"))]
+        distinct.update(dict.fromkeys(forms))
+    return tuple(form for form in distinct if len(form) >= SHORTEST)
 
 
 def _in_json(text: str) -> Iterator[str]:

@@ -61,9 +61,9 @@ GUARD_CODES = frozenset(
     }
 )
 # Further codes that a device may report for a command that it has started.
-_DEVICES_OWN = frozenset({ErrorCode.CANCELLED, ErrorCode.TIMEOUT})
+_DEVICE_CODES = frozenset({ErrorCode.CANCELLED, ErrorCode.TIMEOUT})
 # Codes for a command that ran, or may have, and whose outcome the device does not know.
-_UNSURE = {
+_UNKNOWN_OUTCOME = {
     ErrorCode.OUTCOME_UNKNOWN: Basis.DEVICE_DOES_NOT_KNOW,
     ErrorCode.BAD_RESULT: Basis.UNUSABLE_ANSWER,
 }
@@ -125,22 +125,24 @@ def conclude(
     become null in transit. This also applies to actions, as stock agents list most of their tools as actions.
     """
     if answer.status is ResultStatus.NONE:
-        said = f": {answer.error}" if answer.error else "."
-        nothing = QuarterdeckError(f"The device answered, but not whether it did it{said}")
-        return unusable(request, decision, nothing, evidence, duration_ms)
+        reason = f": {answer.error}" if answer.error else "."
+        no_status = QuarterdeckError(f"The device answered, but not whether it did it{reason}")
+        return unusable(request, decision, no_status, evidence, duration_ms)
     reads = decision.effect is Effect.OBSERVE
-    error = _reported(answer, failure, reads)
-    if error is not None and error.code in _DEVICES_OWN and not reads and request.tool_type != "action":
+    error = _reported_error(answer, failure, reads)
+    if error is not None and error.code in _DEVICE_CODES and not reads and request.tool_type != "action":
         # The device treated it as a read, which is safe to interrupt; whether it was a read is unknown.
         error = ErrorInfo.of(ErrorCode.OUTCOME_UNKNOWN, error.message)
     partial = _gaps_in(clean)
     if error is not None:
-        status, verdict, basis = _failed(answer, error, reads)
+        status, verdict, basis = _verdict_on_error(answer, error, reads)
     else:
         status = ResultStatus.SUCCESS
-        whole = reads and not partial
+        is_complete = reads and not partial
         verdict, basis = (
-            (Verdict.CONFIRMED, Basis.READ_RESPONSE) if whole else (Verdict.UNVERIFIED, Basis.DEVICE_CLAIM)
+            (Verdict.CONFIRMED, Basis.READ_RESPONSE)
+            if is_complete
+            else (Verdict.UNVERIFIED, Basis.DEVICE_CLAIM)
         )
     return make_result(
         request,
@@ -223,11 +225,11 @@ def unusable(
     )
 
 
-def _failed(answer: Result, error: ErrorInfo, reads: bool) -> tuple[ResultStatus, Verdict, Basis]:
+def _verdict_on_error(answer: Result, error: ErrorInfo, reads: bool) -> tuple[ResultStatus, Verdict, Basis]:
     """Status, verdict and basis of an answer that reports an error."""
-    if error.code in _UNSURE:
+    if error.code in _UNKNOWN_OUTCOME:
         status = ResultStatus.FAILURE if reads else ResultStatus.NONE
-        return status, Verdict.UNKNOWN, _UNSURE[error.code]
+        return status, Verdict.UNKNOWN, _UNKNOWN_OUTCOME[error.code]
     status = ResultStatus.SKIPPED if answer.status is ResultStatus.SKIPPED else ResultStatus.FAILURE
     if error.code is ErrorCode.CANCELLED:
         return status, Verdict.CANCELLED, Basis.DEVICE_CONFIRMED_CANCEL
@@ -236,7 +238,7 @@ def _failed(answer: Result, error: ErrorInfo, reads: bool) -> tuple[ResultStatus
     return status, Verdict.UNVERIFIED, Basis.DEVICE_REPORTED_FAILURE
 
 
-def _reported(answer: Result, failure: str | None, reads: bool) -> ErrorInfo | None:
+def _reported_error(answer: Result, failure: str | None, reads: bool) -> ErrorInfo | None:
     """The error that a device reports; None if it reports success."""
     if answer.status is ResultStatus.SUCCESS:
         # An error code at the start of a tool's own text is ignored: only the device's guard uses our codes.
@@ -245,8 +247,8 @@ def _reported(answer: Result, failure: str | None, reads: bool) -> ErrorInfo | N
     if reads and error.code is ErrorCode.OUTCOME_UNKNOWN:
         # A read changes nothing, so the operator need not check the device.
         return ErrorInfo.of(ErrorCode.TIMEOUT, error.message)
-    known = error.code in GUARD_CODES or error.code in _UNSURE or error.code in _DEVICES_OWN
-    return error if known else ErrorInfo.of(ErrorCode.TOOL_FAILED, error.message)
+    is_known_code = error.code in GUARD_CODES or error.code in _UNKNOWN_OUTCOME or error.code in _DEVICE_CODES
+    return error if is_known_code else ErrorInfo.of(ErrorCode.TOOL_FAILED, error.message)
 
 
 def _note(stock: bool) -> str:
@@ -257,8 +259,8 @@ EXIT_CODES = ("exit_code", "exitCode", "returncode", "return_code", "returnCode"
 STRUCTURED = ("structured", "structuredContent")
 WRAPPERS = (*STRUCTURED, "result")
 # Fields in which tools put their error text, the most specific first.
-_WORDS = ("error", "message", "reason", "stderr")
-_MOST_WORDS = 300
+_ERROR_FIELDS = ("error", "message", "reason", "stderr")
+_LONGEST_ERROR = 300
 # Parsing this much blocks the loop for some milliseconds; reports of failures are shorter.
 _MOST_TEXT = 1024 * 1024
 _MOST_BLOCKS = 100
@@ -315,28 +317,28 @@ def _failure_of(payload: dict[str, Any]) -> str | None:
         code = payload.get(name)
         if isinstance(code, (int, float)) and not isinstance(code, bool) and code != 0:
             number = int(code) if isinstance(code, float) and code.is_integer() else code
-            return f"Exit code {number}{_because(payload)}"
+            return f"Exit code {number}{_failure_reason(payload)}"
     if payload.get("success") is False:
-        return f"The tool says it did not succeed{_because(payload)}"
+        return f"The tool says it did not succeed{_failure_reason(payload)}"
     if payload.get("isError") is True:
-        return f"The tool reports an error{_because(payload)}"
+        return f"The tool reports an error{_failure_reason(payload)}"
     # If the tool reports success or an exit code, its `error` means something else: warnings, a count.
     if payload.get("success") is True or any(name in payload for name in EXIT_CODES):
         return None
-    return _words_of(payload.get("error")) or None
+    return _first_line(payload.get("error")) or None
 
 
-def _because(payload: dict[str, Any]) -> str:
-    words = next((words for name in _WORDS if (words := _words_of(payload.get(name)))), "")
-    words = words or _words_of(next(_texts(payload.get("content")), None))
-    return f": {words}" if words else "."
+def _failure_reason(payload: dict[str, Any]) -> str:
+    text = next((text for name in _ERROR_FIELDS if (text := _first_line(payload.get(name)))), "")
+    text = text or _first_line(next(_texts(payload.get("content")), None))
+    return f": {text}" if text else "."
 
 
-def _words_of(value: Any) -> str:
+def _first_line(value: Any) -> str:
     """The first line of a text, or of the `message` of an error object."""
     if isinstance(value, dict):
         value = value.get("message")
-    return value.strip().splitlines()[0][:_MOST_WORDS] if isinstance(value, str) and value.strip() else ""
+    return value.strip().splitlines()[0][:_LONGEST_ERROR] if isinstance(value, str) and value.strip() else ""
 
 
 def _texts(content: Any) -> Iterator[str]:

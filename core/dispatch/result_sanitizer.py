@@ -24,13 +24,15 @@ from core.schema_forms.json_values import is_small
 LARGE_TEXT = 64 * 1024
 HEAD_OF_LARGE_TEXT = 2_000
 # Answers up to this size (values, and units of 100 characters) are searched for secrets on the loop: 2 ms.
-_SEARCHED_AT_ONCE = 500
+_SEARCHED_ON_LOOP = 500
 _LARGEST = 2**53 - 1
 MOST_PIXELS = 100_000_000
 # Never shown as text or picture, so the device's claim of such a media type is accepted unchecked.
 _OTHER_MEDIA = re.compile(r"(audio|video|application)/[A-Za-z0-9][A-Za-z0-9.+-]{0,100}")
 _UNKNOWN_MEDIA = "application/octet-stream"
-_OURS = frozenset({"blob", "media_type", "size", "width", "height", "what", "head", BYTES_KEY, BASE64_KEY})
+_CONSOLE_KEYS = frozenset(
+    {"blob", "media_type", "size", "width", "height", "what", "head", BYTES_KEY, BASE64_KEY}
+)
 PICTURE_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 
 
@@ -51,7 +53,7 @@ class UnusableAnswer(DeviceError):
 
 
 @dataclass(slots=True)
-class _Found:
+class _Findings:
     """The findings of a walk over a result: places to fill with blob references, and problems."""
 
     pictures: list[tuple[str, dict[str, Any], Any]] = field(default_factory=list)
@@ -79,152 +81,160 @@ async def take_evidence(
     Raises:
         UnusableAnswer: data sent as a picture is none, or the result is not JSON data.
     """
-    found = _Found()
-    if is_small(result, _SEARCHED_AT_ONCE):
+    findings = _Findings()
+    if is_small(result, _SEARCHED_ON_LOOP):
         redacted = redaction.value(result)
     else:
         redacted = await asyncio.to_thread(redaction.value, result)
-    clean = _walk(redacted, "", found, 0)
+    sanitized = _walk(redacted, "", findings, 0)
     if sends_bytes:
-        await _tell_apart(found, redaction)
-    evidence = [await _keep_text(place, into, text, blobs) for place, into, text in found.texts]
-    for place, into, media_type, content in found.files:
-        evidence.append(await _keep_file(place, into, media_type, content, blobs, found.problems, redaction))
-    for place, into, data in found.pictures:
-        evidence.append(await _keep_picture(place, into, data, blobs, found.problems, redaction))
-    if found.problems:
-        raise UnusableAnswer(
-            f"The device's answer cannot be used: {'; '.join(found.problems[:5])}.", evidence
+        await _restore_own_data(findings, redaction)
+    evidence = [await _store_text(place, target, text, blobs) for place, target, text in findings.texts]
+    for place, target, media_type, content in findings.files:
+        evidence.append(
+            await _store_file(place, target, media_type, content, blobs, findings.problems, redaction)
         )
-    return clean, evidence
+    for place, target, data in findings.pictures:
+        evidence.append(await _store_picture(place, target, data, blobs, findings.problems, redaction))
+    if findings.problems:
+        raise UnusableAnswer(
+            f"The device's answer cannot be used: {'; '.join(findings.problems[:5])}.", evidence
+        )
+    return sanitized, evidence
 
 
-def _walk(value: Any, place: str, found: _Found, depth: int) -> Any:
+def _walk(value: Any, place: str, findings: _Findings, depth: int) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if depth > MOST_DEPTH:
-        found.problems.append(f"it is nested deeper than {MOST_DEPTH} levels")
+        findings.problems.append(f"it is nested deeper than {MOST_DEPTH} levels")
         return None
     if isinstance(value, str):
-        return _text(value, place, found)
+        return _text(value, place, findings)
     if isinstance(value, int):
         return value if abs(value) <= _LARGEST else {"$number": str(value)}
     if isinstance(value, float):
         if is_finite(value):
             return value
-        found.problems.append(f"{place or 'it'} is not a JSON number")
+        findings.problems.append(f"{place or 'it'} is not a JSON number")
         return None
     if isinstance(value, list):
-        return [_walk(one, f"{place}[{index}]", found, depth + 1) for index, one in enumerate(value)]
+        return [
+            _walk(element, f"{place}[{index}]", findings, depth + 1) for index, element in enumerate(value)
+        ]
     if isinstance(value, dict) and isinstance(value.get(BYTES_KEY), bytes):
-        return _binary(value, value[BYTES_KEY], place or "the result", found, depth)
+        return _binary(value, value[BYTES_KEY], place or "the result", findings, depth)
     if isinstance(value, dict) and BASE64_KEY in value:
-        return _binary(value, value[BASE64_KEY], place or "the result", found, depth)
+        return _binary(value, value[BASE64_KEY], place or "the result", findings, depth)
     if isinstance(value, dict):
-        return _members(value, place, found, depth)
-    found.problems.append(f"{place or 'it'} is not JSON data")
+        return _members(value, place, findings, depth)
+    findings.problems.append(f"{place or 'it'} is not JSON data")
     return None
 
 
-def _members(value: dict[str, Any], place: str, found: _Found, depth: int) -> dict[str, Any]:
-    clean: dict[str, Any] = {}
-    for key, one in value.items():
+def _members(value: dict[str, Any], place: str, findings: _Findings, depth: int) -> dict[str, Any]:
+    sanitized: dict[str, Any] = {}
+    for key, member in value.items():
         name = str(key)
-        if depth < MOST_DEPTH and _is_small(one):
-            clean[_whole(name)] = one
+        if depth < MOST_DEPTH and _is_unchanged(member):
+            sanitized[_valid_unicode(name)] = member
         else:
-            clean[_whole(name)] = _walk(one, f"{place}.{name}" if place else name, found, depth + 1)
-    return clean
+            sanitized[_valid_unicode(name)] = _walk(
+                member, f"{place}.{name}" if place else name, findings, depth + 1
+            )
+    return sanitized
 
 
-def _is_small(value: Any) -> bool:
-    """Whether a value needs no change anywhere: the fast path for most of what devices send."""
-    kind = type(value)
-    if kind is int:
+def _is_unchanged(value: Any) -> bool:
+    """Whether a value needs no change: the fast path for most values that devices send."""
+    value_type = type(value)
+    if value_type is int:
         return bool(-_LARGEST <= value <= _LARGEST)
     return (
-        value is None or kind is bool or (kind is str and len(value) <= LARGE_TEXT and bool(value.isascii()))
+        value is None
+        or value_type is bool
+        or (value_type is str and len(value) <= LARGE_TEXT and bool(value.isascii()))
     )
 
 
-async def _tell_apart(found: _Found, redaction: Redaction) -> None:
+async def _restore_own_data(findings: _Findings, redaction: Redaction) -> None:
     """Restore tools' own data that was taken for base64; its other members have been walked already."""
 
-    async def is_own(into: dict[str, Any], given: Any, picture: bool) -> bool:
-        if id(into) not in found.own:
+    async def is_own(target: dict[str, Any], content: Any, picture: bool) -> bool:
+        if id(target) not in findings.own:
             return False
-        data = _decoded(given)
-        own = data is None or (picture and await asyncio.to_thread(_look_at, data) is None)
-        if own:
-            value, depth = found.own[id(into)]
-            left = {key: one for key, one in value.items() if key in _OURS}
-            # As supposed base64 it was not redacted yet.
-            left[BASE64_KEY] = redaction.value(left[BASE64_KEY])
-            into.update(_members(left, "the result", found, depth))
-        return own
+        data = _decoded(content)
+        is_own_data = data is None or (picture and await asyncio.to_thread(_picture_info, data) is None)
+        if is_own_data:
+            value, depth = findings.own[id(target)]
+            claimed = {key: item for key, item in value.items() if key in _CONSOLE_KEYS}
+            # Taken for base64, it has not been redacted yet.
+            claimed[BASE64_KEY] = redaction.value(claimed[BASE64_KEY])
+            target.update(_members(claimed, "the result", findings, depth))
+        return is_own_data
 
-    found.pictures = [one for one in found.pictures if not await is_own(one[1], one[2], True)]
-    found.files = [one for one in found.files if not await is_own(one[1], one[3], False)]
+    findings.pictures = [item for item in findings.pictures if not await is_own(item[1], item[2], True)]
+    findings.files = [item for item in findings.files if not await is_own(item[1], item[3], False)]
 
 
-def _binary(value: dict[str, Any], data: Any, place: str, found: _Found, depth: int) -> dict[str, Any]:
+def _binary(value: dict[str, Any], data: Any, place: str, findings: _Findings, depth: int) -> dict[str, Any]:
     """Register bytes or base64 as a picture, or as a file if it has another media type."""
     # Members beside the bytes (a URI, a title) are kept, except the keys that only the console may set.
-    rest = {key: one for key, one in value.items() if key not in _OURS}
-    into: dict[str, Any] = _walk(rest, place, found, depth)
+    other_members = {key: member for key, member in value.items() if key not in _CONSOLE_KEYS}
+    target: dict[str, Any] = _walk(other_members, place, findings, depth)
     if not isinstance(data, bytes):
-        found.own[id(into)] = (value, depth)
+        findings.own[id(target)] = (value, depth)
     media_type = value.get("media_type")
     if not isinstance(media_type, str) or media_type.lower().startswith("image/"):
-        found.pictures.append((place, into, data))
+        findings.pictures.append((place, target, data))
     else:
-        known = media_type if _OTHER_MEDIA.fullmatch(media_type) else _UNKNOWN_MEDIA
-        found.files.append((place, into, known, data))
-    return into
+        accepted_type = media_type if _OTHER_MEDIA.fullmatch(media_type) else _UNKNOWN_MEDIA
+        findings.files.append((place, target, accepted_type, data))
+    return target
 
 
-def _text(value: str, place: str, found: _Found) -> Any:
+def _text(value: str, place: str, findings: _Findings) -> Any:
     if len(value) <= LARGE_TEXT:
-        return _whole(value)
-    into: dict[str, Any] = {}
-    found.texts.append((place, into, value))
-    return into
+        return _valid_unicode(value)
+    target: dict[str, Any] = {}
+    findings.texts.append((place, target, value))
+    return target
 
 
-def _whole(text: str) -> str:
+def _valid_unicode(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
-async def _keep_text(place: str, into: dict[str, Any], text: str, blobs: Blobs) -> Evidence:
+async def _store_text(place: str, target: dict[str, Any], text: str, blobs: Blobs) -> Evidence:
     data = text.encode("utf-8", "backslashreplace")
-    kept = Evidence(blob=await blobs.put_blob(data), media_type="text/plain", size=len(data), what=place)
-    into.update(blob=kept.blob, media_type=kept.media_type, size=kept.size)
-    into["head"] = _whole(text[:HEAD_OF_LARGE_TEXT])
-    return kept
+    evidence = Evidence(blob=await blobs.put_blob(data), media_type="text/plain", size=len(data), what=place)
+    target.update(blob=evidence.blob, media_type=evidence.media_type, size=evidence.size)
+    target["head"] = _valid_unicode(text[:HEAD_OF_LARGE_TEXT])
+    return evidence
 
 
-async def _keep_file(
+async def _store_file(
     place: str,
-    into: dict[str, Any],
+    target: dict[str, Any],
     media_type: str,
-    given: Any,
+    content: Any,
     blobs: Blobs,
     problems: list[str],
     redaction: Redaction,
 ) -> Evidence:
-    data = given if isinstance(given, bytes) else _decoded(given)
+    data = content if isinstance(content, bytes) else _decoded(content)
     if data is None:
         problems.append(f"{place} is not base64")
-        media_type, data = _UNKNOWN_MEDIA, str(given).encode("utf-8", "backslashreplace")
+        media_type, data = _UNKNOWN_MEDIA, str(content).encode("utf-8", "backslashreplace")
     data = await _redacted(data, redaction)
-    kept = Evidence(blob=await blobs.put_blob(data), media_type=media_type, size=len(data), what=place)
-    into.update(blob=kept.blob, media_type=kept.media_type, size=kept.size)
-    return kept
+    evidence = Evidence(blob=await blobs.put_blob(data), media_type=media_type, size=len(data), what=place)
+    target.update(blob=evidence.blob, media_type=evidence.media_type, size=evidence.size)
+    return evidence
 
 
-async def _keep_picture(
+async def _store_picture(
     place: str,
-    into: dict[str, Any],
+    target: dict[str, Any],
     encoded: Any,
     blobs: Blobs,
     problems: list[str],
@@ -234,24 +244,24 @@ async def _keep_picture(
     if data is None:
         problems.append(f"{place} is not base64")
         data = str(encoded).encode("utf-8", "backslashreplace")
-        looked = None
+        picture_info = None
     else:
-        looked = await asyncio.to_thread(_look_at, data)
-        if looked is None:
+        picture_info = await asyncio.to_thread(_picture_info, data)
+        if picture_info is None:
             problems.append(f"{place} is not a picture")
-    if looked is None:
+    if picture_info is None:
         data = await _redacted(data, redaction)
-    media_type, width, height = looked or (_UNKNOWN_MEDIA, None, None)
-    kept = Evidence(
+    media_type, width, height = picture_info or (_UNKNOWN_MEDIA, None, None)
+    evidence = Evidence(
         blob=await blobs.put_blob(data),
         media_type=media_type,
         size=len(data),
-        what="picture" if looked else "not a picture",
+        what="picture" if picture_info else "not a picture",
         width=width,
         height=height,
     )
-    into.update(kept.model_dump(exclude_none=True, exclude={"what"}))
-    return kept
+    target.update(evidence.model_dump(exclude_none=True, exclude={"what"}))
+    return evidence
 
 
 async def _redacted(data: bytes, redaction: Redaction) -> bytes:
@@ -267,7 +277,7 @@ def _decoded(text: Any) -> bytes | None:
         return None
 
 
-def _look_at(data: bytes) -> tuple[str, int, int] | None:
+def _picture_info(data: bytes) -> tuple[str, int, int] | None:
     # Imported here: importing Pillow takes 30 ms, which would delay start-up.
     from PIL import Image, UnidentifiedImageError
 

@@ -25,9 +25,9 @@ from core.text import shorten_middle
 # Width and height of the compared region around a point, in pixels of the picture.
 AROUND_POINT = 64
 
-_KEPT = 64
+_MOST_REMEMBERED = 64
 # The largest plausible screen coordinate, in pixels.
-_FURTHEST = 1_000_000
+_LARGEST_COORDINATE = 1_000_000
 _TILE = 8
 # A caret is a narrow upright bar; letters, edges and dialogs are wider. In pixels at scale 1.
 _CARET_WIDTH = 3
@@ -58,7 +58,11 @@ class Screenshot:
             x, y, width, height = (float(box[key]) for key in ("x", "y", "width", "height"))
         except (KeyError, TypeError, ValueError):
             return None
-        if not all(abs(one) <= _FURTHEST for one in (x, y, width, height)) or width <= 0 or height <= 0:
+        if (
+            not all(abs(edge) <= _LARGEST_COORDINATE for edge in (x, y, width, height))
+            or width <= 0
+            or height <= 0
+        ):
             # Impossible screen coordinates from the device.
             return None
         left, top = floor((x - self.left) * self.scale), floor((y - self.top) * self.scale)
@@ -82,65 +86,65 @@ class ScreenshotCache:
     def __init__(self) -> None:
         self._by_ref: OrderedDict[tuple[str, str], Screenshot] = OrderedDict()
         self._latest: dict[str, Screenshot] = {}
-        self._by_people: dict[str, Screenshot] = {}
+        self._latest_by_operator: dict[str, Screenshot] = {}
         self._count = 0
 
     def note(self, request: CommandRequest, result: CommandResult) -> None:
         """Remember a returned picture. A glimpse is ignored: it is too small to compare with."""
         if request.tool != SCREENSHOT or request.purpose is Purpose.LIVE_VIEW:
             return
-        seen = seen_in(request, result)
-        if seen is None:
+        screenshot = screenshot_in(request, result)
+        if screenshot is None:
             return
         self._count += 1
-        seen = replace(seen, taken=self._count)
-        self._latest[request.device] = seen
+        screenshot = replace(screenshot, taken=self._count)
+        self._latest[request.device] = screenshot
         if request.actor.startswith(("operator:", "window:")):
-            self._by_people[request.device] = seen
+            self._latest_by_operator[request.device] = screenshot
         if isinstance(result.result, dict) and isinstance(ref := result.result.get("observation"), str):
-            self._by_ref[request.device, ref] = seen
-            while len(self._by_ref) > _KEPT:
+            self._by_ref[request.device, ref] = screenshot
+            while len(self._by_ref) > _MOST_REMEMBERED:
                 self._by_ref.popitem(last=False)
 
     def latest(self, device: str) -> Screenshot | None:
         """The last picture of a device."""
         return self._latest.get(device)
 
-    def by_people(self, device: str) -> Screenshot | None:
+    def latest_by_operator(self, device: str) -> Screenshot | None:
         """The last picture of a device that an operator took."""
-        return self._by_people.get(device)
+        return self._latest_by_operator.get(device)
 
-    def named(self, device: str, ref: object) -> Screenshot | None:
+    def by_observation(self, device: str, ref: object) -> Screenshot | None:
         """The picture with this observation reference; None if it is not remembered."""
         return self._by_ref.get((device, ref)) if isinstance(ref, str) else None
 
 
-def seen_in(request: CommandRequest, result: CommandResult) -> Screenshot | None:
+def screenshot_in(request: CommandRequest, result: CommandResult) -> Screenshot | None:
     """The picture in a request's result; None if there is none."""
-    picture = next((one for one in result.evidence if one.what == "picture"), None)
+    picture = next((evidence for evidence in result.evidence if evidence.what == "picture"), None)
     if picture is None:
         return None
-    told = result.result if isinstance(result.result, dict) else {}
-    return placed(Screenshot(picture.blob, request.parameters, picture), told)
+    body = result.result if isinstance(result.result, dict) else {}
+    return with_screen_position(Screenshot(picture.blob, request.parameters, picture), body)
 
 
-def placed(picture: Screenshot, result: dict[str, Any]) -> Screenshot:
+def with_screen_position(picture: Screenshot, result: dict[str, Any]) -> Screenshot:
     """A picture, with its place on the screen as the result of `screenshot` tells it."""
     box, scale = result.get("screen_box"), result.get("scale")
     area = box if isinstance(box, dict) else {}
-    left, top, across = area.get("x", 0), area.get("y", 0), area.get("width")
-    sound = all(isinstance(edge, int) and abs(edge) <= _FURTHEST for edge in (left, top))
-    if isinstance(width := result.get("width"), int) and isinstance(across, int) and across > 0:
-        scale = width / across
+    left, top, screen_width = area.get("x", 0), area.get("y", 0), area.get("width")
+    is_plausible = all(isinstance(edge, int) and abs(edge) <= _LARGEST_COORDINATE for edge in (left, top))
+    if isinstance(width := result.get("width"), int) and isinstance(screen_width, int) and screen_width > 0:
+        scale = width / screen_width
     return replace(
         picture,
-        left=left if sound else 0,
-        top=top if sound else 0,
+        left=left if is_plausible else 0,
+        top=top if is_plausible else 0,
         scale=float(scale) if isinstance(scale, (int, float)) and 0.01 < scale < 100 else 1.0,
     )
 
 
-def aims(tool: str, parameters: dict[str, Any]) -> bool:
+def has_screen_target(tool: str, parameters: dict[str, Any]) -> bool:
     """Whether a call has a target on the screen."""
     target = SCREEN_TARGETS.get(tool)
     if target is ScreenTarget.CONTROL_IF_NAMED:
@@ -148,7 +152,7 @@ def aims(tool: str, parameters: dict[str, Any]) -> bool:
     return target in (ScreenTarget.POINT, ScreenTarget.CONTROL)
 
 
-def aims_at_point(tool: str) -> bool:
+def targets_point(tool: str) -> bool:
     """Whether a call's target is a pixel of a picture that it names."""
     return SCREEN_TARGETS.get(tool) is ScreenTarget.POINT
 
@@ -182,29 +186,29 @@ def compare(card: bytes, now: bytes, region: Region, scale: float = 1.0) -> Fres
     if right <= left or bottom <= top:
         raise BadInput("What it aims at is outside the picture.")
     box = (left, top, right, bottom)
-    place = Region(x=left, y=top, width=right - left, height=bottom - top)
+    compared = Region(x=left, y=top, width=right - left, height=bottom - top)
     noise = max(noise_then, noise_now)
-    first, *others = ImageChops.difference(old.crop(box), new.crop(box)).split()
-    for channel in others:
-        first = ImageChops.lighter(first, channel)
-    mask = first.point([0] * (noise + 1) + [255] * (255 - noise))
+    difference, *channels = ImageChops.difference(old.crop(box), new.crop(box)).split()
+    for channel in channels:
+        difference = ImageChops.lighter(difference, channel)
+    mask = difference.point([0] * (noise + 1) + [255] * (255 - noise))
     # A tile's mean stays above 0 after rounding: one changed pixel of 64 gives 4 of 255.
     tiles = mask.reduce(_TILE).tobytes()
-    changed = sum(1 for one in tiles if one)
-    where = mask.getbbox()
-    if where is None:
-        return Freshness(fresh=True, region=place, of=len(tiles))
-    width, height = where[2] - where[0], where[3] - where[1]
+    changed = sum(1 for tile in tiles if tile)
+    changed_box = mask.getbbox()
+    if changed_box is None:
+        return Freshness(fresh=True, region=compared, of=len(tiles))
+    width, height = changed_box[2] - changed_box[0], changed_box[3] - changed_box[1]
     caret = width <= ceil(_CARET_WIDTH * max(1.0, scale)) and height <= _CARET_HEIGHT * max(1.0, scale)
     if caret and height >= 2 * width:
-        return Freshness(fresh=True, region=place, tiles=changed, of=len(tiles), why="a blinking caret")
+        return Freshness(fresh=True, region=compared, tiles=changed, of=len(tiles), why="a blinking caret")
     why = f"{changed} of {len(tiles)} tiles there look different"
-    return Freshness(fresh=False, region=place, tiles=changed, of=len(tiles), why=why)
+    return Freshness(fresh=False, region=compared, tiles=changed, of=len(tiles), why=why)
 
 
-def target_words(tool: str, parameters: dict[str, Any]) -> str:
+def target_text(tool: str, parameters: dict[str, Any]) -> str:
     """A call's target, in words for a sentence."""
-    if aims_at_point(tool):
+    if targets_point(tool):
         return f"({parameters.get('x')}, {parameters.get('y')})"
     return shorten_middle(str(parameters.get("name") or parameters.get("control_id") or "the control"), 60)
 

@@ -209,7 +209,7 @@ def _stranger() -> dict[str, Fact[Any]]:
 
 def _overrule(facts: dict[str, Fact[Any]], override: Override) -> None:
     """Replace facts by the operator's."""
-    for name, value in override.said.items():
+    for name, value in override.facts.items():
         facts[name] = Fact(value=value, source=Source.OPERATOR, why=override.why)
     if override.effect is not None and facts["risk"].source is Source.DEFAULT:
         facts["risk"] = Fact(

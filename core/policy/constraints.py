@@ -123,7 +123,7 @@ class Constraint(FrozenModel):
         inside = isinstance(value, (list, dict)) and (self._by_element or self._equals_one)
         if inside and len(value) > _MOST_ELEMENTS:
             return True
-        if inside and any(self.forbids(one, real) for one in elements(value)):
+        if inside and any(self.forbids(element, real) for element in elements(value)):
             return True
         try:
             return self._holds(value, real, all_ways=False)
@@ -133,7 +133,7 @@ class Constraint(FrozenModel):
     def permits(self, value: Any, real: Callable[[str], str] | None = None) -> bool:
         """Whether an allow rule or a grant applies to this value; False if undecided."""
         if self._by_element and isinstance(value, list):
-            return 0 < len(value) <= _MOST_ELEMENTS and all(self.permits(one, real) for one in value)
+            return 0 < len(value) <= _MOST_ELEMENTS and all(self.permits(element, real) for element in value)
         try:
             return self._holds(value, real, all_ways=True)
         except Undecidable:
@@ -163,7 +163,7 @@ class Constraint(FrozenModel):
     def _holds(self, value: Any, real: Callable[[str], str] | None, *, all_ways: bool) -> bool:
         if self.wants_equal and not same(value, self.equals):
             return False
-        if self.one_of is not None and not any(same(value, one) for one in self.one_of):
+        if self.one_of is not None and not any(same(value, allowed) for allowed in self.one_of):
             return False
         # Many tools accept a number written as a text, so for deny and ask rules such a text is a number.
         number = value if all_ways else _as_number(value)
@@ -245,7 +245,7 @@ def normal_path(path: str) -> str:
     return posixpath.normpath(re.sub(r"^/+", "/", path))
 
 
-def is_odd(path: str) -> bool:
+def is_ambiguous_path(path: str) -> bool:
     """Whether the system may resolve an absolute path to another place than its text says.
 
     Windows has several names for one file (shares of a drive, short names, trailing dots and spaces). On
@@ -273,11 +273,11 @@ def main_name(path: str) -> str:
 
 def folders_of(path: str) -> list[str]:
     """A normal path and every folder above it, including the root."""
-    found = [path]
+    folders = [path]
     while "/" in path and path != "/":
         path = path.rpartition("/")[0] or "/"
-        found.append(path)
-    return found
+        folders.append(path)
+    return folders
 
 
 def _is_below(value: Any, folder: str, real: Callable[[str], str] | None, *, all_ways: bool) -> bool:
@@ -289,36 +289,36 @@ def _is_below(value: Any, folder: str, real: Callable[[str], str] | None, *, all
     if homes and _first_part(value) != _first_part(folder):
         # Another user's home, or a path out of a home: only the device knows where these are.
         raise Undecidable
-    if not homes and (not is_absolute(value) or is_odd(value)):
+    if not homes and (not is_absolute(value) or is_ambiguous_path(value)):
         # Only the device knows where a relative path leads.
         raise Undecidable
-    ways = _ways(normal_path(value), normal_path(folder), loose=not all_ways)
+    readings = _readings(normal_path(value), normal_path(folder), loose=not all_ways)
     if real is not None:
         # Lazily, because a path that is below by name alone can be denied without following links.
-        ways = itertools.chain(ways, _followed(real, value, folder))
-    return all(ways) if all_ways else any(ways)
+        readings = itertools.chain(readings, _below_after_links(real, value, folder))
+    return all(readings) if all_ways else any(readings)
 
 
 def _first_part(path: str) -> str:
     return normal_path(path).partition("/")[0]
 
 
-def _ways(here: str, top: str, *, loose: bool) -> Iterator[bool]:
-    """Whether the normal path `here` is below `top`, by each reading of the paths.
+def _readings(path: str, folder: str, *, loose: bool) -> Iterator[bool]:
+    """Whether the normal path `path` is below `folder`, by each reading of the two.
 
     `loose` adds the readings that only deny and ask rules use.
     """
-    yield top in folders_of(here)
-    yield main_name(top) in folders_of(main_name(here))
-    if loose and here.startswith("/"):
+    yield folder in folders_of(path)
+    yield main_name(folder) in folders_of(main_name(path))
+    if loose and path.startswith("/"):
         # Windows resolves a path without a drive on the current drive. Only the device knows where `~` is, so
         # the folder's part below the home matches anywhere in the path.
-        if top[1:2] == ":" and top[2:]:
-            yield top[2:] in folders_of(here.lower())
-        elif top.startswith("~/"):
-            yield f"{top[1:]}/" in f"{here}/"
+        if folder[1:2] == ":" and folder[2:]:
+            yield folder[2:] in folders_of(path.lower())
+        elif folder.startswith("~/"):
+            yield f"{folder[1:]}/" in f"{path}/"
 
 
-def _followed(real: Callable[[str], str], path: str, folder: str) -> Iterator[bool]:
+def _below_after_links(real: Callable[[str], str], path: str, folder: str) -> Iterator[bool]:
     """Whether a path is below a folder after following the links of both."""
     yield real(folder) in folders_of(real(path))

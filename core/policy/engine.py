@@ -28,17 +28,17 @@ class PolicyQuery(NamedTuple):
     """One call to be decided.
 
     Rules and grants read `parameters`, the arguments as they would be sent. Texts for display are made from
-    `shown`, the redacted arguments. `shares_disk`: the device uses this computer's disk; `real` then resolves
-    the paths in the arguments (`core.policy.real_paths`), if there are any.
+    `redacted`, the arguments without secrets. `shares_disk`: the device uses this computer's disk; `real`
+    then resolves the paths in the arguments (`core.policy.real_paths`), if there are any.
 
-    `analysis` is what the arguments would do on a device that does not share this computer's disk, if the
-    caller knows it. It is not used for a device that does: there it depends on this computer's folders.
+    `analysis` is the analysis of the arguments for a device that does not share this computer's disk, if the
+    caller has it. It is not used for a device that does, because it depends on this computer's folders.
     """
 
     device: Device
     tool: Tool
     parameters: dict[str, Any]
-    shown: dict[str, Any]
+    redacted: dict[str, Any]
     actor: str = ""
     run: str | None = None
     shares_disk: bool = False
@@ -57,21 +57,21 @@ class PolicyEngine:
     def decide(self, query: PolicyQuery, grants: GrantBook, problem: str = "") -> Decision:
         """Decide a call. `problem` says why the policy is broken; every call that is not denied then asks."""
         analysis = _analysis_of(query)
-        question = question_of(query, _highest(query.tool.contract, analysis.findings))
-        outcome = evaluate_rules(question, self.file, self.index, problem)
-        grant = grants.covering(question, query.run, query.shown) if outcome.grant_may_allow else None
+        context = match_context_of(query, _highest_risk(query.tool.contract, analysis.findings))
+        outcome = evaluate_rules(context, self.file, self.index, problem)
+        grant = grants.covering(context, query.run, query.redacted) if outcome.grant_may_allow else None
         if grant is not None:
-            outcome = outcome._replace(answer=Answer.ALLOW, reasons=[_by_grant(grant), *outcome.reasons])
+            outcome = outcome._replace(answer=Answer.ALLOW, reasons=[_grant_reason(grant), *outcome.reasons])
         contract = query.tool.contract
-        reasons = [*outcome.reasons, _by_contract(contract.risk.why, contract.risk.source)]
+        reasons = [*outcome.reasons, _contract_reason(contract.risk.why, contract.risk.source)]
         if contract.effect.source is Source.DEFAULT:
             reasons.append(Reason(text=contract.effect.why, origin="contract, default"))
         asking = [rule for rule in outcome.matching if rule.decision is Answer.ASK]
-        waits = [rule.expires for rule in asking if rule.expires is not None]
-        least = query.device.approvers if outcome.requires_signature else 1
+        expiries = [rule.expires for rule in asking if rule.expires is not None]
+        fewest_approvers = query.device.approvers if outcome.requires_signature else 1
         fields = {
             "answer": outcome.answer,
-            "risk": question.risk,
+            "risk": context.risk,
             "effect": contract.effect.value,
             "profile": outcome.profile,
             "summary": analysis.summary,
@@ -81,11 +81,11 @@ class PolicyEngine:
             "undo": analysis.undo,
             "rules": [self.index.hit(rule) for rule in outcome.matching],
             "grant": grant.terms.id if grant else "",
-            "approvers": max([least, *(rule.approvers for rule in asking)]),
+            "approvers": max([fewest_approvers, *(rule.approvers for rule in asking)]),
             "evidence": sorted(
                 {moment for rule in outcome.matching for moment in rule.evidence}, reverse=True
             ),
-            "expires_s": min(waits, default=None),
+            "expires_s": min(expiries, default=None),
             "device_requires_signature": outcome.requires_signature,
         }
         return made(Decision, fields)
@@ -93,11 +93,11 @@ class PolicyEngine:
 
 def _analysis_of(query: PolicyQuery) -> CallAnalysis:
     if query.shares_disk:
-        return analyze_call(query.tool, query.shown, os.path.expanduser("~"), query.real)
-    return query.analysis or analyze_call(query.tool, query.shown, real=query.real)
+        return analyze_call(query.tool, query.redacted, os.path.expanduser("~"), query.real)
+    return query.analysis or analyze_call(query.tool, query.redacted, real=query.real)
 
 
-def question_of(query: PolicyQuery, risk: Risk) -> MatchContext:
+def match_context_of(query: PolicyQuery, risk: Risk) -> MatchContext:
     """The call as rules and grants read it, with its risk."""
     return MatchContext(
         device=query.device,
@@ -126,15 +126,15 @@ class RuleOutcome(NamedTuple):
 
 
 def evaluate_rules(
-    question: MatchContext, file: PolicyFile, index: RuleIndex, problem: str = ""
+    context: MatchContext, file: PolicyFile, index: RuleIndex, problem: str = ""
 ) -> RuleOutcome:
     """The answer of rules and profile without grants. `problem` says why the policy is broken."""
-    profile, origin = file.profile_for(question.device)
-    matching = index.matching(question)
-    by_profile, profile_reason = _by_profile(
-        profile, question.tool.contract.effect.value, question.risk, origin
+    profile, origin = file.profile_for(context.device)
+    matching = index.matching(context)
+    by_profile, profile_reason = _profile_answer(
+        profile, context.tool.contract.effect.value, context.risk, origin
     )
-    signature = _signature_reason(question)
+    signature = _signature_reason(context)
 
     def outcome(answer: Answer, *reasons: Reason, grant_may_allow: bool = False) -> RuleOutcome:
         if signature is not None and answer is not Answer.DENY:
@@ -142,8 +142,8 @@ def evaluate_rules(
             return RuleOutcome(Answer.ASK, profile, [signature, *reasons], matching, requires_signature=True)
         return RuleOutcome(answer, profile, list(reasons), matching, grant_may_allow, signature is not None)
 
-    by_rules = [_by_rule(rule, index) for rule in matching]
-    asking = [_by_rule(rule, index) for rule in matching if rule.decision is Answer.ASK]
+    by_rules = [_rule_reason(rule, index) for rule in matching]
+    asking = [_rule_reason(rule, index) for rule in matching if rule.decision is Answer.ASK]
     if matching and matching[0].decision is Answer.DENY:
         return outcome(Answer.DENY, *by_rules, profile_reason)
     if by_profile is Answer.DENY:
@@ -160,51 +160,57 @@ def evaluate_rules(
 
 
 @lru_cache(maxsize=1024)
-def _by_contract(why: str, source: Source) -> Reason:
+def _contract_reason(why: str, source: Source) -> Reason:
     return Reason(text=why, origin=f"contract, {source.value}")
 
 
 @lru_cache(maxsize=1024)
-def _by_profile(profile: Profile, effect: Effect, risk: Risk, origin: str) -> tuple[Answer, Reason]:
+def _profile_answer(profile: Profile, effect: Effect, risk: Risk, origin: str) -> tuple[Answer, Reason]:
     """The answer of a profile, and why. Cached: every decision has one, and there are few different ones."""
-    answer = _answer(profile, effect, risk)
-    return answer, Reason(text=_why(profile, effect, risk, answer), origin=origin)
+    answer = _answer_of_profile(profile, effect, risk)
+    return answer, Reason(text=_profile_text(profile, effect, risk, answer), origin=origin)
 
 
-def _signature_reason(question: MatchContext) -> Reason | None:
-    device = question.device
-    tool = question.tool
+def _signature_reason(context: MatchContext) -> Reason | None:
+    device = context.device
+    tool = context.tool
     # For a hosted server's tool, only the server itself claims that it changes nothing; that is not trusted.
-    looks_only = tool.tool_type != "action" and tool.namespace == BUILT_IN_NAMESPACE
-    if not device.requires_approval or looks_only:
+    reads_only = tool.tool_type != "action" and tool.namespace == BUILT_IN_NAMESPACE
+    if not device.requires_approval or reads_only:
         return None
-    who = "an operator" if device.approvers == 1 else f"{device.approvers} operators"
-    return Reason(text=f"{device.name} wants every action signed by {who}", origin=f"device {device.name}")
+    signers = "an operator" if device.approvers == 1 else f"{device.approvers} operators"
+    return Reason(
+        text=f"{device.name} wants every action signed by {signers}", origin=f"device {device.name}"
+    )
 
 
-def _by_rule(rule: Rule, index: RuleIndex) -> Reason:
+def _rule_reason(rule: Rule, index: RuleIndex) -> Reason:
     line = index.line_of(rule)
-    word = {Answer.ALLOW: "allows", Answer.ASK: "asks", Answer.DENY: "denies"}[rule.decision]
-    where = f"policy.toml line {line}" if line else "policy.toml"
-    return Reason(text=rule.reason or f"Rule {rule.id} {word} this", origin=f"rule {rule.id}, {where}")
+    verb = {Answer.ALLOW: "allows", Answer.ASK: "asks", Answer.DENY: "denies"}[rule.decision]
+    place = f"policy.toml line {line}" if line else "policy.toml"
+    return Reason(text=rule.reason or f"Rule {rule.id} {verb} this", origin=f"rule {rule.id}, {place}")
 
 
-def _by_grant(grant: Grant) -> Reason:
+def _grant_reason(grant: Grant) -> Reason:
     terms = grant.terms
-    left = "" if terms.uses is None else f", use {grant.used + 1} of {terms.uses}"
-    return Reason(text=f"Granted by {terms.author} until {terms.expires}{left}", origin=f"grant {terms.id}")
+    use_note = "" if terms.uses is None else f", use {grant.used + 1} of {terms.uses}"
+    return Reason(
+        text=f"Granted by {terms.author} until {terms.expires}{use_note}", origin=f"grant {terms.id}"
+    )
 
 
-def _highest(contract: Contract, findings: Sequence[Finding]) -> Risk:
-    risk, grave = contract.risk, contract.effect.value in (Effect.UNKNOWN, Effect.DESTROY)
+def _highest_risk(contract: Contract, findings: Sequence[Finding]) -> Risk:
+    risk, unbounded = contract.risk, contract.effect.value in (Effect.UNKNOWN, Effect.DESTROY)
     # A risk set by an operator is not raised because of the tool's effect.
-    floor = Risk.HIGH if grave and risk.source is not Source.OPERATOR else Risk.LOW
+    floor = Risk.HIGH if unbounded and risk.source is not Source.OPERATOR else Risk.LOW
     if not findings and floor is Risk.LOW:
         return risk.value
-    return max([risk.value, floor, *(finding.risk for finding in findings)], key=lambda one: one.rank)
+    return max(
+        [risk.value, floor, *(finding.risk for finding in findings)], key=lambda risk_level: risk_level.rank
+    )
 
 
-def _answer(profile: Profile, effect: Effect, risk: Risk) -> Answer:
+def _answer_of_profile(profile: Profile, effect: Effect, risk: Risk) -> Answer:
     match profile:
         case Profile.OBSERVE:
             reads = effect is Effect.OBSERVE and risk is Risk.LOW
@@ -217,11 +223,11 @@ def _answer(profile: Profile, effect: Effect, risk: Risk) -> Answer:
             return Answer.ASK
 
 
-def _why(profile: Profile, effect: Effect, risk: Risk, answer: Answer) -> str:
-    word = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "is denied"}[answer]
+def _profile_text(profile: Profile, effect: Effect, risk: Risk, answer: Answer) -> str:
+    verb = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "is denied"}[answer]
     if profile is Profile.LOCKDOWN:
         return "Profile lockdown: everything asks"
     if profile is Profile.OBSERVE:
-        what = "reading" if answer is Answer.ALLOW else f"{effect.value}, {risk.value} risk,"
-        return f"Profile observe: {what} {word}"
-    return f"Profile {profile.value}: {risk.value} risk {word}"
+        subject = "reading" if answer is Answer.ALLOW else f"{effect.value}, {risk.value} risk,"
+        return f"Profile observe: {subject} {verb}"
+    return f"Profile {profile.value}: {risk.value} risk {verb}"

@@ -24,31 +24,31 @@ class ExampleResult(FrozenModel):
 
 def run_examples(policy: PolicyFile) -> list[ExampleResult]:
     """Run every example of every rule, in the order of the file."""
-    found: list[ExampleResult] = []
+    results: list[ExampleResult] = []
     for place, rule in enumerate(policy.rules):
         line = policy.line_numbers[place] if place < len(policy.line_numbers) else 0
-        for wanted, examples in ((True, rule.match), (False, rule.not_match)):
+        for expected, examples in ((True, rule.match), (False, rule.not_match)):
             for number, example in enumerate(examples, 1):
                 faults = faults_of(rule, example)
-                ok = wanted is not bool(faults)
-                fault = "" if ok else f"it does not match: {faults[0]}" if wanted else "it matches"
-                found.append(
-                    ExampleResult(rule=rule.id, line=line, wanted=wanted, number=number, ok=ok, fault=fault)
+                ok = expected is not bool(faults)
+                fault = "" if ok else f"it does not match: {faults[0]}" if expected else "it matches"
+                results.append(
+                    ExampleResult(rule=rule.id, line=line, wanted=expected, number=number, ok=ok, fault=fault)
                 )
-    return found
+    return results
 
 
 def faults_of(rule: Rule, example: Example) -> list[str]:
     """The conditions of a rule that an example does not fulfil. Fields absent from the example fit."""
     device = Device(
-        name=example.device or _fitting(rule.device, "example"),
+        name=example.device or _literal_or(rule.device, "example"),
         health=Health.ONLINE,
         since="",
-        tags=example.tags if example.tags is not None else [_fitting(rule.tag or ["*"], "example")],
+        tags=example.tags if example.tags is not None else [_literal_or(rule.tag or ["*"], "example")],
         production=bool(rule.production),
     )
-    tool = example_tool(example.tool or _fitting(rule.tool, "example"), rule, example.effect)
-    question = MatchContext(
+    tool = example_tool(example.tool or _literal_or(rule.tool, "example"), rule, example.effect)
+    context = MatchContext(
         device=device,
         tool=tool,
         parameters=example.parameters or {},
@@ -56,32 +56,32 @@ def faults_of(rule: Rule, example: Example) -> list[str]:
         risk=example.risk or rule.risks[0],
         at=example.time,
     )
-    bare = rule.model_copy(update={**_left_out(rule, example)})
-    static = bare.static_fault(device, tool)
-    return [*([static] if static else []), *bare.faults(question)]
+    reduced = rule.model_copy(update={**_dropped_conditions(rule, example)})
+    static_fault = reduced.static_fault(device, tool)
+    return [*([static_fault] if static_fault else []), *reduced.faults(context)]
 
 
-def _left_out(rule: Rule, example: Example) -> dict[str, object]:
+def _dropped_conditions(rule: Rule, example: Example) -> dict[str, object]:
     """The changes to a rule that drop its namespace and its conditions on fields absent from the example."""
-    gone: dict[str, object] = {"namespace": None}
+    changes: dict[str, object] = {"namespace": None}
     if example.device is None:
-        gone["device"] = ["*"]
+        changes["device"] = ["*"]
     if example.tags is None:
-        gone["tag"] = None
+        changes["tag"] = None
     if example.tool is None:
-        gone["tool"] = ["*"]
+        changes["tool"] = ["*"]
     if example.actor is None:
-        gone["actor"] = ["*"]
+        changes["actor"] = ["*"]
     if example.effect is None:
-        gone["effect"] = None
+        changes["effect"] = None
     if example.time is None:
-        gone["time"] = None
+        changes["time"] = None
     if example.parameters is None:
-        gone["parameters"] = {}
-    return gone
+        changes["parameters"] = {}
+    return changes
 
 
-def _fitting(patterns: list[str], otherwise: str) -> str:
+def _literal_or(patterns: list[str], otherwise: str) -> str:
     return patterns[0] if not is_glob(patterns[0]) else otherwise
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from core.fleet.models import Device, FrozenModel, Health, Risk
 from core.policy.analysis.built_in_tools import SHELL_ARGUMENTS
-from core.policy.analysis.shell.findings import judge_line
+from core.policy.analysis.shell.findings import findings_in_line
 from core.policy.analysis.shell.tool_arguments import holds_line
 from core.policy.constraints import Constraint
 from core.policy.examples import example_tool
@@ -85,7 +85,7 @@ def loose_patterns(policy: PolicyFile) -> list[PolicyWarning]:
             warnings.append(PolicyWarning(line=line, rule=rule.id, message=text))
             break
         for tool, name, condition in patterns:
-            slips = _slips_through(rule, tool, name, condition)
+            slips = _slipping_line(rule, tool, name, condition)
             if slips:
                 warnings.append(_warning(line, rule, name, condition, slips))
                 break
@@ -111,27 +111,27 @@ def _shell_patterns(rule: Rule) -> Iterator[tuple[str, str, Constraint]]:
     for name, condition in rule.parameters.items():
         if condition.pattern is None or condition.wants_equal or condition.one_of is not None:
             continue
-        known = [tool for tool, argument in SHELL_ARGUMENTS.items() if argument == name]
+        shell_tools = [tool for tool, argument in SHELL_ARGUMENTS.items() if argument == name]
         for pattern in rule.tool:
-            fitting = [tool for tool in known if fnmatch.fnmatchcase(tool, pattern)]
-            tool = fitting[0] if fitting else "example" if is_glob(pattern) else pattern
+            matching = [tool for tool in shell_tools if fnmatch.fnmatchcase(tool, pattern)]
+            tool = matching[0] if matching else "example" if is_glob(pattern) else pattern
             if holds_line(tool, name):
                 yield tool, name, condition
                 break
 
 
-def _slips_through(rule: Rule, tool: str, name: str, condition: Constraint) -> str:
+def _slipping_line(rule: Rule, tool: str, name: str, condition: Constraint) -> str:
     """A shell line that the rule allows and that does more than intended; "" if none was found."""
     sampler = Sampler(condition.pattern or "")
-    allowed = _allowed_by_itself(rule, name, condition, sampler)
-    meant = {finding.text for line in allowed for finding in judge_line(line, None)}
-    for most in ADDED:
-        if most not in rule.risks:
+    allowed = _intended_lines(rule, name, condition, sampler)
+    intended = {finding.text for line in allowed for finding in findings_in_line(line, None)}
+    for risk_limit in ADDED:
+        if risk_limit not in rule.risks:
             continue
-        for attempts in _attempts(sampler, allowed, most):
+        for attempts in _attempts(sampler, allowed, risk_limit):
             line = next((line for line in attempts if condition.permits(line)), None)
-            findings = judge_line(line, None) if line is not None else []
-            if line is None or all(finding.text in meant for finding in findings):
+            findings = findings_in_line(line, None) if line is not None else []
+            if line is None or all(finding.text in intended for finding in findings):
                 continue
             risk = max((finding.risk for finding in findings), key=lambda risk: risk.rank)
             if _matches(rule, tool, name, line, risk):
@@ -139,7 +139,7 @@ def _slips_through(rule: Rule, tool: str, name: str, condition: Constraint) -> s
     return ""
 
 
-def _allowed_by_itself(rule: Rule, name: str, condition: Constraint, sampler: Sampler) -> list[str]:
+def _intended_lines(rule: Rule, name: str, condition: Constraint, sampler: Sampler) -> list[str]:
     """Lines that the rule intends to allow: from its own examples, then texts generated from its pattern."""
     examples = [example.parameters.get(name) for example in rule.match if example.parameters]
     lines = [line for line in examples if isinstance(line, str)]
@@ -152,35 +152,38 @@ def _attempts(sampler: Sampler, allowed: list[str], risk: Risk) -> Iterator[Iter
 
     The caller uses the first candidate of each that the pattern permits.
     """
-    for added in ADDED[risk]:
-        behind = (line + added for line in allowed)
-        filled = (
-            text for filling in (added, f"x{added}") for text in sampler.texts(filling) if added in text
+    for addition in ADDED[risk]:
+        appended = (line + addition for line in allowed)
+        in_gaps = (
+            text
+            for filling in (addition, f"x{addition}")
+            for text in sampler.texts(filling)
+            if addition in text
         )
-        yield chain(behind, filled)
-    for before in BEFORE[risk]:
-        yield (before + line for line in allowed)
+        yield chain(appended, in_gaps)
+    for prefix in BEFORE[risk]:
+        yield (prefix + line for line in allowed)
 
 
 def _matches(rule: Rule, tool: str, name: str, line: str, risk: Risk) -> bool:
     """Whether the rule applies to this line at this risk, if all its other conditions hold."""
-    lowest = min(rule.risks, key=lambda known: known.rank)
-    question = MatchContext(
+    lowest = min(rule.risks, key=lambda level: level.rank)
+    context = MatchContext(
         device=Device(name="example", health=Health.ONLINE, since=""),
         tool=example_tool(tool, rule),
         parameters=_nested(name, line),
         actor="operator:example",
-        risk=max(risk, lowest, key=lambda known: known.rank),
+        risk=max(risk, lowest, key=lambda level: level.rank),
     )
     alone = rule.model_copy(
         update={"actor": ["*"], "time": None, "parameters": {name: rule.parameters[name]}}
     )
-    return not alone.faults(question, 1)
+    return not alone.faults(context, 1)
 
 
 def _nested(name: str, value: str) -> dict[str, Any]:
     first, *rest = name.split(".")
-    inside: Any = value
+    nested: Any = value
     for part in reversed(rest):
-        inside = {part: inside}
-    return {first: inside}
+        nested = {part: nested}
+    return {first: nested}

@@ -20,7 +20,7 @@ _AS_STRICT: dict[Profile, frozenset[Profile]] = {
     Profile.OBSERVE: frozenset({Profile.OBSERVE}),
     Profile.LOCKDOWN: frozenset({Profile.LOCKDOWN}),
 }
-_CAREFUL = {Profile.LOCKDOWN: 0, Profile.OBSERVE: 1, Profile.GUARDED: 2, Profile.TRUSTED: 3}
+_CAREFULNESS = {Profile.LOCKDOWN: 0, Profile.OBSERVE: 1, Profile.GUARDED: 2, Profile.TRUSTED: 3}
 
 
 def is_as_strict(profile: Profile, before: Profile) -> bool:
@@ -30,27 +30,31 @@ def is_as_strict(profile: Profile, before: Profile) -> bool:
 
 def more_careful(profiles: list[Profile]) -> Profile:
     """The profile that allows the least without asking."""
-    return min(profiles, key=_CAREFUL.__getitem__)
+    return min(profiles, key=_CAREFULNESS.__getitem__)
 
 
 def loosenings(before: PolicyFile, after: PolicyFile) -> list[str]:
     """The changes by which `after` may allow more than `before`, a sentence each; empty if provably none."""
-    return [*_profiles(before, after), *_rules(before.rules, after.rules), *_contracts(before, after)]
+    return [
+        *_profile_changes(before, after),
+        *_rule_changes(before.rules, after.rules),
+        *_contract_changes(before, after),
+    ]
 
 
-def _profiles(before: PolicyFile, after: PolicyFile) -> list[str]:
-    found = []
+def _profile_changes(before: PolicyFile, after: PolicyFile) -> list[str]:
+    changes = []
     if not is_as_strict(after.profile, before.profile):
-        found.append(f"The profile becomes {after.profile.value}; it was {before.profile.value}.")
+        changes.append(f"The profile becomes {after.profile.value}; it was {before.profile.value}.")
     if before.profiles == after.profiles:
-        return found
+        return changes
     same_scopes = [(line.device, line.tag) for line in before.profiles] == [
         (line.device, line.tag) for line in after.profiles
     ]
     # The first fitting entry applies to a device, so entries can be compared only if none moved.
     if not same_scopes:
-        return [*found, "Other devices have profiles of their own."]
-    return found + [
+        return [*changes, "Other devices have profiles of their own."]
+    return changes + [
         f"The profile of {line.device or f'tag {line.tag}'} becomes {line.profile.value}; "
         f"it was {earlier.profile.value}."
         for earlier, line in zip(before.profiles, after.profiles, strict=True)
@@ -58,12 +62,12 @@ def _profiles(before: PolicyFile, after: PolicyFile) -> list[str]:
     ]
 
 
-def _rules(before: list[Rule], after: list[Rule]) -> list[str]:
+def _rule_changes(before: list[Rule], after: list[Rule]) -> list[str]:
     # A rule's reason and examples do not affect decisions.
-    earlier = {rule.id: _meaning(rule) for rule in before}
-    now = {rule.id: _meaning(rule) for rule in after}
-    found = [
-        f"Rule {rule.id} ({_WORDS[rule.decision]}) is gone."
+    earlier = {rule.id: _deciding_fields(rule) for rule in before}
+    now = {rule.id: _deciding_fields(rule) for rule in after}
+    changes = [
+        f"Rule {rule.id} ({_VERBS[rule.decision]}) is gone."
         for rule in before
         if rule.decision is not Answer.ALLOW and rule.id not in now
     ]
@@ -71,22 +75,22 @@ def _rules(before: list[Rule], after: list[Rule]) -> list[str]:
         if now[rule.id] == earlier.get(rule.id):
             continue
         if rule.decision is Answer.ALLOW:
-            found.append(
+            changes.append(
                 f"Rule {rule.id} allows{' something else than before' if rule.id in earlier else ''}."
             )
         elif rule.id in earlier and earlier[rule.id]["decision"] != Answer.ALLOW:
-            found.append(f"Rule {rule.id} ({_WORDS[rule.decision]}) is another one than before.")
-    return found
+            changes.append(f"Rule {rule.id} ({_VERBS[rule.decision]}) is another one than before.")
+    return changes
 
 
-_WORDS = {Answer.ALLOW: "allows", Answer.ASK: "asks", Answer.DENY: "denies"}
+_VERBS = {Answer.ALLOW: "allows", Answer.ASK: "asks", Answer.DENY: "denies"}
 
 
-def _meaning(rule: Rule) -> dict[str, object]:
+def _deciding_fields(rule: Rule) -> dict[str, object]:
     return rule.model_dump(exclude={"reason", "match", "not_match"})
 
 
-def _contracts(before: PolicyFile, after: PolicyFile) -> list[str]:
+def _contract_changes(before: PolicyFile, after: PolicyFile) -> list[str]:
     earlier = [entry.model_dump(exclude={"why"}) for entry in before.contracts]
     now = [entry.model_dump(exclude={"why"}) for entry in after.contracts]
     if earlier == now:

@@ -98,10 +98,10 @@ class Trial(FrozenModel):
     glimpses_refused: int = 0
 
 
-def check_text(text: str, known: Mapping[str, Collection[str]] | None = None) -> PolicyCheck:
+def check_text(text: str, known_tools: Mapping[str, Collection[str]] | None = None) -> PolicyCheck:
     """Check a policy's text: its mistakes, its examples, and rules that allow more or less than they seem to.
 
-    `known` maps each device to the names of all tools it ever had (`core.fleet.tool_pins.known_tools`).
+    `known_tools` maps each device to the names of all tools it ever had (`core.fleet.tool_pins.known_tools`).
     """
     try:
         if len(text.encode("utf-8", "surrogatepass")) > LARGEST_FILE:
@@ -114,16 +114,17 @@ def check_text(text: str, known: Mapping[str, Collection[str]] | None = None) ->
     examples = run_examples(file)
     problems = [
         PolicyProblem(
-            line=one.line,
-            message=f"rule {one.rule}, {'match' if one.wanted else 'not_match'} {one.number}: {one.fault}",
+            line=example.line,
+            message=f"rule {example.rule}, {'match' if example.wanted else 'not_match'} {example.number}: "
+            f"{example.fault}",
         )
-        for one in examples
-        if not one.ok
+        for example in examples
+        if not example.ok
     ]
     return PolicyCheck(
         ok=not problems,
         problems=problems,
-        warnings=[*loose_patterns(file), *unmatched_rules(file, known or {})],
+        warnings=[*loose_patterns(file), *unmatched_rules(file, known_tools or {})],
         examples=examples,
         rules=len(file.rules),
     )
@@ -131,37 +132,39 @@ def check_text(text: str, known: Mapping[str, Collection[str]] | None = None) ->
 
 # Limit of names to match patterns against, for all entries together; takes about a second.
 MOST_TRIED = 500_000
-_NONE = "speaks of no tool: no known device has one of this name"
-_OWN = (
+_NO_TOOL = "speaks of no tool: no known device has one of this name"
+_ONLY_OWN_NAME = (
     "speaks of no tool as a device lists it, only of tools as their MCP servers call them ({name}); what lets"
     " more run means such a tool by its listed name, or if it names the server too (namespace)"
 )
 
 
-def unmatched_rules(policy: PolicyFile, known: Mapping[str, Collection[str]]) -> Iterator[PolicyWarning]:
+def unmatched_rules(
+    policy: PolicyFile, known_tools: Mapping[str, Collection[str]]
+) -> Iterator[PolicyWarning]:
     """Warnings for rules, then contracts, whose tool no device has, in the order of the file.
 
-    `known` maps each device to the names of all tools it ever had. Without any names there are no warnings.
+    `known_tools` maps each device to the names of all tools it ever had; without names there are no warnings.
     Only conditions on the names of device and tool are considered. After `MOST_TRIED` names, a last warning
     says from which entry on nothing was compared.
     """
     listed: dict[tuple[str, ...], dict[str, str]] = {}
-    left = MOST_TRIED
-    if not any(known.values()):
+    names_left = MOST_TRIED
+    if not any(known_tools.values()):
         return
     for line, name, entry in _entries(policy):
         if "*" in entry.tool:
             continue
-        devices = tuple(device for device in known if fits(device, entry.device))
+        devices = tuple(device for device in known_tools if fits(device, entry.device))
         if devices not in listed:
-            listed[devices] = _names({tool for device in devices for tool in known[device]})
+            listed[devices] = _names({tool for device in devices for tool in known_tools[device]})
         names = listed[devices]
-        left -= len(names) if any(map(is_glob, entry.tool)) else 0
-        if left < 0:
+        names_left -= len(names) if any(map(is_glob, entry.tool)) else 0
+        if names_left < 0:
             text = "what follows from here on was not compared with the tools of devices: there are too many"
             yield PolicyWarning(line=line, rule=name, message=text)
             return
-        if (message := _fault(entry, names)) is not None:
+        if (message := _no_match_message(entry, names)) is not None:
             yield PolicyWarning(line=line, rule=name, message=message)
 
 
@@ -173,16 +176,16 @@ def _entries(policy: PolicyFile) -> Iterator[tuple[int, str, Rule | Override]]:
         yield 0, f"[[contract]] {number}", contract
 
 
-def _fault(entry: Rule | Override, names: Mapping[str, str]) -> str | None:
+def _no_match_message(entry: Rule | Override, names: Mapping[str, str]) -> str | None:
     if any(map(is_glob, entry.tool)):
-        meant = [name for name in names if fits(name, entry.tool)]
+        named = [name for name in names if fits(name, entry.tool)]
     else:
-        meant = [name for name in entry.tool if name in names]
-    own = [names[name] for name in meant if names[name]]
+        named = [name for name in entry.tool if name in names]
+    listed_names = [names[name] for name in named if names[name]]
     holds_back = entry.against if isinstance(entry, Rule) else entry.only_raises
-    if len(own) < len(meant) or (own and (holds_back or entry.namespace is not None)):
+    if len(listed_names) < len(named) or (listed_names and (holds_back or entry.namespace is not None)):
         return None
-    return _OWN.format(name=min(own)) if own else _NONE
+    return _ONLY_OWN_NAME.format(name=min(listed_names)) if listed_names else _NO_TOOL
 
 
 def _names(listed: set[str]) -> dict[str, str]:

@@ -62,12 +62,12 @@ class Override(FrozenModel):
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
-        if not self.said:
+        if not self.facts:
             raise ValueError(f"says nothing of the tool: {', '.join(FACTS[:-1])} or {FACTS[-1]}")
         return self
 
     @property
-    def said(self) -> dict[str, Effect | Risk | bool | str]:
+    def facts(self) -> dict[str, Effect | Risk | bool | str]:
         """The stated facts, by their names in a contract."""
         return {name: value for name in FACTS if (value := getattr(self, name)) is not None}
 
@@ -108,20 +108,20 @@ class PolicyFile(FrozenModel):
 
     @model_validator(mode="after")
     def _ids_once(self) -> Self:
-        seen: set[str] = set()
+        ids: set[str] = set()
         for rule in self.rules:
-            if rule.id in seen:
+            if rule.id in ids:
                 raise ValueError(f"two rules have the id {rule.id}")
-            seen.add(rule.id)
+            ids.add(rule.id)
         return self
 
     def profile_for(self, device: Device) -> tuple[Profile, str]:
         """The profile that applies to a device, and its origin in words."""
-        for number, line in enumerate(self.profiles, 1):
-            if line.covers(device):
-                return line.profile, f"policy.toml, profiles entry {number}"
-        says_nothing = self.profile is Profile.GUARDED and not (self.profiles or self.rules or self.contracts)
-        return self.profile, "built-in profile" if says_nothing else "policy.toml"
+        for number, entry in enumerate(self.profiles, 1):
+            if entry.covers(device):
+                return entry.profile, f"policy.toml, profiles entry {number}"
+        is_default = self.profile is Profile.GUARDED and not (self.profiles or self.rules or self.contracts)
+        return self.profile, "built-in profile" if is_default else "policy.toml"
 
 
 def read_policy_text(path: Path) -> str | None:
@@ -168,12 +168,12 @@ def rule_lines(text: str) -> list[int]:
 
 def table_lines(text: str) -> dict[str, list[int]]:
     """The lines (from 1) at which the entries of each `[[…]]` begin. Strings and comments are skipped."""
-    found: dict[str, list[int]] = {}
-    bare = _TOML_TEXT.sub(lambda match: "\n" * match.group().count("\n"), text)
-    for number, line in enumerate(bare.split("\n"), 1):
-        if table := _TABLE_LINE.match(line):
-            found.setdefault(table[1], []).append(number)
-    return found
+    lines: dict[str, list[int]] = {}
+    stripped = _TOML_TEXT.sub(lambda match: "\n" * match.group().count("\n"), text)
+    for number, text_line in enumerate(stripped.split("\n"), 1):
+        if table := _TABLE_LINE.match(text_line):
+            lines.setdefault(table[1], []).append(number)
+    return lines
 
 
 def _where(error: ValidationError, data: dict[str, Any], lines: dict[str, list[int]]) -> str:
@@ -185,11 +185,11 @@ def _where(error: ValidationError, data: dict[str, Any], lines: dict[str, list[i
         table, number = place[0], first["loc"][1]
         entry = data[table][number]
         name = entry.get("id") if table == "rule" and isinstance(entry, dict) else None
-        known = lines.get(table, [])
-        line = f" line {known[number]}" if len(known) == len(data[table]) else ""
-        inside = ".".join(place[2:])
-        shown = name if isinstance(name, str) else number + 1
-        return f"{line}: {table} {shown}: {f'{inside}: ' if inside else ''}{message}"
+        table_starts = lines.get(table, [])
+        line = f" line {table_starts[number]}" if len(table_starts) == len(data[table]) else ""
+        key = ".".join(place[2:])
+        label = name if isinstance(name, str) else number + 1
+        return f"{line}: {table} {label}: {f'{key}: ' if key else ''}{message}"
     return f": {'.'.join(place)}: {message}" if place else f": {message}"
 
 
@@ -237,5 +237,5 @@ class Overrides:
         numbers = {*self._by_tool.get(tool_name, ()), *self._any_tool}
         if (own := own_name(tool_name, namespace)) is not None:
             numbers.update(self._by_tool.get(own, ()))
-        named = (self.entries[number] for number in sorted(numbers))
-        return next((one for one in named if one.covers(device, tool_name, namespace)), None)
+        candidates = (self.entries[number] for number in sorted(numbers))
+        return next((entry for entry in candidates if entry.covers(device, tool_name, namespace)), None)

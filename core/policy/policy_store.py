@@ -18,7 +18,7 @@ from core.approvals.grants import GrantBook, GrantMiss
 from core.canonical_json import sha256_hex
 from core.errors import BadInput
 from core.fleet.models import Device, FrozenModel
-from core.policy.engine import PolicyEngine, PolicyQuery, question_of
+from core.policy.engine import PolicyEngine, PolicyQuery, match_context_of
 from core.policy.examples import run_examples
 from core.policy.loosening import loosenings, more_careful
 from core.policy.models import Answer, Decision, Profile, Reason, RuleHit
@@ -45,7 +45,7 @@ class Policy:
         """`changed` is called when the file is found to have changed."""
         self._path = path
         self._changed = changed
-        self._seen: tuple[int, ...] = ()
+        self._loaded_state: tuple[int, ...] = ()
         self.grants = grants or GrantBook()
         self.problem = ""
         self._text = ""
@@ -65,7 +65,7 @@ class Policy:
     def load(self) -> Policy:
         """Read the file again. A broken file raises nothing: everything asks until it is repaired."""
         # The state is taken before reading, so that a change in between is noticed by the next `refresh`.
-        self._seen = _look(self._path)
+        self._loaded_state = _file_state(self._path)
         try:
             text = read_policy_text(self._path)
             if text is None and self._accepted_text:
@@ -84,7 +84,7 @@ class Policy:
 
     def refresh(self) -> None:
         """Read the file again if it has changed. The change applies from the next decision."""
-        if _look(self._path) != self._seen:
+        if _file_state(self._path) != self._loaded_state:
             self.load()
             self._changed()
 
@@ -148,10 +148,10 @@ class Policy:
     def explain(self, query: PolicyQuery) -> Explanation:
         """Decide one call, and list the rules and grants that nearly applied."""
         decision = self.decide(query)
-        question = question_of(query, decision.risk)
-        near = (self._edited or self._accepted).index.near(question)
-        grants = self.grants.near(question, query.run, query.shown)
-        return Explanation(decision=decision, near=near, near_grants=grants)
+        context = match_context_of(query, decision.risk)
+        near_rules = (self._edited or self._accepted).index.near(context)
+        grants = self.grants.near(context, query.run, query.redacted)
+        return Explanation(decision=decision, near=near_rules, near_grants=grants)
 
     @property
     def folders(self) -> set[str]:
@@ -171,8 +171,8 @@ class Policy:
         self._accepted_text = text
         self._accepted = PolicyEngine(file)
         # The object stays the same while the entries are equal, so that its users need not decide again.
-        known: Overrides | None = getattr(self, "overrides", None)
-        if known is None or file.contracts != known.entries:
+        current: Overrides | None = getattr(self, "overrides", None)
+        if current is None or file.contracts != current.entries:
             self.overrides = Overrides(file.contracts)
 
 
@@ -181,20 +181,22 @@ def _stricter(accepted: Decision, edited: Decision, contract_differs: bool) -> D
     stricter = edited if _STRICTNESS[edited.answer] >= _STRICTNESS[accepted.answer] else accepted
     if stricter.answer is Answer.DENY:
         return stricter
-    evidence = sorted({moment for one in (accepted, edited) for moment in one.evidence}, reverse=True)
+    evidence = sorted(
+        {moment for decision in (accepted, edited) for moment in decision.evidence}, reverse=True
+    )
     if stricter.answer is Answer.ALLOW and not contract_differs:
         return (
             stricter if stricter.evidence == evidence else stricter.model_copy(update={"evidence": evidence})
         )
     # Both may ask, each with its own approvers, evidence and time limit: the strictest of each applies.
-    asking = [one for one in (accepted, edited) if one.answer is Answer.ASK]
-    waits = [one.expires_s for one in asking if one.expires_s is not None]
+    asking_decisions = [decision for decision in (accepted, edited) if decision.answer is Answer.ASK]
+    expiries = [decision.expires_s for decision in asking_decisions if decision.expires_s is not None]
     reasons, rules = list(stricter.reasons), list(stricter.rules)
     if contract_differs:
-        words = "policy.toml says something else of this tool, which is not accepted"
-        reasons.insert(0, Reason(text=words, origin=NOT_ACCEPTED))
+        text = "policy.toml says something else of this tool, which is not accepted"
+        reasons.insert(0, Reason(text=text, origin=NOT_ACCEPTED))
         # Like an ask rule, which no grant overrides.
-        rules.insert(0, RuleHit(id="not-accepted", decision=Answer.ASK, reason=words))
+        rules.insert(0, RuleHit(id="not-accepted", decision=Answer.ASK, reason=text))
     elif edited.answer is Answer.ALLOW:
         reasons.insert(0, Reason(text="What policy.toml allows is not accepted yet", origin=NOT_ACCEPTED))
     changes = {
@@ -202,9 +204,9 @@ def _stricter(accepted: Decision, edited: Decision, contract_differs: bool) -> D
         "grant": "",
         "reasons": reasons,
         "rules": rules,
-        "approvers": max((one.approvers for one in asking), default=stricter.approvers),
+        "approvers": max((decision.approvers for decision in asking_decisions), default=stricter.approvers),
         "evidence": evidence,
-        "expires_s": min(waits, default=None),
+        "expires_s": min(expiries, default=None),
     }
     return stricter.model_copy(update=changes)
 
@@ -232,13 +234,20 @@ def text_digest(text: str) -> str:
     return sha256_hex(text.encode())
 
 
-def _look(path: Path) -> tuple[int, ...]:
+def _file_state(path: Path) -> tuple[int, ...]:
     """A value that changes with the file: empty if there is no file, the error number if it is unreadable."""
     try:
-        seen = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         # A broken symbolic link does not count as a missing file.
         return (1,) if path.is_symlink() else ()
     except OSError as error:
         return (error.errno or -1,)
-    return (seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_mode, seen.st_uid)
+    return (
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        status.st_mode,
+        status.st_uid,
+    )

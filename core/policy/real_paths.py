@@ -33,7 +33,7 @@ _PATH = re.compile(r"/|~|[A-Za-z]:[\\/]|\\\\")
 
 
 @dataclass(frozen=True, slots=True)
-class Leads:
+class ResolvedPaths:
     """A map from paths as written in the arguments to the resolved paths."""
 
     known: Mapping[str, str] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Leads:
         """The resolved path.
 
         Raises:
-            Unsure: the path was not resolved.
+            Undecidable: the path was not resolved.
         """
         try:
             return self.known[path]
@@ -50,7 +50,7 @@ class Leads:
             raise Undecidable from None
 
 
-NOT_FOLLOWED = Leads()
+NOT_FOLLOWED = ResolvedPaths()
 
 
 def paths_in(value: Any) -> Iterator[str]:
@@ -70,9 +70,9 @@ def real_path(path: str) -> str | None:
     None if the path is not absolute after expanding `~`, or cannot be resolved. Blocks on the disk.
     """
     try:
-        whole = os.path.expanduser(path)
+        expanded = os.path.expanduser(path)
         # The `~` of an unknown user stays unexpanded, and a relative path has no known start.
-        return normal_path(os.path.realpath(whole)) if os.path.isabs(whole) else None
+        return normal_path(os.path.realpath(expanded)) if os.path.isabs(expanded) else None
     except (OSError, ValueError):
         return None
 
@@ -86,19 +86,19 @@ class Links:
         self._within_s = within_s
         self._slots = asyncio.Semaphore(MOST_THREADS)
 
-    async def follow(self, paths: Iterable[str]) -> Leads:
+    async def follow(self, paths: Iterable[str]) -> ResolvedPaths:
         """Resolve paths as written in the arguments. Paths that cannot be resolved are left out.
 
         Raises:
             Refused: the disk did not answer in time (PATH_NOT_ALLOWED).
         """
-        wanted = list(dict.fromkeys(paths))
-        if not wanted:
-            return Leads()
+        unresolved = list(dict.fromkeys(paths))
+        if not unresolved:
+            return ResolvedPaths()
         try:
             async with asyncio.timeout(self._within_s):
                 await self._slots.acquire()
-                return await self._start(wanted)
+                return await self._start(unresolved)
         except TimeoutError:
             raise Refused(
                 f"Where its paths lead could not be read within {self._within_s:g} s: a disk of this "
@@ -106,26 +106,26 @@ class Links:
                 ErrorCode.PATH_NOT_ALLOWED,
             ) from None
 
-    def _start(self, wanted: list[str]) -> asyncio.Future[Leads]:
+    def _start(self, unresolved: list[str]) -> asyncio.Future[ResolvedPaths]:
         """Resolve in a new daemon thread, so that a hanging disk does not delay the end of the program."""
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Leads] = loop.create_future()
+        resolving: asyncio.Future[ResolvedPaths] = loop.create_future()
 
-        def done(leads: Leads) -> None:
+        def done(leads: ResolvedPaths) -> None:
             self._slots.release()
-            if not answer.done():
-                answer.set_result(leads)
+            if not resolving.done():
+                resolving.set_result(leads)
 
         def work() -> None:
             known: dict[str, str] = {}
             try:
-                for path in wanted:
-                    if (place := self._resolve(path)) is not None:
-                        known[path] = place
+                for path in unresolved:
+                    if (target := self._resolve(path)) is not None:
+                        known[path] = target
             finally:
                 # The event loop may have been closed while the disk did not answer.
                 with contextlib.suppress(RuntimeError):
-                    loop.call_soon_threadsafe(done, Leads(known))
+                    loop.call_soon_threadsafe(done, ResolvedPaths(known))
 
         threading.Thread(target=work, name="follow links", daemon=True).start()
-        return answer
+        return resolving

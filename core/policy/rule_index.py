@@ -21,19 +21,19 @@ from core.policy.constraints import (
     elements,
     folders_of,
     is_absolute,
-    is_odd,
+    is_ambiguous_path,
     main_name,
     normal_path,
 )
 from core.policy.models import Answer, RuleHit
-from core.policy.rules import MatchContext, Rule, is_glob, prepare_globs, values_meant
+from core.policy.rules import MatchContext, Rule, argument_values, is_glob, prepare_globs
 
 _ANY = "*"
-_SHELVES_KEPT = 4_096
-_NEAR_LOOKED_AT = 10_000
+_MOST_CACHED = 4_096
+_MOST_NEAR_TRIED = 10_000
 
 Key = tuple[str, Any]
-Kept = TypeVar("Kept")
+Cached = TypeVar("Cached")
 
 
 class NearMiss(FrozenModel):
@@ -47,7 +47,7 @@ class NearMiss(FrozenModel):
 
 @dataclass(slots=True)
 class _IndexBucket:
-    """An index of rules with the same decision that fit one device and tool, by an argument's condition."""
+    """An index of rules with the same decision that fit the same device and tool, by a condition."""
 
     equal: dict[str, dict[Key, list[int]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
@@ -55,26 +55,26 @@ class _IndexBucket:
     below: dict[str, dict[str, list[int]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
-    # By argument: folders whose links are followed, as written in the rule; their names; the rule's number.
-    followed: dict[str, list[tuple[str, set[str], int]]] = field(default_factory=lambda: defaultdict(list))
+    # By argument, for folders that may be links: (folder as in the rule, its names, the rule's number).
+    linked: dict[str, list[tuple[str, set[str], int]]] = field(default_factory=lambda: defaultdict(list))
     literal: dict[str, list[tuple[str, int]]] = field(default_factory=lambda: defaultdict(list))
     needs: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
-    rest: list[int] = field(default_factory=list)
+    unindexed: list[int] = field(default_factory=list)
 
     def put(self, number: int, rule: Rule, *, follows: bool) -> None:
         """Index a rule by its most selective condition. `follows`: for calls whose links are followed."""
         for name, condition in rule.parameters.items():
-            wanted = [condition.equals] if condition.wants_equal else condition.one_of
-            if wanted is not None and all(_key(one) is not None for one in wanted):
-                for one in wanted:
-                    self.equal[name][_key(one) or ("", None)].append(number)
+            values = [condition.equals] if condition.wants_equal else condition.one_of
+            if values is not None and all(_key(value) is not None for value in values):
+                for value in values:
+                    self.equal[name][_key(value) or ("", None)].append(number)
                 return
         for name, condition in rule.parameters.items():
             if condition.below is not None and is_absolute(condition.below):
                 names = _names_of(condition.below)
                 if follows and rule.against:
                     # The folder may be a link whose target changes later, so its names are no index key.
-                    self.followed[name].append((condition.below, names, number))
+                    self.linked[name].append((condition.below, names, number))
                 else:
                     for folder in names:
                         self.below[name][folder].append(number)
@@ -87,32 +87,32 @@ class _IndexBucket:
             # A missing argument never fulfils a condition, so the rule needs this argument to be present.
             self.needs[name].append(number)
             return
-        self.rest.append(number)
+        self.unindexed.append(number)
 
-    def candidates(self, question: MatchContext) -> list[int]:
+    def candidates(self, context: MatchContext) -> list[int]:
         """The numbers of the rules that may apply to a call, in the order of the file."""
-        found = set(self.rest)
+        numbers = set(self.unindexed)
         for name, by_key in self.equal.items():
-            for value in _values(question, name):
+            for value in _values(context, name):
                 if (key := _key(value)) is not None:
-                    found.update(by_key.get(key, ()))
+                    numbers.update(by_key.get(key, ()))
         for name, by_folder in self.below.items():
-            for value in _values(question, name):
-                found.update(_below(value, by_folder))
-        for name, rows in self.followed.items():
-            for value in _values(question, name):
-                found.update(_followed(value, rows, question))
-        for name, wanted in self.literal.items():
-            for value in _values(question, name):
+            for value in _values(context, name):
+                numbers.update(_rules_below(value, by_folder))
+        for name, rows in self.linked.items():
+            for value in _values(context, name):
+                numbers.update(_rules_below_links(value, rows, context))
+        for name, literals in self.literal.items():
+            for value in _values(context, name):
                 if isinstance(value, str):
-                    found.update([number for text, number in wanted if text in value])
-        for name, numbers in self.needs.items():
-            if values_meant(question.parameters, name):
-                found.update(numbers)
-        return sorted(found)
+                    numbers.update([number for text, number in literals if text in value])
+        for name, rule_numbers in self.needs.items():
+            if argument_values(context.parameters, name):
+                numbers.update(rule_numbers)
+        return sorted(numbers)
 
 
-Shelves = dict[Answer, _IndexBucket]
+Buckets = dict[Answer, _IndexBucket]
 
 
 class RuleIndex:
@@ -123,36 +123,36 @@ class RuleIndex:
         self._number = {rule.id: number for number, rule in enumerate(self.rules)}
         self._lines = list(lines) if len(lines) == len(rules) else [0] * len(rules)
         # By the tool's name or `*`: rules that apply to every device, and rules that apply to some devices.
-        self._anywhere: dict[str, list[int]] = defaultdict(list)
-        self._somewhere: dict[str, list[int]] = defaultdict(list)
+        self._for_every_device: dict[str, list[int]] = defaultdict(list)
+        self._for_some_devices: dict[str, list[int]] = defaultdict(list)
         # Rules whose tool is a pattern, or that have a condition on namespace or effect.
-        self._odd: list[int] = []
+        self._patterned: list[int] = []
         for number, rule in enumerate(self.rules):
             prepare_globs(rule)
             names = _tool_names(rule)
             for name in names:
-                (self._anywhere if rule.any_device else self._somewhere)[name].append(number)
+                (self._for_every_device if rule.any_device else self._for_some_devices)[name].append(number)
             if not names:
-                self._odd.append(number)
-        conditions = (one for rule in self.rules for one in rule.parameters.values())
-        self._folders = frozenset(one.below for one in conditions if one.below is not None)
-        self._ready: dict[tuple[str, bool], Shelves] = {}
-        self._of_tool: OrderedDict[tuple[Any, ...], tuple[Shelves, list[int]]] = OrderedDict()
-        self._of_device: OrderedDict[tuple[Any, ...], Shelves] = OrderedDict()
-        for name in self._anywhere:
-            self._shelve_name(name, follows=False)
+                self._patterned.append(number)
+        conditions = (condition for rule in self.rules for condition in rule.parameters.values())
+        self._folders = frozenset(condition.below for condition in conditions if condition.below is not None)
+        self._buckets_of_name: dict[tuple[str, bool], Buckets] = {}
+        self._by_tool: OrderedDict[tuple[Any, ...], tuple[Buckets, list[int]]] = OrderedDict()
+        self._by_device: OrderedDict[tuple[Any, ...], Buckets] = OrderedDict()
+        for name in self._for_every_device:
+            self._index_name(name, follows=False)
 
-    def matching(self, question: MatchContext) -> list[Rule]:
+    def matching(self, context: MatchContext) -> list[Rule]:
         """The rules that apply: the first deny rule only, or else all ask rules and then all allow rules."""
         if not self.rules:
             return []
-        shelves = self._shelves_for(question)
-        denying = next(self._matches(shelves, Answer.DENY, question), None)
+        buckets = self._buckets_for(context)
+        denying = next(self._matches(buckets, Answer.DENY, context), None)
         if denying is not None:
             return [denying]
         return [
-            *self._matches(shelves, Answer.ASK, question),
-            *self._matches(shelves, Answer.ALLOW, question),
+            *self._matches(buckets, Answer.ASK, context),
+            *self._matches(buckets, Answer.ALLOW, context),
         ]
 
     @property
@@ -174,93 +174,102 @@ class RuleIndex:
         """The line at which a rule begins in its file; 0 if unknown."""
         return self._lines[self._number[rule.id]]
 
-    def near(self, question: MatchContext, most: int = 5) -> list[NearMiss]:
+    def near(self, context: MatchContext, limit: int = 5) -> list[NearMiss]:
         """Rules that nearly apply, in the order of the file. Slow: for explanations only.
 
         Either exactly one condition on actor, risk, time or arguments does not hold, or all of these hold
         (with at least one on an argument) and device or tool do not fit.
         """
-        found: list[NearMiss] = []
-        for number, rule in enumerate(self.rules[:_NEAR_LOOKED_AT]):
-            static = rule.static_fault(question.device, question.tool)
-            faults = rule.faults(question, 2)
+        misses: list[NearMiss] = []
+        for number, rule in enumerate(self.rules[:_MOST_NEAR_TRIED]):
+            static = rule.static_fault(context.device, context.tool)
+            faults = rule.faults(context, 2)
             if static is None and len(faults) == 1:
                 fault = faults[0]
             elif static is not None and not faults and rule.parameters:
                 fault = static
             else:
                 continue
-            found.append(NearMiss(id=rule.id, decision=rule.decision, line=self._lines[number], fault=fault))
-            if len(found) >= most:
+            misses.append(NearMiss(id=rule.id, decision=rule.decision, line=self._lines[number], fault=fault))
+            if len(misses) >= limit:
                 break
-        return found
+        return misses
 
-    def _matches(self, shelves: list[Shelves], answer: Answer, question: MatchContext) -> Iterator[Rule]:
-        found = {
-            number for one in shelves if (shelf := one.get(answer)) for number in shelf.candidates(question)
+    def _matches(self, buckets: list[Buckets], answer: Answer, context: MatchContext) -> Iterator[Rule]:
+        numbers = {
+            number
+            for by_answer in buckets
+            if (bucket := by_answer.get(answer))
+            for number in bucket.candidates(context)
         }
-        for number in sorted(found):
+        for number in sorted(numbers):
             rule = self.rules[number]
-            if not rule.faults(question, 1):
+            if not rule.faults(context, 1):
                 yield rule
 
-    def _shelves_for(self, question: MatchContext) -> list[Shelves]:
-        device, tool = question.device, question.tool
-        ours = question.real is not None
-        kind = (tool.tool_name, tool.namespace, tool.contract.effect.value, ours)
-        who = (device.name, tuple(device.tags), device.production)
-        found = []
+    def _buckets_for(self, context: MatchContext) -> list[Buckets]:
+        device, tool = context.device, context.tool
+        follows = context.real is not None
+        tool_key = (tool.tool_name, tool.namespace, tool.contract.effect.value, follows)
+        device_key = (device.name, tuple(device.tags), device.production)
+        buckets = []
         for name in (_ANY, tool.tool_name):
-            if name in self._anywhere:
-                found.append(self._ready.get((name, ours)) or self._shelve_name(name, follows=ours))
-            if name in self._somewhere:
-                numbers = self._somewhere[name]
-                make = partial(self._shelve_device, numbers, question)
-                found.append(_kept(self._of_device, (who, name, ours), make))
-        if (own := tool.own_name) is not None and (own in self._anywhere or own in self._somewhere):
-            make = partial(self._shelve_own, own, question)
-            found.append(_kept(self._of_device, (who, "own", own, ours), make))
-        if self._odd:
-            anywhere, some = _kept(self._of_tool, kind, partial(self._shelve_odd, question))
-            make = partial(self._shelve_device, some, question)
-            found += [anywhere, _kept(self._of_device, (who, kind), make)]
-        return found
+            if name in self._for_every_device:
+                buckets.append(
+                    self._buckets_of_name.get((name, follows)) or self._index_name(name, follows=follows)
+                )
+            if name in self._for_some_devices:
+                numbers = self._for_some_devices[name]
+                make = partial(self._index_for_device, numbers, context)
+                buckets.append(_cached(self._by_device, (device_key, name, follows), make))
+        if (own := tool.own_name) is not None and (
+            own in self._for_every_device or own in self._for_some_devices
+        ):
+            make = partial(self._index_own_name, own, context)
+            buckets.append(_cached(self._by_device, (device_key, "own", own, follows), make))
+        if self._patterned:
+            for_every_device, for_some_devices = _cached(
+                self._by_tool, tool_key, partial(self._index_patterned, context)
+            )
+            make = partial(self._index_for_device, for_some_devices, context)
+            buckets += [for_every_device, _cached(self._by_device, (device_key, tool_key), make)]
+        return buckets
 
-    def _shelve_name(self, name: str, *, follows: bool) -> Shelves:
-        shelves: Shelves = {}
-        for number in self._anywhere[name]:
-            self._put(shelves, number, follows=follows)
-        self._ready[name, follows] = shelves
-        return shelves
+    def _index_name(self, name: str, *, follows: bool) -> Buckets:
+        buckets: Buckets = {}
+        for number in self._for_every_device[name]:
+            self._put(buckets, number, follows=follows)
+        self._buckets_of_name[name, follows] = buckets
+        return buckets
 
-    def _shelve_odd(self, question: MatchContext) -> tuple[Shelves, list[int]]:
-        shelves: Shelves = {}
-        some = []
-        for number in self._odd:
+    def _index_patterned(self, context: MatchContext) -> tuple[Buckets, list[int]]:
+        buckets: Buckets = {}
+        device_rules = []
+        for number in self._patterned:
             rule = self.rules[number]
-            if rule.tool_fault(question.tool) is not None:
+            if rule.tool_fault(context.tool) is not None:
                 continue
             if rule.any_device:
-                self._put(shelves, number, follows=question.real is not None)
+                self._put(buckets, number, follows=context.real is not None)
             else:
-                some.append(number)
-        return shelves, some
+                device_rules.append(number)
+        return buckets, device_rules
 
-    def _put(self, shelves: Shelves, number: int, *, follows: bool) -> None:
+    def _put(self, buckets: Buckets, number: int, *, follows: bool) -> None:
         rule = self.rules[number]
-        shelves.setdefault(rule.decision, _IndexBucket()).put(number, rule, follows=follows)
+        buckets.setdefault(rule.decision, _IndexBucket()).put(number, rule, follows=follows)
 
-    def _shelve_device(self, numbers: list[int], question: MatchContext) -> Shelves:
-        shelves: Shelves = {}
+    def _index_for_device(self, numbers: list[int], context: MatchContext) -> Buckets:
+        buckets: Buckets = {}
         for number in numbers:
-            if self.rules[number].device_fault(question.device) is None:
-                self._put(shelves, number, follows=question.real is not None)
-        return shelves
+            if self.rules[number].device_fault(context.device) is None:
+                self._put(buckets, number, follows=context.real is not None)
+        return buckets
 
-    def _shelve_own(self, own: str, question: MatchContext) -> Shelves:
+    def _index_own_name(self, own_name: str, context: MatchContext) -> Buckets:
         """The deny and ask rules that name a hosted server's tool by the server's own name for it."""
-        numbers = [*self._anywhere.get(own, ()), *self._somewhere.get(own, ())]
-        return self._shelve_device([number for number in numbers if self.rules[number].against], question)
+        numbers = [*self._for_every_device.get(own_name, ()), *self._for_some_devices.get(own_name, ())]
+        return self._index_for_device([number for number in numbers if self.rules[number].against], context)
 
 
 def _tool_names(rule: Rule) -> list[str]:
@@ -274,25 +283,25 @@ def _tool_names(rule: Rule) -> list[str]:
 
 def _names_of(folder: str) -> set[str]:
     """The names to index a rule's folder by. The rule itself then decides about each candidate."""
-    plain = normal_path(folder)
-    names = {plain, main_name(plain)}
-    if plain[1:2] == ":" and plain[2:]:
+    normal = normal_path(folder)
+    names = {normal, main_name(normal)}
+    if normal[1:2] == ":" and normal[2:]:
         # Paths without a drive match the folder too.
-        names.add(plain[2:])
+        names.add(normal[2:])
     return names
 
 
-def _kept(
-    shelved: OrderedDict[tuple[Any, ...], Kept], key: tuple[Any, ...], make: Callable[[], Kept]
-) -> Kept:
-    found = shelved.get(key)
-    if found is None:
-        found = shelved[key] = make()
-        if len(shelved) > _SHELVES_KEPT:
-            shelved.popitem(last=False)
+def _cached(
+    cache: OrderedDict[tuple[Any, ...], Cached], key: tuple[Any, ...], make: Callable[[], Cached]
+) -> Cached:
+    value = cache.get(key)
+    if value is None:
+        value = cache[key] = make()
+        if len(cache) > _MOST_CACHED:
+            cache.popitem(last=False)
     else:
-        shelved.move_to_end(key)
-    return found
+        cache.move_to_end(key)
+    return value
 
 
 def _key(value: Any) -> Key | None:
@@ -306,16 +315,16 @@ def _key(value: Any) -> Key | None:
     return ("null", None) if value is None else None
 
 
-def _values(question: MatchContext, name: str) -> Iterable[Any]:
+def _values(context: MatchContext, name: str) -> Iterable[Any]:
     """All values that a rule may test under a name, including those nested in lists and objects."""
-    waiting = values_meant(question.parameters, name)
-    while waiting:
-        one = waiting.pop()
-        yield one
-        waiting.extend(elements(one))
+    pending = argument_values(context.parameters, name)
+    while pending:
+        value = pending.pop()
+        yield value
+        pending.extend(elements(value))
 
 
-def _below(value: Any, by_folder: dict[str, list[int]]) -> Iterator[int]:
+def _rules_below(value: Any, by_folder: dict[str, list[int]]) -> Iterator[int]:
     if not isinstance(value, str):
         return
     if _is_undecided(value):
@@ -327,32 +336,39 @@ def _below(value: Any, by_folder: dict[str, list[int]]) -> Iterator[int]:
         yield from by_folder.get(folder, ())
 
 
-def _followed(value: Any, rows: list[tuple[str, set[str], int]], question: MatchContext) -> Iterator[int]:
+def _rules_below_links(
+    value: Any, rows: list[tuple[str, set[str], int]], context: MatchContext
+) -> Iterator[int]:
     if not isinstance(value, str):
         return
-    real = question.real
+    real = context.real
     try:
-        there = set() if real is None or _is_undecided(value) else set(folders_of(real(value)))
+        real_folders = set() if real is None or _is_undecided(value) else set(folders_of(real(value)))
     except Undecidable:
-        there = set()
-    here = _folders_by_name(value) if there else set()
+        real_folders = set()
+    names_above = _folders_by_name(value) if real_folders else set()
     for folder, names, number in rows:
-        if not there or real is None or not names.isdisjoint(here) or _leads_into(folder, there, real):
+        if (
+            not real_folders
+            or real is None
+            or not names.isdisjoint(names_above)
+            or _leads_into(folder, real_folders, real)
+        ):
             yield number
 
 
-def _leads_into(folder: str, there: set[str], real: Callable[[str], str]) -> bool:
+def _leads_into(folder: str, folders: set[str], real: Callable[[str], str]) -> bool:
     try:
-        return real(folder) in there
+        return real(folder) in folders
     except Undecidable:
         return True
 
 
 def _is_undecided(path: str) -> bool:
-    return len(path) > LONGEST_PATH or not is_absolute(path) or is_odd(path)
+    return len(path) > LONGEST_PATH or not is_absolute(path) or is_ambiguous_path(path)
 
 
 def _folders_by_name(path: str) -> set[str]:
     """A path and the folders above it, by every name that a rule may use for them."""
-    here = normal_path(path)
-    return {*folders_of(here), *folders_of(here.lower()), *folders_of(main_name(here))}
+    normal = normal_path(path)
+    return {*folders_of(normal), *folders_of(normal.lower()), *folders_of(main_name(normal))}

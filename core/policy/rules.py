@@ -30,11 +30,11 @@ def _listed(value: Any) -> Any:
 
 def _risks(value: Any) -> Any:
     """Expands a range such as `">=high"`; `"high"` and `["high", "critical"]` are valid too."""
-    ranged = _RISK_RANGE.match(value) if isinstance(value, str) else None
-    if ranged is None:
+    match = _RISK_RANGE.match(value) if isinstance(value, str) else None
+    if match is None:
         return _listed(value)
-    edge = Risk(ranged[2]).rank
-    return [one for one in Risk if (one.rank >= edge if ranged[1] == ">=" else one.rank <= edge)]
+    edge = Risk(match[2]).rank
+    return [risk for risk in Risk if (risk.rank >= edge if match[1] == ">=" else risk.rank <= edge)]
 
 
 Patterns = Annotated[list[str], BeforeValidator(_listed), Field(min_length=1)]
@@ -81,7 +81,7 @@ class Example(FrozenModel):
 
 @dataclass(frozen=True, slots=True)
 class MatchContext:
-    """One call, as rules read it. `real` resolves a path of this computer, or raises `Unsure` if unknown.
+    """A call, as rules read it. `real` resolves a path of this computer, or raises `Undecidable`.
 
     `at`: the time to decide at. If it is not given, the time at which the first rule reads it.
     """
@@ -98,8 +98,8 @@ class MatchContext:
     def moment(self) -> datetime:
         """The time to decide at. Equal for all rules, so that no call falls between two adjacent windows."""
         if self.at is None:
-            # Lazily: most policies have no time condition, and reading the local time costs as much as all
-            # else in a question.
+            # Lazily: most policies have no time condition, and reading the local time costs as much as the
+            # rest of a decision.
             object.__setattr__(self, "at", datetime.now().astimezone())
         assert self.at is not None
         return self.at
@@ -192,49 +192,51 @@ class Rule(FrozenModel):
             and fits(own, self.tool)
         )
 
-    def faults(self, question: MatchContext, most: int = 9) -> list[str]:
-        """The conditions on actor, risk, time and arguments that do not hold, in words; at most `most`."""
-        found: list[str] = []
+    def faults(self, context: MatchContext, limit: int = 9) -> list[str]:
+        """The conditions on actor, risk, time and arguments that do not hold, in words; at most `limit`."""
+        faults: list[str] = []
         for check in (self._actor_fault, self._risk_fault, self._time_fault):
-            if (fault := check(question)) is not None:
-                found.append(fault)
-                if len(found) >= most:
-                    return found
+            if (fault := check(context)) is not None:
+                faults.append(fault)
+                if len(faults) >= limit:
+                    return faults
         for name, condition in self.parameters.items():
-            if not self.parameter_holds(name, condition, question):
-                found.append(
-                    f"{name} {_shown(question.parameters, name)}, the rule wants that it {condition.words()}"
+            if not self.parameter_holds(name, condition, context):
+                faults.append(
+                    f"{name} {_argument_state(context.parameters, name)}, "
+                    f"the rule wants that it {condition.words()}"
                 )
-                if len(found) >= most:
-                    return found
-        return found
+                if len(faults) >= limit:
+                    return faults
+        return faults
 
-    def parameter_holds(self, name: str, condition: Constraint, question: MatchContext) -> bool:
+    def parameter_holds(self, name: str, condition: Constraint, context: MatchContext) -> bool:
         """Whether one argument fulfils its condition. A missing argument never does."""
-        values = values_meant(question.parameters, name)
+        values = argument_values(context.parameters, name)
         if self.against:
-            return any(condition.forbids(one, question.real) for one in values)
-        if question.tool.namespace != BUILT_IN_NAMESPACE and not values_at(question.parameters, name):
+            return any(condition.forbids(value, context.real) for value in values)
+        if context.tool.namespace != BUILT_IN_NAMESPACE and not values_at(context.parameters, name):
             # A tool that is not built in may not treat the two names of an argument as the same argument.
             return False
-        return bool(values) and all(condition.permits(one, question.real) for one in values)
+        return bool(values) and all(condition.permits(value, context.real) for value in values)
 
-    def _actor_fault(self, question: MatchContext) -> str | None:
-        return None if fits(question.actor, self.actor) else f"the asker is {question.actor}"
+    def _actor_fault(self, context: MatchContext) -> str | None:
+        return None if fits(context.actor, self.actor) else f"the asker is {context.actor}"
 
-    def _risk_fault(self, question: MatchContext) -> str | None:
-        return None if question.risk in self.risks else f"the risk is {question.risk.value}"
+    def _risk_fault(self, context: MatchContext) -> str | None:
+        return None if context.risk in self.risks else f"the risk is {context.risk.value}"
 
-    def _time_fault(self, question: MatchContext) -> str | None:
-        if self.time is None or self.time.covers(question.moment):
+    def _time_fault(self, context: MatchContext) -> str | None:
+        if self.time is None or self.time.covers(context.moment):
             return None
-        return f"it is {question.moment:%a %H:%M}"
+        return f"it is {context.moment:%a %H:%M}"
 
 
 def fits(text: str, patterns: list[str]) -> bool:
     """Whether a text matches one of the patterns: `*`, `?` and `[…]` as in file names, case-sensitive."""
     return any(
-        one == "*" or one == text or (is_glob(one) and _glob(one)(text) is not None) for one in patterns
+        pattern == "*" or pattern == text or (is_glob(pattern) and _glob(pattern)(text) is not None)
+        for pattern in patterns
     )
 
 
@@ -261,34 +263,34 @@ def values_at(parameters: dict[str, Any], name: str) -> list[Any]:
     Of a list on the path, every element counts. All values are returned, so that an attacker cannot evade a
     rule by adding an argument whose name is the dotted path itself.
     """
-    found = [parameters[name]] if name in parameters else []
-    here: list[Any] = [parameters]
+    direct = [parameters[name]] if name in parameters else []
+    nested: list[Any] = [parameters]
     first, *rest = name.split(".")
     if not rest:
-        return found
+        return direct
     for part in (first, *rest):
-        members = [one for value in here for one in _flat(value) if isinstance(one, dict)]
-        here = [one[part] for one in members if part in one]
-    return found + here
+        objects = [member for value in nested for member in _flattened(value) if isinstance(member, dict)]
+        nested = [member[part] for member in objects if part in member]
+    return direct + nested
 
 
-def values_meant(parameters: dict[str, Any], name: str) -> list[Any]:
+def argument_values(parameters: dict[str, Any], name: str) -> list[Any]:
     """`values_at`; for one of the two names of the program argument (`PROGRAM_NAMES`), under both names."""
     names = PROGRAM_NAMES if name in PROGRAM_NAMES else (name,)
-    return [value for each in names for value in values_at(parameters, each)]
+    return [value for alias in names for value in values_at(parameters, alias)]
 
 
-def _flat(value: Any) -> list[Any]:
+def _flattened(value: Any) -> list[Any]:
     """The value, or the elements of a list and of the lists in it."""
-    flat, waiting = [], [value]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, list):
-            waiting.extend(one)
+    flat, pending = [], [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, list):
+            pending.extend(item)
         else:
-            flat.append(one)
+            flat.append(item)
     return flat
 
 
-def _shown(parameters: dict[str, Any], name: str) -> str:
-    return "does not fit" if values_meant(parameters, name) else "is missing"
+def _argument_state(parameters: dict[str, Any], name: str) -> str:
+    return "does not fit" if argument_values(parameters, name) else "is missing"

@@ -44,5 +44,5 @@ class LocalConsole(Console):
         return self._client.service.hub.subscribe()
 
     async def close(self) -> None:
-        self._client.service.approvals.let_go(self._client.reader)
+        self._client.service.approvals.release_reader(self._client.reader)
         self._client.service.live_pictures.let_go(self._client.reader)

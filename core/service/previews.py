@@ -19,7 +19,7 @@ from core.audit.models import Page
 from core.audit.query import Query
 from core.controls import PROGRAM_NAMES, Node, meant, search_for
 from core.dispatch.models import CommandResult
-from core.dispatch.stale_target import Screenshot, placed
+from core.dispatch.stale_target import Screenshot, with_screen_position
 from core.errors import BadInput, ErrorCode
 from core.ids import now_utc
 from core.policy.analysis.built_in_tools import (
@@ -284,7 +284,7 @@ def _in_picture(box: Any, told: dict[str, Any]) -> Region | None:
         return None
     if not isinstance(width, int) or not isinstance(height, int):
         return None
-    region = placed(Screenshot(""), told).in_picture(box)
+    region = with_screen_position(Screenshot(""), told).in_picture(box)
     if region is None:
         return None
     left, top = max(0, region.x), max(0, region.y)

@@ -83,7 +83,7 @@ def _compare(pairs: list[_Pair], before: PolicyFile, after: PolicyFile) -> list[
 
 
 def _asked(device: Device, tool: Tool) -> PolicyQuery:
-    return PolicyQuery(device=device, tool=tool, parameters={}, shown={}, actor=ACTOR)
+    return PolicyQuery(device=device, tool=tool, parameters={}, redacted={}, actor=ACTOR)
 
 
 def _sentence(tools: dict[str, list[str]], what: str) -> list[str]:

@@ -186,7 +186,7 @@ class Service:
             await journal.close()
             lock.release()
             raise
-        service._log_masks.enter_context(masking_also(service.live_secrets.everywhere))
+        service._log_masks.enter_context(masking_also(service.live_secrets.redact_everywhere))
         return service
 
     async def _begin(self, stay: bool) -> None:

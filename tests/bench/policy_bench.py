@@ -64,7 +64,7 @@ def _kind(tool: str) -> Any:
 
 
 def _asked(device: Device, tool: Tool, sent: dict[str, Any]) -> PolicyQuery:
-    return PolicyQuery(device=device, tool=tool, parameters=sent, shown=sent, actor="agent:night")
+    return PolicyQuery(device=device, tool=tool, parameters=sent, redacted=sent, actor="agent:night")
 
 
 def _timed(asked: PolicyQuery, judge: PolicyEngine, grants: GrantBook) -> float:

@@ -84,7 +84,7 @@ def judged(
         device=device or a_device(),
         tool=a_tool(tool) if isinstance(tool, str) else tool,
         parameters=sent,
-        shown=sent,
+        redacted=sent,
         actor=more.pop("actor", "operator:anna"),
         moment=more.pop("moment", MONDAY_NOON),
         **more,

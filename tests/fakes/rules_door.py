@@ -20,7 +20,7 @@ from core.errors import BadInput, ErrorCode
 from core.fleet.contracts import judge
 from core.fleet.models import Contract, Device, Risk, Tool
 from core.policy.constraints import Constraint
-from core.policy.engine import PolicyEngine, PolicyQuery, question_of
+from core.policy.engine import PolicyEngine, PolicyQuery, match_context_of
 from core.policy.models import Answer
 from core.policy.policy_check import PolicyCheck, PolicyText, Trial, TrialRow, check_text
 from core.policy.policy_file import PolicyFile, parse_policy
@@ -264,7 +264,7 @@ class RulesDoor(ChangesDoor):
         known = self.fleet[device]
         found = self.tool_named(device, tool)
         return PolicyQuery(
-            device=known, tool=found, parameters=parameters, shown=parameters, actor=actor,
+            device=known, tool=found, parameters=parameters, redacted=parameters, actor=actor,
             moment=NOW.replace(hour=11).astimezone(),
         )  # fmt: skip
 
@@ -292,11 +292,11 @@ class RulesDoor(ChangesDoor):
                 grants.add(grant.terms.model_copy(update={"contract": contract}))
         asked = self._asked(device, tool, parameters, actor or "operator:harbour")
         decision = judge.decide(asked, grants)
-        question = question_of(asked, decision.risk)
+        question = match_context_of(asked, decision.risk)
         return Explanation(
             decision=decision,
             near=judge.index.near(question),
-            near_grants=grants.near(question, None, asked.shown),
+            near_grants=grants.near(question, None, asked.redacted),
         )
 
     async def on_grants(self) -> list[Grant]:

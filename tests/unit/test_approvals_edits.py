@@ -76,8 +76,8 @@ class TestEdits:
             assert "tr0ub4dor" not in str(first)
             for attack in ({"user": masked, "word": masked}, {"user": "anna", "word": {"$secret": "0" * 64}}):
                 with pytest.raises(QuarterdeckError, match="stand-in"):
-                    rig.approvals.restored(first.id, attack)
-            wanted = rig.approvals.restored(first.id, {"user": "bert", "word": masked})
+                    rig.approvals.unredacted(first.id, attack)
+            wanted = rig.approvals.unredacted(first.id, {"user": "bert", "word": masked})
             shown, _ = await rig.dispatcher.redacted([DEVICE], "log_in", wanted)
             await rig.approvals.edit(first.id, wanted, shown, "operator:anna")
             second = await asked(rig)

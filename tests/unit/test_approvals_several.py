@@ -172,7 +172,7 @@ async def test_hasty_approvals_are_noticed_and_journalled_and_time_counts_from_t
             task = rig.start("shell_execute", command=f"echo {number}")
             approval = await asked(rig)
             seconds[0] += 30
-            rig.approvals.hold(approval.id, "window", True)
+            rig.approvals.pause_expiry(approval.id, "window", True)
             seconds[0] += 0.4
             await rig.approvals.decide(yes(rig.key, approval))
             await task

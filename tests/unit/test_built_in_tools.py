@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.dispatch.own_screen import UI_ACTIONS
-from core.dispatch.stale_target import aims, aims_at_point
+from core.dispatch.stale_target import has_screen_target, targets_point
 from core.fleet.models import Effect
 from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS, PATH_ARGUMENTS, SHELL_ARGUMENTS, ScreenTarget
 from core.policy.analysis.summaries import Parameters
@@ -43,10 +43,12 @@ def test_what_works_pointer_or_keyboard_is_refused_on_the_own_screen_and_compare
     works = row.effect is not Effect.OBSERVE and bool(takes & {"control_id", "observation", "key", "text"})
     assert works == (row.target is not None)
     assert works == (name in UI_ACTIONS)
-    assert (row.target is ScreenTarget.POINT) == ("observation" in takes) == aims_at_point(name)
+    assert (row.target is ScreenTarget.POINT) == ("observation" in takes) == targets_point(name)
     required = set(tool.input_schema.get("required", ()))
-    assert aims(name, {"control_id": "7"}) == bool(takes & {"control_id", "observation"} and works)
-    assert aims(name, dict.fromkeys(required, "x")) == (
+    assert has_screen_target(name, {"control_id": "7"}) == bool(
+        takes & {"control_id", "observation"} and works
+    )
+    assert has_screen_target(name, dict.fromkeys(required, "x")) == (
         row.target in (ScreenTarget.POINT, ScreenTarget.CONTROL)
     )
 

@@ -161,7 +161,7 @@ def test_what_is_shown_of_a_hostile_tool_is_what_is_enforced(
 
 
 def _toml(override: Override) -> str:
-    said = {"tool": "*", "why": override.why, **override.said}
+    said = {"tool": "*", "why": override.why, **override.facts}
     lines = [f"{name} = {json.dumps(value)}" for name, value in said.items()]
     return "\n".join(["[[contract]]", *lines, ""])
 
@@ -291,7 +291,7 @@ def test_what_an_operator_says_holds_whatever_the_device_says(
     info: ToolInfo, override: Override, client_is_ours: bool
 ):
     contract = judge(info, client_is_ours, override)
-    for name, value in override.said.items():
+    for name, value in override.facts.items():
         fact = getattr(contract, name)
         assert (fact.value, fact.source, fact.why) == (value, Source.OPERATOR, "said so")
     assert contract.digest != judge(info, client_is_ours).digest

@@ -102,7 +102,7 @@ class TestStandInsFromAskers:
             task = rig.start("log_in", user="anna", word=SAID)
             first = await asked(rig)
             try:
-                wanted = rig.approvals.restored(first.id, parameters)
+                wanted = rig.approvals.unredacted(first.id, parameters)
             except BadInput:
                 wanted = None
             if wanted is not None:

@@ -11,10 +11,10 @@ from core.approvals.preview_models import Region
 from core.dispatch.stale_target import (
     AROUND_POINT,
     Screenshot,
-    aims,
     around_point,
     compare,
-    placed,
+    has_screen_target,
+    with_screen_position,
 )
 from core.errors import BadInput
 
@@ -177,20 +177,20 @@ def test_the_place_of_a_picture_is_told_by_its_size_and_not_by_a_claim() -> None
     """The card marks the target by the picture's size, so the comparison must not go by anything else."""
     result = {"width": 100, "height": 50, "screen_box": {"x": 40, "y": 30, "width": 200, "height": 100}}
     for claim in ({}, {"scale": 0.02}, {"scale": "wide"}):
-        seen = placed(Screenshot("b"), {**result, **claim})
+        seen = with_screen_position(Screenshot("b"), {**result, **claim})
         assert (seen.left, seen.top, seen.scale) == (40, 30, 0.5)
     for odd in ({}, {"width": 100}, {"width": 100, "screen_box": {"width": 0}}, {"screen_box": [4]}):
-        assert placed(Screenshot("b"), {**odd, "scale": 0.25}).scale == 0.25
-        assert placed(Screenshot("b"), odd).scale == 1.0
+        assert with_screen_position(Screenshot("b"), {**odd, "scale": 0.25}).scale == 0.25
+        assert with_screen_position(Screenshot("b"), odd).scale == 1.0
 
 
 def test_only_what_aims_at_a_place_is_compared() -> None:
-    assert aims("click_point", {})
-    assert aims("click_element", {"name": "Save"})
-    assert aims("type_text", {"control_id": "1"})
-    assert not aims("type_text", {"text": "x"})
-    assert not aims("press_key", {"key": "a"})
-    assert not aims("shell_execute", {"control_id": "1"})
+    assert has_screen_target("click_point", {})
+    assert has_screen_target("click_element", {"name": "Save"})
+    assert has_screen_target("type_text", {"control_id": "1"})
+    assert not has_screen_target("type_text", {"text": "x"})
+    assert not has_screen_target("press_key", {"key": "a"})
+    assert not has_screen_target("shell_execute", {"control_id": "1"})
 
 
 @pytest.mark.parametrize("wrong", ["inf", "nan", "-inf", 1e308, "1e999", 10**15])

@@ -188,7 +188,7 @@ class TestMemory:
             ("lab-2", None, False),
         ):
             assert (memory.redaction(device, run).text("tr0ub4dor") == MASK) is masked
-        assert memory.everywhere("tr0ub4dor") == MASK
+        assert memory.redact_everywhere("tr0ub4dor") == MASK
 
     def test_arguments_without_secrets_leave_nothing(self) -> None:
         memory = LiveSecrets()

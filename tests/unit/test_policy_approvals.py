@@ -173,12 +173,12 @@ async def test_a_card_that_is_being_read_does_not_expire_until_it_is_put_down(ho
     async with open_rig(home, expiry_s=0.6) as rig:
         task = rig.start("shell_execute", **SHELL)
         approval = await asked(rig)
-        held = rig.approvals.hold(approval.id, "window", True)
+        held = rig.approvals.pause_expiry(approval.id, "window", True)
         assert held.paused
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asyncio.shield(task), 0.9)
         assert rig.approvals.get(approval.id).remaining_s == pytest.approx(held.remaining_s, abs=0.01)
-        rig.approvals.let_go("window")
+        rig.approvals.release_reader("window")
         assert (await asyncio.wait_for(task, 20)).error.code is ErrorCode.APPROVAL_EXPIRED
 
 
@@ -186,7 +186,7 @@ async def test_a_reader_who_never_leaves_holds_a_card_only_so_long(home: Home):
     async with open_rig(home, expiry_s=0.6, most_pause_s=0.2) as rig:
         task = rig.start("shell_execute", **SHELL)
         approval = await asked(rig)
-        assert rig.approvals.hold(approval.id, "window", True).paused
+        assert rig.approvals.pause_expiry(approval.id, "window", True).paused
         result = await asyncio.wait_for(task, 20)
         assert result.error
         assert result.error.code is ErrorCode.APPROVAL_EXPIRED

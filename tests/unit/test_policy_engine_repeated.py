@@ -62,7 +62,7 @@ def asked_for(
     device: Device, tool: Tool, parameters: dict[str, Any], actor: str, at: datetime
 ) -> PolicyQuery:
     return PolicyQuery(
-        device=device, tool=tool, parameters=parameters, shown=parameters, actor=actor, moment=at
+        device=device, tool=tool, parameters=parameters, redacted=parameters, actor=actor, moment=at
     )
 
 

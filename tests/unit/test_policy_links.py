@@ -14,7 +14,7 @@ from core.errors import ErrorCode, Refused
 from core.policy.constraints import LONGEST_PATH, Constraint, Undecidable
 from core.policy.models import Answer
 from core.policy.policy_file import parse_policy
-from core.policy.real_paths import MOST_PATHS, MOST_THREADS, Leads, Links, paths_in, real_path
+from core.policy.real_paths import MOST_PATHS, MOST_THREADS, Links, ResolvedPaths, paths_in, real_path
 from core.policy.rule_index import RuleIndex
 from tests.fakes.policy_calls import a_question, judged, rule
 
@@ -79,10 +79,10 @@ def test_a_second_name_of_a_folder_is_not_below_what_is_allowed_above_it():
 
 def test_what_was_not_followed_is_denied_and_never_allowed():
     sent = {"file_path": "/srv/a", "content": ""}
-    real = Leads({"/etc": "/etc"}).real
+    real = ResolvedPaths({"/etc": "/etc"}).real
     assert judged(ETC.format("/etc"), parameters=sent, real=real).answer is Answer.DENY
     assert judged(SRV, parameters=sent, real=real).answer is Answer.ASK
-    known = Leads({"/etc": "/etc", "/srv": "/srv", "/srv/a": "/srv/a"}).real
+    known = ResolvedPaths({"/etc": "/etc", "/srv": "/srv", "/srv/a": "/srv/a"}).real
     assert judged(ETC.format("/etc"), parameters=sent, real=known).answer is Answer.ASK
     assert judged(SRV, parameters=sent, real=known).answer is Answer.ALLOW
 
@@ -129,7 +129,7 @@ def test_the_shelves_leave_out_no_rule_that_speaks(
         for number, (decision, folder) in enumerate(rules)
     )
     book = RuleIndex(parse_policy(text).rules)
-    question = a_question({"file_path": path}, real=None if leads is None else Leads(leads).real)
+    question = a_question({"file_path": path}, real=None if leads is None else ResolvedPaths(leads).real)
     speaking = [one for one in book.rules if not one.faults(question)]
     denying = [one for one in speaking if one.decision is Answer.DENY]
     in_order = [one for answer in (Answer.ASK, Answer.ALLOW) for one in speaking if one.decision is answer]

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from core.fleet.models import Risk
-from core.policy.analysis.call_analysis import findings_of
-from core.policy.analysis.shell.findings import judge_line
+from core.policy.analysis.call_analysis import findings_in_call
+from core.policy.analysis.shell.findings import findings_in_line
 from core.policy.loose_patterns import ADDED, BEFORE, MOST_RULES_TRIED, PolicyWarning
 from core.policy.models import Answer
 from core.policy.policy_check import check_text
@@ -74,7 +74,7 @@ def test_a_loose_pattern_is_warned_of_and_the_line_really_slips_through(pattern:
     # The line goes through the rule as any call does, with the risk that its own words have.
     line = warning.slips
     [tried] = parse_policy(text).rules
-    findings = findings_of(a_tool("shell_execute"), {"command": line})
+    findings = findings_in_call(a_tool("shell_execute"), {"command": line})
     risk = max((finding.risk for finding in findings), key=lambda risk: risk.rank)
     question = a_question({"command": line}, tool=a_tool("shell_execute"), risk=risk)
     assert tried.decision is Answer.ALLOW
@@ -151,4 +151,4 @@ def test_texts_made_for_a_pattern_match_it(source: str):
 @pytest.mark.parametrize("risk", list(Risk))
 def test_what_is_added_to_lines_has_the_risk_it_is_listed_under(risk: Risk):
     for line in [*(f"ls x{added}" for added in ADDED[risk]), *(f"{before}ls" for before in BEFORE[risk])]:
-        assert max(finding.risk.rank for finding in judge_line(line, None)) == risk.rank, line
+        assert max(finding.risk.rank for finding in findings_in_line(line, None)) == risk.rank, line

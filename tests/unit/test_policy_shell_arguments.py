@@ -10,8 +10,8 @@ import pytest
 from core.aip.messages import ToolInfo
 from core.fleet.contracts import read_tool, tool_of
 from core.fleet.models import Risk, Tool
-from core.policy.analysis.call_analysis import findings_of
-from core.policy.analysis.shell.findings import judge_line
+from core.policy.analysis.call_analysis import findings_in_call
+from core.policy.analysis.shell.findings import findings_in_line
 from core.policy.analysis.shell.tool_arguments import MOST_LINES, holds_line
 from core.policy.models import Answer
 from core.policy.policy_file import Overrides, parse_policy
@@ -38,7 +38,7 @@ EVERYTHING = "Deletes everything in /"
     ],
 )
 def test_a_line_for_a_shell_is_judged_whoever_offers_the_tool(tool: str, parameters: dict[str, Any]):
-    findings = findings_of(a_tool(tool, namespace="somewhere"), parameters)
+    findings = findings_in_call(a_tool(tool, namespace="somewhere"), parameters)
     assert EVERYTHING in [finding.text for finding in findings]
     assert {finding.argument for finding in findings} <= set(parameters)
 
@@ -56,19 +56,19 @@ def test_a_line_for_a_shell_is_judged_whoever_offers_the_tool(tool: str, paramet
     ],
 )
 def test_what_is_no_line_for_a_shell_is_left_alone(tool: str, parameters: dict[str, Any]):
-    assert findings_of(a_tool(tool, namespace="somewhere"), parameters) == []
+    assert findings_in_call(a_tool(tool, namespace="somewhere"), parameters) == []
 
 
 def test_places_are_marked_only_where_the_argument_is_the_line():
-    [_, finding] = findings_of(a_tool("run", namespace="x"), {"command": "echo ok; rm -rf /"})
+    [_, finding] = findings_in_call(a_tool("run", namespace="x"), {"command": "echo ok; rm -rf /"})
     assert (finding.start, finding.end) == (16, 17)
     for parameters in ({"command": ["rm", "-rf", "/"]}, {"o": {"command": "rm -rf /"}}):
-        findings = findings_of(a_tool("run", namespace="x"), parameters)
+        findings = findings_in_call(a_tool("run", namespace="x"), parameters)
         assert {(finding.start, finding.end) for finding in findings} == {(None, None)}
 
 
 def test_more_lines_than_are_judged_are_a_finding():
-    findings = findings_of(a_tool("run", namespace="x"), {"commands": ["ls"] * (MOST_LINES + 1)})
+    findings = findings_in_call(a_tool("run", namespace="x"), {"commands": ["ls"] * (MOST_LINES + 1)})
     assert [finding.text for finding in findings] == ["Holds more shell lines than can be judged"]
     assert findings[0].risk is Risk.HIGH
 
@@ -122,9 +122,9 @@ def call(tool: str, argument: str, line: str) -> dict[str, Any]:
 def test_a_line_raises_the_same_findings_as_through_our_own_shell(
     tool: str, argument: str, words: str, line: str
 ):
-    ours = {(finding.text, finding.risk) for finding in judge_line(line, "command")}
+    ours = {(finding.text, finding.risk) for finding in findings_in_line(line, "command")}
     assert ours
-    findings = findings_of(stranger(tool, argument, words), call(tool, argument, line))
+    findings = findings_in_call(stranger(tool, argument, words), call(tool, argument, line))
     assert ours <= {(finding.text, finding.risk) for finding in findings}
 
 
@@ -160,6 +160,6 @@ def test_what_a_schema_says_of_an_argument_counts_whatever_its_name(
 ):
     plain, described = stranger("invoke", "it", ""), stranger("invoke", "it", "")
     described = described.model_copy(update={"input_schema": {"type": "object", "properties": {"it": said}}})
-    found = findings_of(described, {"it": value})
+    found = findings_in_call(described, {"it": value})
     assert any(words in finding.text for finding in found)
-    assert all(finding in found for finding in findings_of(plain, {"it": value}))
+    assert all(finding in found for finding in findings_in_call(plain, {"it": value}))

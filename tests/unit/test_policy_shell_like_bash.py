@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from core.fleet.models import Risk
-from core.policy.analysis.shell.findings import judge_line
+from core.policy.analysis.shell.findings import findings_in_line
 
 BASH = shutil.which("bash") or ""
 PRELUDE = 'ulimit -t 1 -f 64\nrm() {{ builtin echo RAN >&{0}; }}\nreadonly -f rm\neval "$LINE"'
@@ -81,7 +81,7 @@ def test_what_bash_runs_is_found(seed: int, tmp_path: Path):
     ran = [line for line in lines if runs_the_marker(line, tmp_path)]
     unseen = []
     for line in ran:
-        findings = judge_line(line, "command")
+        findings = findings_in_line(line, "command")
         high = any(finding.risk.rank >= Risk.HIGH.rank for finding in findings)
         if not high and not any("Deletes" in finding.text for finding in findings):
             unseen.append(line)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from core.fleet.models import Risk
 from core.policy.analysis.shell import findings
-from core.policy.analysis.shell.findings import judge_line
+from core.policy.analysis.shell.findings import findings_in_line
 from core.policy.analysis.shell.parser import LONGEST, MOST_SIGNS, Line, read_line
 from core.policy.analysis.shell.wrappers import MOST_INSIDE, WRAPPERS
 from tests.fakes.shell_lines import DANGEROUS, EFFECTS, HARMLESS, lines_of
@@ -23,7 +23,7 @@ from tests.fakes.shell_lines import DANGEROUS, EFFECTS, HARMLESS, lines_of
 def test_a_dangerous_line_gets_the_finding_that_says_what_it_does(
     name: str, line: str, risk: Risk, effect: str
 ):
-    findings = judge_line(line, "command")
+    findings = findings_in_line(line, "command")
     texts = [(finding.risk.value, finding.text) for finding in findings]
     assert any(
         finding.risk.rank >= risk.rank and re.search(EFFECTS[effect], finding.text) for finding in findings
@@ -36,7 +36,7 @@ def test_a_dangerous_line_gets_the_finding_that_says_what_it_does(
 
 @pytest.mark.parametrize(("name", "line"), [(name, line) for name in HARMLESS for line in HARMLESS[name]])
 def test_a_harmless_line_gets_no_finding(name: str, line: str):
-    assert [(finding.risk.value, finding.text) for finding in judge_line(line, "command")] == [], name
+    assert [(finding.risk.value, finding.text) for finding in findings_in_line(line, "command")] == [], name
 
 
 def test_the_corpus_is_large_enough_and_says_nothing_twice():
@@ -57,7 +57,7 @@ RUNNABLE = [
 @pytest.mark.parametrize("name", RUNNABLE)
 def test_each_wrapper_of_the_table_is_seen_through(name: str):
     before = " ".join("x" for _ in range(WRAPPERS[name].skip))
-    findings = judge_line(f"{name} {before} rm -rf /", "command")
+    findings = findings_in_line(f"{name} {before} rm -rf /", "command")
     assert "Deletes everything in /" in [finding.text for finding in findings], name
 
 
@@ -89,7 +89,7 @@ def test_each_wrapper_of_the_table_is_seen_through(name: str):
     ],
 )
 def test_a_finding_in_a_line_inside_the_line_marks_the_very_words(line: str, text: str, marked: str):
-    findings = [finding for finding in judge_line(line, "command") if text in finding.text]
+    findings = [finding for finding in findings_in_line(line, "command") if text in finding.text]
     assert marked in {line[finding.start : finding.end] for finding in findings}, findings
 
 
@@ -100,7 +100,7 @@ def test_what_cannot_be_judged_is_at_least_high_and_shows_the_part():
         ("echo ok; /b?n/x", "/b?n/x"),
         ("ls )", ")"),
     ):
-        findings = [finding for finding in judge_line(line, "command") if "annot be" in finding.text]
+        findings = [finding for finding in findings_in_line(line, "command") if "annot be" in finding.text]
         assert findings, line
         assert all(finding.risk.rank >= Risk.HIGH.rank for finding in findings)
         assert any(part in finding.detail for finding in findings), [f.detail for f in findings]
@@ -170,16 +170,16 @@ PIECES = [
 def test_the_steps_grow_no_faster_than_the_line(piece: str):
     signs = max(sum(not sign.isalnum() and not sign.isspace() for sign in piece), 1)
     most = min(LONGEST // len(piece), MOST_SIGNS // signs)
-    whole = steps_of(lambda: judge_line("x " + piece * most, "command"))
-    half = steps_of(lambda: judge_line("x " + piece * (most // 2), "command"))
+    whole = steps_of(lambda: findings_in_line("x " + piece * most, "command"))
+    half = steps_of(lambda: findings_in_line("x " + piece * (most // 2), "command"))
     assert whole <= 2.6 * half + 5_000, (half, whole)
 
 
 def test_a_line_of_a_hundred_kilobytes_takes_few_steps():
     for piece in PIECES:
         line = (piece * 100_000)[:100_000]
-        assert steps_of(lambda line=line: judge_line(line, "command")) < len(line) + 5_000
-        assert [finding.risk for finding in judge_line(line, "command")] == [Risk.HIGH]
+        assert steps_of(lambda line=line: findings_in_line(line, "command")) < len(line) + 5_000
+        assert [finding.risk for finding in findings_in_line(line, "command")] == [Risk.HIGH]
 
 
 @pytest.mark.parametrize("piece", [*PIECES, "cat <<E|a\n", "eval 'eval \"eval a\"' "])
@@ -195,7 +195,7 @@ def test_all_lines_inside_a_line_are_together_in_proportion_to_it(
     monkeypatch.setattr(findings, "read_line", counted)
     signs = max(sum(not sign.isalnum() and not sign.isspace() for sign in piece), 1)
     line = piece * min(LONGEST // len(piece), MOST_SIGNS // signs)
-    judge_line(line, "command")
+    findings_in_line(line, "command")
     assert sum(read) <= 7 * len(line) + 1_000
 
 

@@ -9,8 +9,8 @@ import pytest
 from core.aip.messages import ToolInfo
 from core.fleet.contracts import read_tool, tool_of
 from core.fleet.models import Risk
-from core.policy.analysis.call_analysis import findings_of
-from core.policy.analysis.shell.findings import judge_line
+from core.policy.analysis.call_analysis import findings_in_call
+from core.policy.analysis.shell.findings import findings_in_line
 from core.policy.analysis.shell.options import takes
 
 OVERWRITES = [
@@ -106,7 +106,9 @@ WRITTEN = ("Overwrites", "Replaces", "Appends", "Writes")
 
 @pytest.mark.parametrize(("line", "target"), OVERWRITES)
 def test_what_a_line_overwrites_is_named(line: str, target: str) -> None:
-    named = [one for one in judge_line(line, "command") if one.text.startswith(("Overwrites", "Replaces"))]
+    named = [
+        one for one in findings_in_line(line, "command") if one.text.startswith(("Overwrites", "Replaces"))
+    ]
     assert [one.text for one in named if target in one.text], [one.text for one in named]
     worst = max(named, key=lambda one: one.risk.rank)
     assert worst.risk.rank >= Risk.MEDIUM.rank
@@ -116,7 +118,7 @@ def test_what_a_line_overwrites_is_named(line: str, target: str) -> None:
 
 @pytest.mark.parametrize("line", READS)
 def test_a_line_that_overwrites_nothing_has_no_such_finding(line: str) -> None:
-    assert [one.text for one in judge_line(line, "command") if one.text.startswith(WRITTEN)] == []
+    assert [one.text for one in findings_in_line(line, "command") if one.text.startswith(WRITTEN)] == []
 
 
 @pytest.mark.parametrize(
@@ -126,20 +128,20 @@ def test_a_line_that_overwrites_nothing_has_no_such_finding(line: str) -> None:
      "zip $X a", "echo a >| $X"],
 )  # fmt: skip
 def test_a_path_that_only_its_run_will_name_is_a_finding(line: str) -> None:
-    named = [one for one in judge_line(line, "command") if "only known when it runs" in one.text]
+    named = [one for one in findings_in_line(line, "command") if "only known when it runs" in one.text]
     assert [one.risk for one in named] == [Risk.MEDIUM]
 
 
 @pytest.mark.parametrize("line", ["tee -a f", "tar -rf f a", "tar uf f a", "wget -a f https://example.org/a"])
 def test_what_only_grows_is_of_low_risk(line: str) -> None:
-    named = [one for one in judge_line(line, "command") if one.text.startswith(WRITTEN)]
+    named = [one for one in findings_in_line(line, "command") if one.text.startswith(WRITTEN)]
     assert [(one.text, one.risk) for one in named] == [("Appends to f", Risk.LOW)]
 
 
 @pytest.mark.parametrize("line", ["tar -cf x --remove-files a", "zip -rm x.zip a"])
 def test_packing_that_deletes_what_it_packs_is_a_high_risk(line: str) -> None:
     assert ("Deletes the files that it packs", Risk.HIGH) in [
-        (one.text, one.risk) for one in judge_line(line, "command")
+        (one.text, one.risk) for one in findings_in_line(line, "command")
     ]
 
 
@@ -158,14 +160,14 @@ def test_packing_that_deletes_what_it_packs_is_a_high_risk(line: str) -> None:
     ],
 )
 def test_a_process_that_only_its_run_will_name_is_a_finding(line: str, target: str) -> None:
-    named = [one for one in judge_line(line, "command") if one.text.startswith("Which process it ends")]
+    named = [one for one in findings_in_line(line, "command") if one.text.startswith("Which process it ends")]
     assert [one.risk for one in named] == [Risk.HIGH]
     assert target in named[0].detail
 
 
 @pytest.mark.parametrize("line", ["kill 123", "kill -0 $(cat f)", "kill -l", "pkill nginx"])
 def test_a_process_that_the_line_names_or_only_asks_for_is_not(line: str) -> None:
-    assert [one for one in judge_line(line, "command") if one.text.startswith("Which process")] == []
+    assert [one for one in findings_in_line(line, "command") if one.text.startswith("Which process")] == []
 
 
 @pytest.mark.parametrize("tool", ["execute_command", "run_command", "start_process", "shell_execute"])
@@ -181,9 +183,9 @@ def test_every_tool_with_a_shell_line_has_the_same_findings(tool: str, line: str
         input_schema=schema,
     )
     offered = tool_of("lab-1", read_tool(info), change="", override=None)
-    ours = {(one.text, one.risk, one.detail) for one in judge_line(line, "command")}
+    ours = {(one.text, one.risk, one.detail) for one in findings_in_line(line, "command")}
     assert ours
-    assert ours <= {(one.text, one.risk, one.detail) for one in findings_of(offered, {"command": line})}
+    assert ours <= {(one.text, one.risk, one.detail) for one in findings_in_call(offered, {"command": line})}
 
 
 def test_a_cut_option_is_the_same_one_in_every_process() -> None:

@@ -12,8 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.fleet.models import Contract, Effect, Fact, Risk, Source, Tool
-from core.policy.analysis.call_analysis import analyze_call, findings_of, headline_of, summary_of, undo_words
-from core.policy.analysis.shell.findings import MOST_FINDINGS, judge_line
+from core.policy.analysis.call_analysis import (
+    analyze_call,
+    findings_in_call,
+    headline_of,
+    summary_of,
+    undo_sentence,
+)
+from core.policy.analysis.shell.findings import MOST_FINDINGS, findings_in_line
 from core.policy.analysis.shell.tables import system_folder
 from core.policy.analysis.summaries import size_words
 from core.policy.models import Finding
@@ -38,12 +44,12 @@ def a_tool(name: str = "shell_execute", effect: Effect = Effect.CHANGE, reversib
 
 def worst(line: str) -> Risk:
     return max(
-        (one.risk for one in judge_line(line, "command")), key=lambda risk: risk.rank, default=Risk.LOW
+        (one.risk for one in findings_in_line(line, "command")), key=lambda risk: risk.rank, default=Risk.LOW
     )
 
 
 def said(line: str) -> str:
-    return "\n".join(f"{one.risk}: {one.text}" for one in judge_line(line, "command"))
+    return "\n".join(f"{one.risk}: {one.text}" for one in findings_in_line(line, "command"))
 
 
 @pytest.mark.parametrize(
@@ -222,13 +228,13 @@ def test_a_line_that_only_looks_is_left_alone(line: str) -> None:
 
 def test_a_finding_marks_its_place_in_characters_of_the_argument() -> None:
     line = "écho ünd; sudo rm -rf '/ä' > ö"
-    marked = {line[one.start : one.end] for one in judge_line(line, "command")}
+    marked = {line[one.start : one.end] for one in findings_in_line(line, "command")}
     assert {"sudo", "rm", "ö"} <= marked
-    assert all(one.argument == "command" for one in judge_line(line, "command"))
+    assert all(one.argument == "command" for one in findings_in_line(line, "command"))
 
 
 def test_hidden_characters_in_any_argument_are_findings() -> None:
-    found = findings_of(a_tool("frobnicate"), {"a": "x\u200by", "b": {"c": ["\u202e"]}, "d": "pаy"})
+    found = findings_in_call(a_tool("frobnicate"), {"a": "x\u200by", "b": {"c": ["\u202e"]}, "d": "pаy"})
     texts = [one.text for one in found]
     assert "Contains a hidden character: U+200B ZERO WIDTH SPACE" in texts
     assert "Contains a hidden character: U+202E RIGHT-TO-LEFT OVERRIDE" in texts
@@ -239,16 +245,18 @@ def test_hidden_characters_in_any_argument_are_findings() -> None:
 
 
 def test_paths_of_changing_tools_are_judged_and_paths_that_are_read_are_not() -> None:
-    write = findings_of(a_tool("write_file"), {"file_path": "/etc/x/../hosts", "content": "/etc/hosts"})
+    write = findings_in_call(a_tool("write_file"), {"file_path": "/etc/x/../hosts", "content": "/etc/hosts"})
     assert [one.text for one in write] == ["Writes under /etc", "Goes up out of a folder with “..”"]
-    assert findings_of(a_tool("read_file", Effect.OBSERVE), {"file_path": "/etc/hosts"}) == []
-    keys = findings_of(a_tool("write_file"), {"file_path": "/home/me/.ssh/authorized_keys", "content": ""})
+    assert findings_in_call(a_tool("read_file", Effect.OBSERVE), {"file_path": "/etc/hosts"}) == []
+    keys = findings_in_call(
+        a_tool("write_file"), {"file_path": "/home/me/.ssh/authorized_keys", "content": ""}
+    )
     assert [one.risk for one in keys] == [Risk.HIGH]
 
 
 def test_a_missing_or_wrong_shell_line_is_a_finding() -> None:
-    assert findings_of(a_tool(), {})[0].risk is Risk.HIGH
-    assert findings_of(a_tool(), {"command": ["rm", "-rf", "/"]})[0].risk is Risk.HIGH
+    assert findings_in_call(a_tool(), {})[0].risk is Risk.HIGH
+    assert findings_in_call(a_tool(), {"command": ["rm", "-rf", "/"]})[0].risk is Risk.HIGH
 
 
 @pytest.mark.parametrize(
@@ -258,7 +266,7 @@ def test_a_missing_or_wrong_shell_line_is_a_finding() -> None:
 def test_a_hostile_megabyte_is_judged_high_in_bounded_time(line: str) -> None:
     for one in within(3):
         with one:
-            found = findings_of(a_tool(), {"command": line})
+            found = findings_in_call(a_tool(), {"command": line})
     assert max(one.risk.rank for one in found) == Risk.HIGH.rank
 
 
@@ -266,7 +274,7 @@ def test_tangled_lines_within_the_limits_stay_quick() -> None:
     for piece in ("!`>", "`>~", "*))|", "|1))", ">fi `", "<<A ", "$(", "a|"):
         for one in within(2):
             with one:
-                judge_line(piece * (1000 // len(piece)), "command")
+                findings_in_line(piece * (1000 // len(piece)), "command")
 
 
 def test_characters_outside_ascii_do_not_crash_the_parser() -> None:
@@ -288,7 +296,7 @@ def test_shells_inside_shells_end_somewhere() -> None:
 
 
 def test_many_findings_are_cut_but_the_gravest_stay() -> None:
-    found = judge_line("rm a; " * 100 + "rm -rf /", "command")
+    found = findings_in_line("rm a; " * 100 + "rm -rf /", "command")
     assert len(found) == MOST_FINDINGS
     assert any(one.risk is Risk.CRITICAL for one in found)
     assert any(one.text.startswith("And ") for one in found)
@@ -297,7 +305,7 @@ def test_many_findings_are_cut_but_the_gravest_stay() -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.text(max_size=80) | st.text(alphabet="rm -f/$()`'\"|&;<>{}\\*~ax\n\u200b", max_size=60))
 def test_any_line_is_judged_without_failing_and_marks_stay_inside_it(line: str) -> None:
-    for one in findings_of(a_tool(), {"command": line}):
+    for one in findings_in_call(a_tool(), {"command": line}):
         assert isinstance(one, Finding)
         if one.start is not None and one.end is not None:
             assert 0 <= one.start <= one.end <= len(line)
@@ -320,16 +328,16 @@ def test_wrapping_a_dangerous_line_in_grammar_does_not_hide_it(line: str, inner:
 
 def test_what_can_be_undone_is_promised_only_where_the_contract_says_so() -> None:
     write = {"file_path": "n.txt", "content": "", "mode": "create"}
-    assert undo_words(a_tool("write_file", reversible=True), write) == (
+    assert undo_sentence(a_tool("write_file", reversible=True), write) == (
         True,
         "Can be undone: n.txt is removed again.",
     )
-    assert undo_words(a_tool("write_file", reversible=False), write)[0] is False
-    assert undo_words(a_tool(), {"command": "ls"}) == (
+    assert undo_sentence(a_tool("write_file", reversible=False), write)[0] is False
+    assert undo_sentence(a_tool(), {"command": "ls"}) == (
         False,
         "Cannot be undone: what a shell line changes is not recorded.",
     )
-    assert undo_words(a_tool("screenshot", Effect.OBSERVE), {})[0] is False
+    assert undo_sentence(a_tool("screenshot", Effect.OBSERVE), {})[0] is False
 
 
 def test_sizes_read_well() -> None:
@@ -398,7 +406,7 @@ def test_the_headline_is_the_effect_and_what_it_touches_and_the_text_comes_secon
     line: str, headline: str
 ) -> None:
     summary = analyze_call(a_tool(), {"command": line}).summary
-    said = headline_of(findings_of(a_tool(), {"command": line}))
+    said = headline_of(findings_in_call(a_tool(), {"command": line}))
     assert said.startswith(headline)
     assert bool(said) == bool(headline)
     text = summary_of(a_tool(), {"command": line})
@@ -414,6 +422,6 @@ def test_no_first_line_hides_what_a_later_one_does() -> None:
 
 def test_a_headline_shows_what_is_hidden_and_stays_short() -> None:
     folders = " ".join(f"/srv/{'x' * 200}{number}\u202e" for number in range(50))
-    headline = headline_of(findings_of(a_tool(), {"command": f"rm -rf {folders}"}))
+    headline = headline_of(findings_in_call(a_tool(), {"command": f"rm -rf {folders}"}))
     assert "\u202e" not in headline
     assert len(headline) < 600

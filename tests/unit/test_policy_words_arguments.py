@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from core.aip.messages import ToolInfo
 from core.fleet.contracts import read_tool, tool_of
 from core.fleet.models import Effect, Risk
-from core.policy.analysis.call_analysis import findings_of, summary_of
-from core.policy.analysis.shell.findings import MOST_FINDINGS, judge_line
-from core.policy.analysis.sql import judge_query
+from core.policy.analysis.call_analysis import findings_in_call, summary_of
+from core.policy.analysis.shell.findings import MOST_FINDINGS, findings_in_line
+from core.policy.analysis.sql import findings_in_query
 from core.policy.models import Finding
 from tests.fakes.pace import within
 from tests.fakes.policy_calls import a_tool, judged
@@ -25,7 +25,9 @@ LOW, MEDIUM, HIGH, CRITICAL = Risk.LOW, Risk.MEDIUM, Risk.HIGH, Risk.CRITICAL
 
 def found(tool: str, home: str = "", reads: bool = False, **parameters: Any) -> list[Finding]:
     kind: Any = "data_collection" if reads else "action"
-    return findings_of(a_tool(tool, kind, namespace="builtin" if reads else "somewhere"), parameters, home)
+    return findings_in_call(
+        a_tool(tool, kind, namespace="builtin" if reads else "somewhere"), parameters, home
+    )
 
 
 def worst(findings: list[Finding]) -> Risk:
@@ -81,8 +83,8 @@ def test_a_stranger_that_calls_its_tool_a_look_is_judged_as_one_that_acts():
     hinted = a_tool("read_file", "data_collection", namespace="somewhere")
     acting = a_tool("read_file", "action", namespace="somewhere")
     for path in ("/etc/hosts", "/home/anna/.bashrc", "/", "/dev/sda"):
-        findings = findings_of(hinted, {"file_path": path})
-        assert findings == findings_of(acting, {"file_path": path})
+        findings = findings_in_call(hinted, {"file_path": path})
+        assert findings == findings_in_call(acting, {"file_path": path})
         assert findings
 
 
@@ -293,7 +295,7 @@ def test_a_harmless_press_says_nothing():
 
 def test_looking_at_what_a_console_has_is_left_alone():
     for line in ("quarterdeck devices", "quarterdeck approvals list", "quarterdeck audit verify"):
-        assert judge_line(line, "command") == [], line
+        assert findings_in_line(line, "command") == [], line
 
 
 @pytest.mark.parametrize(
@@ -333,14 +335,16 @@ def test_looking_at_what_a_console_has_is_left_alone():
     ],
 )
 def test_a_shell_line_says_what_else_it_reaches(line: str, risk: Risk, says: str):
-    findings = judge_line(line, "command")
+    findings = findings_in_line(line, "command")
     assert says in words(findings)
     assert worst(findings) is risk
 
 
 def test_findings_of_an_agents_masked_or_odd_arguments_never_fail():
     for value in ({"$secret": "x"}, None, True, 1e308, [[[]]], {"": {"": ""}}, "\udc80", float("1e15")):
-        findings_of(a_tool("frob"), {"path": value, "to": value, "count": value, "pid": value, "url": value})
+        findings_in_call(
+            a_tool("frob"), {"path": value, "to": value, "count": value, "pid": value, "url": value}
+        )
 
 
 def test_many_findings_keep_the_gravest():
@@ -371,8 +375,8 @@ NAMES = st.sampled_from(
 def test_findings_are_the_same_each_time_raise_only_and_mark_inside_their_text(
     tool: str, sent: dict[str, Any]
 ):
-    a = findings_of(a_tool(tool), sent)
-    assert a == findings_of(a_tool(tool), json.loads(json.dumps(sent)))
+    a = findings_in_call(a_tool(tool), sent)
+    assert a == findings_in_call(a_tool(tool), json.loads(json.dumps(sent)))
     for one in a:
         if one.start is not None and one.end is not None:
             text = sent[str(one.argument)]
@@ -397,7 +401,7 @@ def test_findings_are_the_same_each_time_raise_only_and_mark_inside_their_text(
 def test_a_line_of_twenty_kilobytes_is_judged_at_once(line: str):
     for one in within(0.05):
         with one:
-            findings_of(a_tool("shell_execute"), {"command": line})
+            findings_in_call(a_tool("shell_execute"), {"command": line})
 
 
 @pytest.mark.parametrize("name", ["path", "url", "sql", "to", "name", "text", "host", "process_name"])
@@ -418,8 +422,8 @@ def test_hostile_arguments_are_judged_in_bounded_time(name: str):
         value = (piece * 100_000)[:100_000]
         for one in within(1.0):
             with one:
-                findings_of(a_tool("click_element"), {name: value})
+                findings_in_call(a_tool("click_element"), {name: value})
 
 
 def test_a_query_too_long_to_judge_is_a_finding():
-    assert [risk for _, risk, _, _ in judge_query("x" * 100_001)] == [HIGH]
+    assert [risk for _, risk, _, _ in findings_in_query("x" * 100_001)] == [HIGH]

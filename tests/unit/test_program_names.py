@@ -29,7 +29,7 @@ from core.fleet.fleet import ConnectionInfo
 from core.fleet.models import Risk
 from core.home import Home
 from core.policy.analysis import summaries
-from core.policy.analysis.arguments import judge_value
+from core.policy.analysis.arguments import findings_in_value
 from core.policy.models import Answer
 from core.policy.rule_index import RuleIndex
 from core.policy.rules import Rule
@@ -142,7 +142,7 @@ def test_what_is_said_of_a_call_is_the_same_by_either_name():
     for value in ("*", "fire*", "systemd", "lsass.exe", "gedit"):
         for ends in (False, True):
             ours_said, theirs_said = (
-                list(judge_value(name, value, acts=True, ends=ends)) for name in PROGRAM_NAMES
+                list(findings_in_value(name, value, acts=True, ends=ends)) for name in PROGRAM_NAMES
             )
             assert ours_said == theirs_said
 

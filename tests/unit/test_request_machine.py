@@ -221,7 +221,7 @@ class RequestMachine(RequestModel):
         asked = self.chosen(data)
 
         async def work() -> None:
-            self.rig.approvals.hold(asked.id, reader, reading)
+            self.rig.approvals.pause_expiry(asked.id, reader, reading)
 
         self.played(work())
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from core.approvals.answering_rules import may_go_on_under
+from core.approvals.answering_rules import grant_may_answer
 from core.approvals.grants import ANY, GrantTerms, scope_words, uncovered_request
 from core.approvals.models import Approval
 from core.errors import BadInput
@@ -183,7 +183,7 @@ def fault_of(terms: GrantTerms, approval: Approval) -> str:
 
 def also_covered(terms: GrantTerms, waiting: Iterable[Approval]) -> list[Approval]:
     """The other waiting requests that go on under these terms, as often as their count allows."""
-    return [one for one in waiting if may_go_on_under(terms, one)]
+    return [one for one in waiting if grant_may_answer(terms, one)]
 
 
 def scope_lines(terms: GrantTerms) -> list[str]:

@@ -1,1 +1,1 @@
-"""What a call's arguments would do, found by reading them; nothing here decides."""
+"""Analysis of a call's arguments: finds what they would do and how risky it is. It decides nothing."""

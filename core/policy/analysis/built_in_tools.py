@@ -1,8 +1,8 @@
-"""The table of the built-in tools: what the console knows of each, because it is part of Quarterdeck.
+"""The table of the built-in tools: the facts about them that the console needs.
 
-A new built-in tool is described here, in one row: the facts of its contract, which of its arguments are
-paths, a shell line or a place on the screen, and the sentences that describe a call and its undo. The
-modules of the console take these facts from here.
+A new built-in tool is described here, in one row: the facts of its contract, the arguments that are paths or
+a shell line, its target on the screen, and the functions that describe a call and its undo. The modules of
+the console take these facts from here.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ CLOSE_APPLICATION = "close_application"
 
 
 class ScreenTarget(StrEnum):
-    """What a tool acts on when it works the pointer or the keyboard."""
+    """The target of a tool that uses the pointer or the keyboard."""
 
     POINT = "point"
-    """A pixel of a picture: `x`, `y`, `observation`."""
+    """A pixel of a screenshot: `x`, `y`, `observation`."""
     CONTROL = "control"
     """A control, by `control_id`, or by its program with role and name."""
     CONTROL_IF_NAMED = "control if named"
-    """The control `control_id`; without one, what has the focus or is under the pointer."""
+    """The control `control_id`; without it, the control that has the focus or is under the pointer."""
     FOCUS = "focus"
-    """What has the focus."""
+    """The control that has the focus."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltInTool:
     """One row of the table.
 
-    `tool_type` to `evidence` are the facts of its contract (`core.fleet.models.Contract`) with the reason
-    for effect and risk, `why`. `paths` and `shell_line` name arguments; `target` is what it acts on, on the
-    screen. `opens_or_closes`: windows appear or vanish by it. `summary` describes a call in one sentence, and
-    `undo` how it is undone; both are made of the arguments.
+    `tool_type` to `evidence` are the facts of its contract (`core.fleet.models.Contract`); `why` gives the
+    reason for effect and risk. `paths` and `shell_line` name arguments; `target` is its target on the screen.
+    `opens_or_closes`: it opens or closes windows. `summary` describes a call in one sentence, and `undo` how
+    the call is undone; both are functions of the arguments.
     """
 
     tool_type: ToolType
@@ -71,7 +71,7 @@ class BuiltInTool:
 _NO_TRACE = "It leaves nothing behind to look at; a picture taken afterwards shows what came of it."
 
 
-def _reads(
+def _read_tool(
     why: str,
     summary: Callable[[Parameters], str] | None = None,
     paths: tuple[str, ...] = (),
@@ -102,12 +102,12 @@ _SHELL = BuiltInTool(
     shell_line="command",
     summary=summaries.shell,
 )
-_SYSTEM_INFO = _reads("Reads counters of the operating system.", summaries.system_info)
-_LIST_TOOLS = _reads("Lists what the device offers.", summaries.list_tools)
-_TREE = _reads("Reads what programs show; password fields are left out.")
+_SYSTEM_INFO = _read_tool("Reads counters of the operating system.", summaries.system_info)
+_LIST_TOOLS = _read_tool("Lists what the device offers.", summaries.list_tools)
+_TREE = _read_tool("Reads what programs show; password fields are left out.")
 
 
-def _hand(why: str, target: ScreenTarget, summary: Callable[[Parameters], str]) -> BuiltInTool:
+def _ui_action(why: str, target: ScreenTarget, summary: Callable[[Parameters], str]) -> BuiltInTool:
     return BuiltInTool(
         "action",
         Effect.UNKNOWN,
@@ -121,18 +121,18 @@ def _hand(why: str, target: ScreenTarget, summary: Callable[[Parameters], str]) 
 
 
 BUILT_IN_TOOLS: dict[str, BuiltInTool] = {
-    SCREENSHOT: _reads("Takes a picture of the screen and changes nothing.", summaries.screenshot),
+    SCREENSHOT: _read_tool("Takes a picture of the screen and changes nothing.", summaries.screenshot),
     "get_system_info": _SYSTEM_INFO,
     "SYS_INFO": _SYSTEM_INFO,
-    READ_FILE: _reads("Reads one file below the allowed roots.", summaries.read_file, ("file_path",)),
-    LIST_DIRECTORY: _reads("Lists names below the allowed roots.", paths=("path",)),
-    LIST_WINDOWS: _reads("Lists windows."),
-    LIST_PROCESSES: _reads("Lists processes."),
+    READ_FILE: _read_tool("Reads one file below the allowed roots.", summaries.read_file, ("file_path",)),
+    LIST_DIRECTORY: _read_tool("Lists names below the allowed roots.", paths=("path",)),
+    LIST_WINDOWS: _read_tool("Lists windows."),
+    LIST_PROCESSES: _read_tool("Lists processes."),
     "list_tools": _LIST_TOOLS,
     "get_mcp_tools": _LIST_TOOLS,
     "shell_execute": _SHELL,
     "EXEC_CLI": _SHELL,
-    READ_SHELL: _reads(
+    READ_SHELL: _read_tool(
         "The kernel forbids its command to change anything or use a network.",
         summaries.shell,
         ("working_directory",),
@@ -190,22 +190,22 @@ BUILT_IN_TOOLS: dict[str, BuiltInTool] = {
     ),
     UI_TREE: _TREE,
     "get_accessibility_tree": _TREE,
-    "click_element": _hand(
+    "click_element": _ui_action(
         "What a press does is up to the program whose control it is.",
         ScreenTarget.CONTROL,
         summaries.click_element,
     ),
-    "click_point": _hand(
+    "click_point": _ui_action(
         "Whatever is under that pixel is pressed, whether a program names it or not.",
         ScreenTarget.POINT,
         summaries.click_point,
     ),
-    "type_text": _hand(
+    "type_text": _ui_action(
         "What typed text does is up to the program that gets it; in a terminal it runs.",
         ScreenTarget.CONTROL_IF_NAMED,
         summaries.type_text,
     ),
-    "press_key": _hand(
+    "press_key": _ui_action(
         "What a key does is up to the program that has the focus.", ScreenTarget.FOCUS, summaries.press_key
     ),
     "scroll": BuiltInTool(
@@ -222,9 +222,9 @@ BUILT_IN_TOOLS: dict[str, BuiltInTool] = {
 
 PATH_ARGUMENTS = frozenset(path for tool in BUILT_IN_TOOLS.values() for path in tool.paths)
 SHELL_ARGUMENTS = {name: tool.shell_line for name, tool in BUILT_IN_TOOLS.items() if tool.shell_line}
-"""The tools that run a shell line, and the argument that holds it."""
+"""The tools that run a shell line, with the argument that contains the line."""
 SCREEN_TARGETS = {name: tool.target for name, tool in BUILT_IN_TOOLS.items() if tool.target is not None}
-"""The tools that work the pointer or the keyboard, and what each acts on."""
+"""The tools that use the pointer or the keyboard, with their targets."""
 
 
 def summary_function(tool_name: str) -> Callable[[Parameters], str] | None:

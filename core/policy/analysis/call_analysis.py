@@ -1,7 +1,7 @@
-"""Words for people, made from a call's arguments alone: never from what an agent says about them.
+"""Analyses a call by its arguments alone: findings, summary and undo. An agent's own statements are not used.
 
-The words know the built-in tools of our own device client; any other tool, whatever it is called, is
-described by its name and how many arguments it gets.
+A call of a built-in tool is summarised in a sentence about its effect; a call of any other tool by the tool's
+name and the number of its arguments.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from typing import Any, NamedTuple
 from core.fleet.models import Effect, Risk, Source, Tool
 from core.json_walk import values_in
 from core.policy.analysis.arguments import (
-    Said,
-    ends_things,
+    RawFinding,
+    described_kind,
+    ends_targets,
+    findings_in_path,
+    findings_in_value,
     is_path,
-    judge_path,
-    judge_value,
-    meant_as,
     snake,
 )
 from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS, SHELL_ARGUMENTS, summary_function
-from core.policy.analysis.shell.findings import MOST_FINDINGS, judge_line
+from core.policy.analysis.shell.findings import MOST_FINDINGS, findings_in_line
 from core.policy.analysis.shell.tables import system_folder
 from core.policy.analysis.shell.tool_arguments import (
     MOST_LINES,
-    described_lines,
+    described_line_arguments,
     shell_lines,
 )
 from core.policy.analysis.summaries import short
-from core.policy.analysis.ui_actions import judge_hand
+from core.policy.analysis.ui_actions import findings_in_ui_action
 from core.policy.constraints import Undecidable, main_name, normal_path
 from core.policy.models import Finding
 from core.text import hidden_characters
 
-# Ours, and names that other servers use.
+# Built-in tools, and names that other servers use.
 _WRITES_FILES = frozenset({"create_file", "delete_file", "move_file"}) | {
     name for name, tool in BUILT_IN_TOOLS.items() if tool.writes_files
 }
@@ -43,11 +43,11 @@ _MOST_HIDDEN = 8
 _MOST_MEMBERS = 5_000
 
 Parameters = Mapping[str, Any]
-Real = Callable[[str], str]
+ResolvePath = Callable[[str], str]
 
 
 class CallAnalysis(NamedTuple):
-    """What the arguments of one call come to, in words: the same whichever device it is for."""
+    """The result of an analysis. `undo` says in a sentence how the call is undone, or why it cannot be."""
 
     findings: tuple[Finding, ...]
     summary: str
@@ -56,76 +56,76 @@ class CallAnalysis(NamedTuple):
 
 
 def analyze_call(
-    tool: Tool, parameters: Parameters, home: str = "", real: Real | None = None
+    tool: Tool, parameters: Parameters, home: str = "", real: ResolvePath | None = None
 ) -> CallAnalysis:
-    """Findings, summary and undo of one call. `home`, `real`: see `findings_of`."""
-    undoable, undo = undo_words(tool, parameters)
-    findings = tuple(findings_of(tool, parameters, home, real))
+    """Analyse one call. `home` and `real` are described at `findings_in_call`."""
+    undoable, undo = undo_sentence(tool, parameters)
+    findings = tuple(findings_in_call(tool, parameters, home, real))
     summary = summary_of(tool, parameters)
     if tool.tool_name in SHELL_ARGUMENTS or summary_function(tool.tool_name) is None:
-        # The effect first: how a line or a list of arguments begins is the asker's choice.
+        # The effect first: the requesting agent chooses how a line or a list of arguments begins.
         summary = ". ".join(part for part in (headline_of(findings), summary) if part)
     return CallAnalysis(findings, summary, undoable, undo)
 
 
 def summary_of(tool: Tool, parameters: Parameters) -> str:
-    """The effect of a call in one sentence of one line, for the head of a card."""
-    # Which name a stranger gave to its tool says nothing of what that does.
-    words = summary_function(tool.tool_name) if tool.contract.built_in else None
-    said = words(parameters) if words else ""
-    if said:
-        return said
+    """The effect of a call in one sentence on one line, for the head of an approval card."""
+    # Another server may give its tool the name of a built-in tool; the name then says nothing of the effect.
+    describe = summary_function(tool.tool_name) if tool.contract.built_in else None
+    sentence = describe(parameters) if describe else ""
+    if sentence:
+        return sentence
     count = len(parameters)
     amount = "no arguments" if count == 0 else "1 argument" if count == 1 else f"{count} arguments"
     return f"Calls {short(tool.tool_name)} with {amount}"
 
 
-def findings_of(
-    tool: Tool, parameters: Parameters, home: str = "", real: Real | None = None
+def findings_in_call(
+    tool: Tool, parameters: Parameters, home: str = "", real: ResolvePath | None = None
 ) -> list[Finding]:
-    """What the arguments would do that raises the risk; never anything that lowers it.
+    """The findings in a call's arguments, at most `MOST_FINDINGS`, the gravest. Findings only raise the risk.
 
-    Shell lines are parsed, also those that other tools are given
-    (`core.policy.analysis.shell.tool_arguments`); paths, addresses, queries, processes, recipients and
-    amounts are found by the names and values of arguments, whichever server offers the tool, and every text
-    is searched for characters that are not seen, also inside lists and objects. `home` is the home folder of
-    the device's user, where known, and `real` says where a path of this computer leads: what is said of that
-    place is said of the path. The time is proportional to the
-    arguments: a line over the parser's limits (`core.policy.analysis.shell.parser`) is a finding instead of
-    being parsed. At most `MOST_FINDINGS`, the gravest.
+    Shell lines are parsed, in built-in and other tools (`core.policy.analysis.shell.tool_arguments`). Paths,
+    addresses, queries, processes, recipients and amounts are found by the names and values of arguments.
+    Every text, also inside lists and objects, is searched for hidden characters.
+
+    `home` is the home folder of the device's user, "" if unknown. `real` resolves the links in a path of this
+    computer; findings in the resolved path count for the argument. The time is proportional to the size of
+    the arguments: a line over the parser's limits (`core.policy.analysis.shell.parser`) is not parsed, which
+    is itself a finding.
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     line_name = SHELL_ARGUMENTS.get(tool.tool_name)
-    for name, said in judge_hand(tool.tool_name, parameters):
-        found.append(_said(said, name, parameters[name], inside=False))
+    for name, raw_finding in findings_in_ui_action(tool.tool_name, parameters):
+        findings.append(_finding(raw_finding, name, parameters[name], inside=False))
     for name, value in parameters.items():
         if name == line_name and isinstance(value, str):
-            found.extend(judge_line(value, name))
+            findings.extend(findings_in_line(value, name))
         elif name != line_name and not _names_own_server(tool, name):
-            found.extend(_value_findings(tool, name, value, home, real))
-            if (meant := meant_as(tool.input_schema, name)) is not None:
-                found.extend(_value_findings(tool, name, value, home, real, meant))
+            findings.extend(_value_findings(tool, name, value, home, real))
+            if (other_name := described_kind(tool.input_schema, name)) is not None:
+                findings.extend(_value_findings(tool, name, value, home, real, other_name))
         for text in values_in(value, names=True):
             if isinstance(text, str):
-                found.extend(_hidden_findings(name, text, inside=text is not value))
-    # Also of a stranger's tool that is called like one of ours.
+                findings.extend(_hidden_findings(name, text, inside=text is not value))
+    # Also for another server's tool that has the name of a built-in shell tool.
     others = {name: value for name, value in parameters.items() if name != line_name}
-    found.extend(_line_findings(tool, others))
+    findings.extend(_line_findings(tool, others))
     if line_name and not isinstance(parameters.get(line_name), str):
-        found.append(Finding(text="There is no shell line to judge", risk=Risk.HIGH, argument=line_name))
-    return _gravest(list(dict.fromkeys(found)))
+        findings.append(Finding(text="There is no shell line to judge", risk=Risk.HIGH, argument=line_name))
+    return _gravest(list(dict.fromkeys(findings)))
 
 
 def _names_own_server(tool: Tool, argument: str) -> bool:
-    """Whether an argument names a tool server inside the device, which AIP calls as one calls a host."""
+    """Whether an argument names a tool server inside the device; AIP names that argument like a host."""
     built_in = tool.contract.effect.source is Source.BUILT_IN
     return built_in and (tool.tool_name, argument) == ("get_mcp_tools", "server_name")
 
 
-def undo_words(tool: Tool, parameters: Parameters) -> tuple[bool, str]:
-    """Whether a call can be undone, and one sentence how or why not.
+def undo_sentence(tool: Tool, parameters: Parameters) -> tuple[bool, str]:
+    """Whether a call can be undone, and a sentence that says how, or why not.
 
-    A contract that is not reversible is never promised to be; the built-in tools are described in full.
+    A call whose contract is not reversible is never said to be undoable.
     """
     if tool.contract.effect.value is Effect.OBSERVE:
         return False, "It changes nothing, so there is nothing to undo."
@@ -133,122 +133,138 @@ def undo_words(tool: Tool, parameters: Parameters) -> tuple[bool, str]:
         if tool.tool_name in SHELL_ARGUMENTS:
             return False, "Cannot be undone: what a shell line changes is not recorded."
         return False, "Cannot be undone by the console."
-    known = BUILT_IN_TOOLS.get(tool.tool_name)
-    if known is not None and known.undo is not None:
-        return True, known.undo(parameters)
+    built_in = BUILT_IN_TOOLS.get(tool.tool_name)
+    if built_in is not None and built_in.undo is not None:
+        return True, built_in.undo(parameters)
     return True, "Can be undone: the device records the inverse."
 
 
 def _acts(tool: Tool) -> bool:
-    """Whether a tool may change something. That a device or server calls it a look counts for nothing."""
+    """Whether a tool may change something; a device's or server's claim that it only reads is not used."""
     return tool.tool_type == "action" or tool.contract.effect.value is not Effect.OBSERVE
 
 
 def _line_findings(tool: Tool, parameters: Parameters) -> Iterator[Finding]:
-    """What shell lines in the arguments of a tool would do."""
-    described = described_lines(tool.input_schema)
+    """The findings in the shell lines that a tool's arguments contain."""
+    described = described_line_arguments(tool.input_schema)
     for number, line in enumerate(shell_lines(tool.tool_name, parameters, described)):
         if number >= MOST_LINES:
             text = "Holds more shell lines than can be judged"
             yield Finding(text=text, risk=Risk.HIGH, argument=line.argument)
             return
-        for finding in judge_line(line.text, line.argument):
-            # Offsets mean the argument's own text; inside a list or object there is no such text.
+        for finding in findings_in_line(line.text, line.argument):
+            # Offsets refer to the argument's own text, which a list or object does not have.
             yield finding if line.whole else finding.model_copy(update={"start": None, "end": None})
 
 
 def _value_findings(
-    tool: Tool, name: str, value: object, home: str, real: Real | None, meant: str = ""
+    tool: Tool, name: str, value: object, home: str, real: ResolvePath | None, other_name: str = ""
 ) -> Iterator[Finding]:
-    """What one argument says, and what the members of an object in it say by their own names.
+    """The findings in one argument and in the members of objects and lists in it.
 
-    `meant` is another name that the argument could have as well, as its schema describes it.
+    `other_name` replaces the argument's name: it is the kind that the input schema gives the argument.
     """
-    acts, ends = _acts(tool), ends_things(tool.tool_name)
-    for looked, (inner, one) in enumerate(_members(meant or name, value)):
-        if looked >= _MOST_MEMBERS:
-            said = "Holds more than can be judged member by member"
-            yield Finding(text=said, risk=Risk.MEDIUM, argument=name)
+    acts, ends = _acts(tool), ends_targets(tool.tool_name)
+    for count, (member_name, member) in enumerate(_members(other_name or name, value)):
+        if count >= _MOST_MEMBERS:
+            text = "Holds more than can be judged member by member"
+            yield Finding(text=text, risk=Risk.MEDIUM, argument=name)
             return
-        inside = one is not value
-        if isinstance(one, str) and is_path(snake(inner), one):
-            if acts and (folder := system_folder(one)):
-                yield _said((_under(tool, folder), Risk.HIGH, None), name, one, inside)
-            if (place := _elsewhere(one, home, real)) is not None:
-                yield from (_said(said, name, one, inside) for said in _place_says(tool, place, home))
-        for said_of_it in judge_value(inner, one, acts=acts, ends=ends, home=home):
-            yield _said(said_of_it, name, one, inside)
+        inside = member is not value
+        if isinstance(member, str) and is_path(snake(member_name), member):
+            if acts and (folder := system_folder(member)):
+                yield _finding((_system_folder_text(tool, folder), Risk.HIGH, None), name, member, inside)
+            if (link_target := _link_target(member, home, real)) is not None:
+                yield from (
+                    _finding(raw_finding, name, member, inside)
+                    for raw_finding in _findings_at_link_target(tool, link_target, home)
+                )
+        for raw_finding in findings_in_value(member_name, member, acts=acts, ends=ends, home=home):
+            yield _finding(raw_finding, name, member, inside)
 
 
-def _under(tool: Tool, folder: str) -> str:
+def _system_folder_text(tool: Tool, folder: str) -> str:
     return f"{'Writes' if tool.tool_name in _WRITES_FILES else 'Works'} under {folder}"
 
 
-def _elsewhere(path: str, home: str, real: Real | None) -> str | None:
-    """Where a path leads, if a link on its way leads it there."""
+def _link_target(path: str, home: str, real: ResolvePath | None) -> str | None:
+    """The target of a path that leads through a link; None if no link is on the way, or it is unknown."""
     if real is None:
         return None
     try:
-        place = real(path)
+        link_target = real(path)
     except Undecidable:
         return None
-    plain = f"{home}{path[1:]}" if path == "~" or path.startswith("~/") else path
-    return None if main_name(place) == main_name(normal_path(plain)) else place
+    expanded = f"{home}{path[1:]}" if path == "~" or path.startswith("~/") else path
+    return None if main_name(link_target) == main_name(normal_path(expanded)) else link_target
 
 
-def _place_says(tool: Tool, place: str, home: str) -> Iterator[Said]:
-    """What the place says that a link leads to."""
-    acts = _acts(tool)
-    through = f", through a link to {short(place)}"
-    if acts and (folder := system_folder(place)):
-        yield _under(tool, folder) + through, Risk.HIGH, None
-    for text, risk, _ in judge_path(place, acts=acts, home=home):
-        yield text + through, risk, None
-    yield f"Leads through a link to {short(place)}", Risk.LOW, None
+def _findings_at_link_target(tool: Tool, link_target: str, home: str) -> Iterator[RawFinding]:
+    """The findings in the target of a link."""
+    acting = _acts(tool)
+    suffix = f", through a link to {short(link_target)}"
+    if acting and (folder := system_folder(link_target)):
+        yield _system_folder_text(tool, folder) + suffix, Risk.HIGH, None
+    for text, risk, _ in findings_in_path(link_target, acts=acting, home=home):
+        yield text + suffix, risk, None
+    yield f"Leads through a link to {short(link_target)}", Risk.LOW, None
 
 
 def _members(name: str, value: object) -> Iterator[tuple[str, object]]:
-    """An argument by its name, then what is inside: members by theirs, elements by their list's."""
-    waiting: deque[tuple[str, object]] = deque([(name, value)])
-    while waiting:
-        called, one = waiting.popleft()
-        yield called, one
-        if isinstance(one, dict):
-            waiting.extend((str(key), inner) for key, inner in one.items())
-        elif isinstance(one, list | tuple):
-            waiting.extend((called, inner) for inner in one if isinstance(inner, str | dict | list | tuple))
+    """An argument and everything inside it as (name, value): elements of a list have the list's name."""
+    pending: deque[tuple[str, object]] = deque([(name, value)])
+    while pending:
+        own_name, item = pending.popleft()
+        yield own_name, item
+        if isinstance(item, dict):
+            pending.extend((str(key), member) for key, member in item.items())
+        elif isinstance(item, list | tuple):
+            pending.extend(
+                (own_name, member) for member in item if isinstance(member, str | dict | list | tuple)
+            )
 
 
-def _said(said: Said, name: str, value: object, inside: bool) -> Finding:
-    text, risk, span = said
+def _finding(raw: RawFinding, name: str, value: object, inside: bool) -> Finding:
+    text, risk, span = raw
     if inside or not isinstance(value, str):
-        # Offsets mean the argument's own text; inside a list or object there is no such text.
+        # Offsets refer to the argument's own text, which a list or object does not have.
         return Finding(text=text, risk=risk, detail=short(value), argument=name)
     start, end = span if span is not None else (0, len(value))
     return Finding(text=text, risk=risk, detail=short(value[start:end]), argument=name, start=start, end=end)
 
 
-def _gravest(found: list[Finding]) -> list[Finding]:
-    if len(found) <= MOST_FINDINGS:
-        return found
-    rest = len(found) - MOST_FINDINGS + 1
-    kept = set(sorted(range(len(found)), key=lambda at: (-found[at].risk.rank, at))[: MOST_FINDINGS - 1])
-    worst = max((one.risk for at, one in enumerate(found) if at not in kept), key=lambda risk: risk.rank)
-    left = [one for at, one in enumerate(found) if at in kept]
-    return [*left, Finding(text=f"And {rest} more", risk=worst)]
+def _gravest(findings: list[Finding]) -> list[Finding]:
+    if len(findings) <= MOST_FINDINGS:
+        return findings
+    dropped = len(findings) - MOST_FINDINGS + 1
+    kept_indices = set(
+        sorted(range(len(findings)), key=lambda index: (-findings[index].risk.rank, index))[
+            : MOST_FINDINGS - 1
+        ]
+    )
+    worst = max(
+        (finding.risk for index, finding in enumerate(findings) if index not in kept_indices),
+        key=lambda risk: risk.rank,
+    )
+    gravest = [finding for index, finding in enumerate(findings) if index in kept_indices]
+    return [*gravest, Finding(text=f"And {dropped} more", risk=worst)]
 
 
 def _hidden_findings(name: str, text: str, inside: bool) -> Iterator[Finding]:
-    found = hidden_characters(text)
-    for offset, called in found[:_MOST_HIDDEN]:
-        # Offsets mean the argument's own text; inside a list or object there is no such text.
+    characters = hidden_characters(text)
+    for offset, description in characters[:_MOST_HIDDEN]:
+        # Offsets refer to the argument's own text, which a list or object does not have.
         start, end = (None, None) if inside else (offset, offset + 1)
-        alike = called.endswith("(in a Latin word)")
-        said = f"Contains a lookalike letter: {called}" if alike else f"Contains a hidden character: {called}"
-        yield Finding(text=said, risk=Risk.HIGH, argument=name, start=start, end=end)
-    if len(found) > _MOST_HIDDEN:
-        rest = len(found) - _MOST_HIDDEN
-        yield Finding(text=f"Contains {rest:,} more hidden characters", risk=Risk.HIGH, argument=name)
+        is_lookalike = description.endswith("(in a Latin word)")
+        message = (
+            f"Contains a lookalike letter: {description}"
+            if is_lookalike
+            else f"Contains a hidden character: {description}"
+        )
+        yield Finding(text=message, risk=Risk.HIGH, argument=name, start=start, end=end)
+    if len(characters) > _MOST_HIDDEN:
+        remaining = len(characters) - _MOST_HIDDEN
+        yield Finding(text=f"Contains {remaining:,} more hidden characters", risk=Risk.HIGH, argument=name)
 
 
 MOST_EFFECTS = 3
@@ -265,56 +281,57 @@ _SERVICE_VERBS = {
 
 
 def headline_of(findings: Iterable[Finding]) -> str:
-    """One sentence of the highest findings, without a full stop; empty where none is above low risk.
+    """One sentence about the gravest findings, without a full stop; empty if none is above low risk.
 
-    `Deletes /srv/artifacts and everything in it; restarts nginx; as root`. All of high risk and above are in
-    it, or all of medium where none is higher, the gravest first; beyond `MOST_EFFECTS` they are counted.
+    For example `Deletes /srv/artifacts and everything in it; restarts nginx; as root`. It has the findings of
+    high and critical risk, or those of medium risk if none is higher, the gravest first. Effects beyond
+    `MOST_EFFECTS` are only counted.
     """
-    found = [one for one in findings if one.risk.rank >= Risk.MEDIUM.rank]
-    if not found:
+    grave = [finding for finding in findings if finding.risk.rank >= Risk.MEDIUM.rank]
+    if not grave:
         return ""
-    highest = max(one.risk.rank for one in found)
+    highest = max(finding.risk.rank for finding in grave)
     least = min(highest, Risk.HIGH.rank)
     objects: dict[str, list[str]] = {}
-    for one in sorted(found, key=lambda one: -one.risk.rank):
-        if one.risk.rank < least:
+    for finding in sorted(grave, key=lambda finding: -finding.risk.rank):
+        if finding.risk.rank < least:
             continue
-        named = objects.setdefault(one.text, [])
-        detail = short(one.detail, LONGEST_OBJECT)
-        if detail and detail not in named and detail not in one.text:
-            named.append(detail)
+        details = objects.setdefault(finding.text, [])
+        detail = short(finding.detail, LONGEST_OBJECT)
+        if detail and detail not in details and detail not in finding.text:
+            details.append(detail)
     as_root = objects.pop(AS_ROOT, None) is not None
-    effects = [_effect(text, named) for text, named in objects.items()]
-    shown = effects[:MOST_EFFECTS]
+    effects = [_effect(text, details) for text, details in objects.items()]
+    parts = effects[:MOST_EFFECTS]
     if len(effects) > MOST_EFFECTS:
-        shown.append(
+        parts.append(
             f"{len(effects) - MOST_EFFECTS} more effects"
             if len(effects) > MOST_EFFECTS + 1
             else "1 more effect"
         )
     if as_root:
-        shown.append("as root" if shown else "runs a command as root")
-    sentence = "; ".join(shown)
+        parts.append("as root" if parts else "runs a command as root")
+    sentence = "; ".join(parts)
     return sentence[:1].upper() + sentence[1:]
 
 
 def _effect(text: str, objects: Sequence[str]) -> str:
-    """One effect with what it touches: `deletes /srv/a and everything in it`."""
-    plain = text[:1].lower() + text[1:]
+    """One effect with its objects: `deletes /srv/a and everything in it`."""
+    effect = text[:1].lower() + text[1:]
     if not objects:
-        return plain
+        return effect
     if text == _DELETES_FOLDERS:
         return f"deletes {_listed(objects)} and everything in {'it' if _is_one(objects) else 'them'}"
     if text == _DELETES:
         return f"deletes {_listed(objects)}"
-    if text == _SERVICES and (said := _services(objects)):
-        return said
-    return f"{plain}: {_listed(objects)}"
+    if text == _SERVICES and (sentence := _services(objects)):
+        return sentence
+    return f"{effect}: {_listed(objects)}"
 
 
 def _services(objects: Sequence[str]) -> str:
-    """`restarts nginx`, from `restart nginx`; empty where one of them is said in another way."""
-    parts = [one.split(maxsplit=1) for one in objects]
+    """`restarts nginx` for the object `restart nginx`; empty if one of the objects has another form."""
+    parts = [text.split(maxsplit=1) for text in objects]
     if all(len(part) == 2 and part[0] in _SERVICE_VERBS for part in parts):
         return _listed([f"{_SERVICE_VERBS[part[0]]} {part[1]}" for part in parts])
     return ""
@@ -325,7 +342,7 @@ def _is_one(objects: Sequence[str]) -> bool:
 
 
 def _listed(objects: Sequence[str]) -> str:
-    shown = list(objects[:MOST_OBJECTS])
+    names = list(objects[:MOST_OBJECTS])
     if len(objects) > MOST_OBJECTS:
-        shown.append(f"{len(objects) - MOST_OBJECTS} more")
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+        names.append(f"{len(objects) - MOST_OBJECTS} more")
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

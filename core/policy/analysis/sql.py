@@ -1,4 +1,4 @@
-"""Words of SQL that change or destroy, found in an argument that looks like a query."""
+"""Findings in an SQL query: statements that change or destroy data, found by their keywords."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from itertools import zip_longest
 
 from core.fleet.models import Risk
 
-Marked = tuple[str, Risk, int, int]
+# (text, risk, start, end); offsets in characters of the query.
+QueryFinding = tuple[str, Risk, int, int]
 
 LONGEST = 100_000
 _MOST_VERBS = 50
-# Texts, names in quotes and comments; what is in them is no word of the language. Servers differ in what a
-# backslash in a text means, so both readings are judged; and what only some of them hold to be a comment
-# (`#`, `--x`, `/*! … */`) is none here.
+# Strings, quoted names and comments, in which no keyword counts. Servers differ in the meaning of a backslash
+# in a string, so a query is searched under both readings. What only some servers treat as a comment (`#`,
+# `--x`, `/*! … */`) is searched too.
 _NAMES_AND_COMMENTS = r"\"[^\"]*\"?|`[^`]*`?|--(?=\s)[^\n]*|/\*(?!!).*?(?:\*/|$)"
-_READINGS = (
+_NON_CODE = (
     re.compile(rf"'(?:[^'\\]|\\.|'')*'?|{_NAMES_AND_COMMENTS}", re.DOTALL),
     re.compile(rf"'(?:[^']|'')*'?|{_NAMES_AND_COMMENTS}", re.DOTALL),
 )
@@ -27,7 +28,7 @@ _BEGINS = re.compile(
 )
 _RIGHTS = r"\b(?:grant|revoke)\b|\bcreate\s+(?:user|role|login|function|procedure|trigger)\b"
 _PROGRAMS = r"\bxp_\w+|\bsp_oa\w+|\bcopy\b[^;]{0,200}?\bprogram\b|\bload_extension\b"
-_WORDS: tuple[tuple[re.Pattern[str], str, Risk], ...] = tuple(
+_STATEMENTS: tuple[tuple[re.Pattern[str], str, Risk], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), text, risk)
     for pattern, text, risk in (
         (r"\bdrop\s+\w+", "Drops", Risk.CRITICAL),
@@ -49,42 +50,46 @@ _OR_ALWAYS = re.compile(rf"\bor\s+{_TRUE}", re.IGNORECASE)
 
 
 def looks_like_query(text: str) -> bool:
-    """Whether a text begins as a statement of SQL does."""
+    """Whether a text begins like an SQL statement."""
     return bool(_BEGINS.match(text[:200]))
 
 
-def judge_query(text: str) -> Iterator[Marked]:
-    """What a query would do beyond reading: (words, risk, start, end), offsets in characters of `text`."""
+def findings_in_query(text: str) -> Iterator[QueryFinding]:
+    """The effects of a query beyond reading."""
     if len(text) > LONGEST:
         yield f"Is too long to be judged ({len(text):,} characters)", Risk.HIGH, 0, len(text)
         return
-    found: dict[Marked, None] = {}
-    for aside in _READINGS:
-        # Blanked out rather than cut, so that offsets stay.
-        bare = aside.sub(lambda match: " " * len(match.group()), text)
+    findings: dict[QueryFinding, None] = {}
+    for non_code in _NON_CODE:
+        # Replaced by blanks instead of removed, so that offsets stay valid.
+        blanked = non_code.sub(lambda match: " " * len(match.group()), text)
         start = 0
-        for statement in bare.split(";"):
-            found.update(dict.fromkeys(_statement(statement, start)))
+        for statement in blanked.split(";"):
+            findings.update(dict.fromkeys(_findings_in_statement(statement, start)))
             start += len(statement) + 1
-    yield from found
+    yield from findings
 
 
-def _statement(text: str, at: int) -> Iterator[Marked]:
-    for pattern, said, risk in _WORDS:
-        if found := pattern.search(text):
-            words = f"Drops a {found.group().split()[1].lower()}" if said == "Drops" else said
-            yield words, risk, at + found.start(), at + found.end()
+def _findings_in_statement(text: str, offset: int) -> Iterator[QueryFinding]:
+    for pattern, effect, risk in _STATEMENTS:
+        if match := pattern.search(text):
+            message = f"Drops a {match.group().split()[1].lower()}" if effect == "Drops" else effect
+            yield message, risk, offset + match.start(), offset + match.end()
     verbs = list(_ALL_OR_SOME.finditer(text))[:_MOST_VERBS]
     for verb, after in zip_longest(verbs, verbs[1:]):
-        rest = _outside_brackets(text[verb.end() : after.start() if after else len(text)])
+        clauses = _outside_brackets(text[verb.end() : after.start() if after else len(text)])
         deletes = verb[1][:1] in "dD"
-        if not deletes and not _SET.search(rest):
+        if not deletes and not _SET.search(clauses):
             continue
-        where = _WHERE.search(rest)
-        start, end = at + verb.start(), at + verb.end()
-        if where is None or _ALWAYS.match(rest[where.end() :]) or _OR_ALWAYS.search(rest[where.end() :]):
-            said = "Deletes every row" if deletes else "Changes every row"
-            yield f"{said}: nothing says which", Risk.CRITICAL, start, end
+        where = _WHERE.search(clauses)
+        start, end = offset + verb.start(), offset + verb.end()
+        if (
+            where is None
+            or _ALWAYS.match(clauses[where.end() :])
+            or _OR_ALWAYS.search(clauses[where.end() :])
+        ):
+            effect = "Deletes every row" if deletes else "Changes every row"
+            yield f"{effect}: nothing says which", Risk.CRITICAL, start, end
         elif deletes:
             yield "Deletes rows", Risk.HIGH, start, end
         else:
@@ -92,8 +97,8 @@ def _statement(text: str, at: int) -> Iterator[Marked]:
 
 
 def _outside_brackets(text: str) -> str:
-    """The text up to the bracket that ends what it stands in, without whole queries in brackets."""
-    depth, kept = 0, []
+    """The text up to its first unmatched closing bracket, without subqueries in brackets."""
+    depth, pieces = 0, []
     for piece in re.split(r"([()])", text):
         if piece == "(":
             depth += 1
@@ -102,8 +107,8 @@ def _outside_brackets(text: str) -> str:
             if depth < 0:
                 break
         elif depth == 0 or not re.match(r"\s*(?:select|with)\b", piece, re.IGNORECASE):
-            kept.append(piece)
+            pieces.append(piece)
         else:
-            # What follows inside the same brackets belongs to that query.
-            kept.append(" ")
-    return "".join(kept)
+            # Blanks the part of the subquery up to the next bracket.
+            pieces.append(" ")
+    return "".join(pieces)

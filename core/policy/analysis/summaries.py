@@ -1,8 +1,7 @@
-"""Sentences about calls of the built-in tools, made of their arguments alone: what a call does, how it is
-undone.
+"""Sentences about calls of the built-in tools, made from their arguments alone: their effect and their undo.
 
-A function returns an empty text if an argument that it needs is missing. Which function is for which tool
-stands in `core.policy.analysis.built_in_tools`.
+A function returns an empty text if an argument that it needs is missing. The table
+`core.policy.analysis.built_in_tools` assigns the functions to the tools.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Parameters = Mapping[str, Any]
 
 
 def size_words(count: int) -> str:
-    """A number of bytes as people read it: `812 bytes`, `1.2 kB`, `3.4 MB` (powers of 1000)."""
+    """A number of bytes in a readable unit: `812 bytes`, `1.2 kB`, `3.4 MB` (powers of 1000)."""
     if count == 1:
         return "1 byte"
     if count < 1000:
@@ -34,12 +33,12 @@ def size_words(count: int) -> str:
 
 
 def short(value: object, limit: int = 80) -> str:
-    """A value in one line that shows what is hidden in it."""
+    """A value on one line of at most `limit` characters, with hidden characters made visible."""
     return escape_hidden(shorten_middle(str(value), limit), keep_lines=False)
 
 
 def _bytes_in(content: str, parameters: Parameters) -> int:
-    """How many bytes a text is in the file; as UTF-8 where the device would refuse to write it."""
+    """The size of a text in the file, in bytes; its size in UTF-8 if the device would refuse to write it."""
     encoding = parameters.get("encoding", UTF_8)
     try:
         if encoding == "base64":
@@ -50,7 +49,7 @@ def _bytes_in(content: str, parameters: Parameters) -> int:
 
 
 def write_file(parameters: Parameters) -> str:
-    """`write_file`: how many bytes go where."""
+    """`write_file`: the size of the content and the path."""
     path, content = parameters.get("file_path"), parameters.get("content")
     if not isinstance(path, str) or not isinstance(content, str):
         return ""
@@ -68,11 +67,11 @@ def write_file(parameters: Parameters) -> str:
 
 
 def shell(parameters: Parameters) -> str:
-    """The tools that run a shell line: how it begins, and where."""
+    """The tools that run a shell line: its first non-empty line and the working directory."""
     line = parameters.get("command")
     if not isinstance(line, str):
         return ""
-    lines = [one for one in line.splitlines() if one.strip()]
+    lines = [text for text in line.splitlines() if text.strip()]
     if not lines:
         return "Runs an empty shell line"
     more = f" and {len(lines) - 1} more {'line' if len(lines) == 2 else 'lines'}" if len(lines) > 1 else ""
@@ -111,8 +110,8 @@ def system_info(parameters: Parameters) -> str:
     )
 
 
-def _program(parameters: Parameters) -> str:
-    """Every program that a call names, also where it contradicts itself and will be refused."""
+def _program_names(parameters: Parameters) -> str:
+    """Every program that a call names, also if it names several and the device will refuse it."""
     return " and ".join(str(name) for name in programs_named(parameters) if name)
 
 
@@ -120,13 +119,13 @@ def click_element(parameters: Parameters) -> str:
     """`click_element`."""
     control = parameters.get("control_id")
     name, role = parameters.get("name"), parameters.get("role")
-    program = _program(parameters)
-    twice = "Double-clicks" if parameters.get("double_click") is True else "Clicks"
-    where = f" in {short(program, 40)}" if program else ""
+    program = _program_names(parameters)
+    verb = "Double-clicks" if parameters.get("double_click") is True else "Clicks"
+    place = f" in {short(program, 40)}" if program else ""
     if name or role:
-        named = f" “{short(name, 60)}”" if name else ""
-        return f"{twice} the {short(role or 'control', 30)}{named}{where}"
-    return f"{twice} the control {short(control, 40)}{where}" if control else ""
+        label = f" “{short(name, 60)}”" if name else ""
+        return f"{verb} the {short(role or 'control', 30)}{label}{place}"
+    return f"{verb} the control {short(control, 40)}{place}" if control else ""
 
 
 def click_point(parameters: Parameters) -> str:
@@ -142,10 +141,10 @@ def click_point(parameters: Parameters) -> str:
 def type_text(parameters: Parameters) -> str:
     """`type_text`; a secret is not quoted."""
     text, control = parameters.get("text"), parameters.get("control_id")
-    where = f" into the control {short(control, 40)}" if control else " where the keyboard is"
+    place = f" into the control {short(control, 40)}" if control else " where the keyboard is"
     if not isinstance(text, str):
-        return f"Types a secret{where}" if text is not None else ""
-    return f"Types “{short(text, 60)}”{where}"
+        return f"Types a secret{place}" if text is not None else ""
+    return f"Types “{short(text, 60)}”{place}"
 
 
 def press_key(parameters: Parameters) -> str:
@@ -162,27 +161,27 @@ def scroll(parameters: Parameters) -> str:
 
 def launch(parameters: Parameters) -> str:
     """`launch_application`."""
-    name, given = parameters.get("app_name"), parameters.get("args")
+    name, arguments = parameters.get("app_name"), parameters.get("args")
     if not name:
         return ""
-    count = len(given) if isinstance(given, list) else 0
+    count = len(arguments) if isinstance(arguments, list) else 0
     return f"Starts {short(name, 60)}" + (
         f" with {count} argument{'s' if count > 1 else ''}" if count else ""
     )
 
 
 def close(parameters: Parameters) -> str:
-    """`close_application`: what is asked to end, and how."""
+    """`close_application`: the program or process that is closed, and whether by force."""
     force = parameters.get("force") is True
-    if name := _program(parameters):
-        # How many there are only the device knows, when it happens.
+    if name := _program_names(parameters):
+        # Only the device knows their number, at the time of the call.
         how = "by force those that do not end" if force else "asking each first"
         return f"Closes every program of this user called {short(name, 60)}, however many, {how}"
     if "pid" not in parameters:
         return ""
     how = "by force when it does not" if force else "asking it first"
-    who = short(f"process {parameters['pid']}", 60)
-    return f"Closes {who}, {how}"
+    process = short(f"process {parameters['pid']}", 60)
+    return f"Closes {process}, {how}"
 
 
 def undo(parameters: Parameters) -> str:

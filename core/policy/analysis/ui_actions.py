@@ -1,4 +1,4 @@
-"""What a press, a click or typed text would set off, as far as its arguments tell."""
+"""Findings in UI actions (clicks, key presses, typed text), by their arguments."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from core.fleet.models import Risk
-from core.policy.analysis.arguments import Said, snake
+from core.policy.analysis.arguments import RawFinding, snake
 
 _KEYS = ("key", "keys", "shortcut", "hotkey", "combo")
 _CONTROLS = ("name", "control_name", "label", "button_name", "element", "element_name", "title")
-_TOOL = re.compile(
+_UI_TOOL = re.compile(
     r"(?:^|_)(?:click|press|tap|key|hotkey|element|control|button|keypress|activate|type|input)(?:$|_)"
 )
-_TYPES = re.compile(r"(?:^|_)(?:type|input|enter|keyboard)(?:$|_)")
-_PRESSED: tuple[tuple[frozenset[frozenset[str]], str, Risk], ...] = tuple(
-    (frozenset(frozenset(one.split("+")) for one in keys.split()), said, risk)
-    for keys, said, risk in (
+_TYPING_TOOL = re.compile(r"(?:^|_)(?:type|input|enter|keyboard)(?:$|_)")
+_KEY_EFFECTS: tuple[tuple[frozenset[frozenset[str]], str, Risk], ...] = tuple(
+    (frozenset(frozenset(combination.split("+")) for combination in keys.split()), text, risk)
+    for keys, text, risk in (
         ("delete shift+delete backspace ctrl+d cmd+backspace", "Presses a key that deletes", Risk.HIGH),
         ("alt+f4 ctrl+w ctrl+q cmd+q cmd+w ctrl+f4 ctrl+shift+w", "Closes what has the focus", Risk.HIGH),
         ("ctrl+alt+delete ctrl+alt+backspace power sleep", "Reaches the session itself", Risk.CRITICAL),
@@ -29,9 +29,9 @@ _SAME_KEY = {
     "control": "ctrl", "del": "delete", "command": "cmd", "meta": "super", "win": "super", "windows": "super",
     "return": "enter", "option": "alt", "kp_delete": "delete", "kp_enter": "enter",
 }  # fmt: skip
-_NAMED: tuple[tuple[re.Pattern[str], str, Risk], ...] = tuple(
-    (re.compile(rf"\b(?:{words})", re.IGNORECASE), said, risk)
-    for words, said, risk in (
+_CONTROL_LABELS: tuple[tuple[re.Pattern[str], str, Risk], ...] = tuple(
+    (re.compile(rf"\b(?:{label_pattern})", re.IGNORECASE), text, risk)
+    for label_pattern, text, risk in (
         (
             r"format|wipe|erase|factory|reset all|shred|purge|destroy|formatier|alles l[öo]schen",
             "Presses what wipes or formats",
@@ -73,37 +73,40 @@ _NAMED: tuple[tuple[re.Pattern[str], str, Risk], ...] = tuple(
 )
 
 
-def judge_hand(tool_name: str, parameters: Mapping[str, Any]) -> Iterator[tuple[str, Said]]:
-    """The argument, and what it says, of a tool that works keys, pointer or controls."""
+def findings_in_ui_action(tool_name: str, parameters: Mapping[str, Any]) -> Iterator[tuple[str, RawFinding]]:
+    """The findings, as (argument, finding), in a call of a tool that uses keys, pointer or controls."""
     tool = snake(tool_name)
-    if not _TOOL.search(tool):
+    if not _UI_TOOL.search(tool):
         return
     for name, value in parameters.items():
-        plain = snake(name)
-        if plain in _KEYS:
-            for one in value if isinstance(value, list) else [value]:
-                yield from ((name, said) for said in _key(one))
+        snake_name = snake(name)
+        if snake_name in _KEYS:
+            for key in value if isinstance(value, list) else [value]:
+                yield from ((name, finding) for finding in _findings_in_key(key))
             if isinstance(value, list):
-                yield from ((name, said) for said in _key("+".join(map(str, value[:9]))))
-        elif plain in _CONTROLS and isinstance(value, str):
-            yield from ((name, said) for said in _control(value))
+                yield from ((name, finding) for finding in _findings_in_key("+".join(map(str, value[:9]))))
+        elif snake_name in _CONTROLS and isinstance(value, str):
+            yield from ((name, finding) for finding in _findings_in_control(value))
         elif (
-            plain == "text" and isinstance(value, str) and _TYPES.search(tool) and re.search(r"[\r\n]", value)
+            snake_name == "text"
+            and isinstance(value, str)
+            and _TYPING_TOOL.search(tool)
+            and re.search(r"[\r\n]", value)
         ):
             yield name, ("Types Enter as well: what was typed may be sent or run", Risk.HIGH, None)
 
 
-def _key(value: object) -> Iterator[Said]:
+def _findings_in_key(value: object) -> Iterator[RawFinding]:
     if not isinstance(value, str):
         return
     parts = [part.strip().lower() for part in re.split(r"[+\s-]+", value) if part.strip()]
     pressed = frozenset(_SAME_KEY.get(part, part) for part in parts)
-    for keys, said, risk in _PRESSED:
+    for keys, effect, risk in _KEY_EFFECTS:
         if pressed in keys:
-            yield said, risk, None
+            yield effect, risk, None
 
 
-def _control(value: str) -> Iterator[Said]:
-    for words, said, risk in _NAMED:
-        if found := words.search(value[:2_000]):
-            yield f"{said}: “{found.group()}”", risk, found.span()
+def _findings_in_control(value: str) -> Iterator[RawFinding]:
+    for pattern, effect, risk in _CONTROL_LABELS:
+        if match := pattern.search(value[:2_000]):
+            yield f"{effect}: “{match.group()}”", risk, match.span()

@@ -1,4 +1,4 @@
-"""What an address (a URL, or a host alone) says that raises a risk."""
+"""Findings in an address: a URL, or a host alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from core.confusables import false_signs, looks_plain, plain_look, scripts_of
 from core.fleet.models import Risk
 from core.text import short_line
 
-Judged = tuple[str, Risk]
+# (text, risk).
+AddressFinding = tuple[str, Risk]
 
 IS_URL = re.compile(r"^\s*[A-Za-z][A-Za-z0-9+.-]{1,30}:(?://|[^\s\\/0-9])")
 URL_INSIDE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s'\"<>|;&)]{1,2000}")
@@ -20,51 +21,51 @@ _PLAIN = ("http", "ws", "ftp", "telnet")
 _LOCAL_CODE = ("file", "javascript", "vbscript", "data", "jar", "gopher", "dict", "ldap", "view-source")
 _ODD_NUMBER = re.compile(r"^(?:0x[0-9a-f]+|\d+)(?:\.(?:0x[0-9a-f]+|\d+)){0,3}$", re.IGNORECASE)
 _INSIDE_NAMES = re.compile(r"(?:^|\.)(?:localhost|local|internal|intranet|lan|home\.arpa)$", re.IGNORECASE)
-# Where clouds tell a machine its own keys.
+# Addresses at which clouds give a machine its own keys.
 _METADATA = frozenset({"169.254.169.254", "fd00:ec2::254", "metadata.google.internal", "100.100.100.200"})
 
 
-def judge_url(text: str) -> Iterator[Judged]:
-    """What of an address raises a risk, in words; nothing is looked up."""
+def findings_in_url(text: str) -> Iterator[AddressFinding]:
+    """The findings in a URL; no name is resolved."""
     try:
         parts = urlsplit(text.strip())
         host = parts.hostname or ""
     except ValueError:
         yield "Is an address that cannot be read", Risk.HIGH
         return
-    yield from _scheme(parts)
+    yield from _findings_in_scheme(parts)
     if parts.username is not None or parts.password is not None:
         yield f"Has a name or password in the address, before {short_line(host)}", Risk.HIGH
     if "\\" in text or re.search(r"[\x00-\x20\x7f]", text.strip()):
         yield "Is an address that programs read in different ways", Risk.HIGH
     if host:
-        yield from judge_host(host)
+        yield from findings_in_host(host)
 
 
-def judge_host(host: str) -> Iterator[Judged]:
-    """What of a host's name or number raises a risk."""
-    bare = host.strip("[]").rstrip(".").casefold()
-    if bare in _METADATA:
-        yield f"Asks {bare}, where clouds keep a machine's keys", Risk.CRITICAL
+def findings_in_host(host: str) -> Iterator[AddressFinding]:
+    """The findings in a host's name or IP address."""
+    name = host.strip("[]").rstrip(".").casefold()
+    if name in _METADATA:
+        yield f"Asks {name}, where clouds keep a machine's keys", Risk.CRITICAL
         return
-    yield from _written_alike(bare)
+    yield from _findings_in_host_name(name)
     try:
-        number = ipaddress.ip_address(bare.partition("%")[0])
+        address = ipaddress.ip_address(name.partition("%")[0])
     except ValueError:
-        if _ODD_NUMBER.match(bare) and bare.isascii():
-            yield f"Names a host by a number in an unusual form: {short_line(bare)}", Risk.HIGH
-        elif _INSIDE_NAMES.search(bare) or (bare and "." not in bare and bare.isascii()):
-            yield f"Goes to a host inside the network: {short_line(bare)}", Risk.MEDIUM
+        if _ODD_NUMBER.match(name) and name.isascii():
+            yield f"Names a host by a number in an unusual form: {short_line(name)}", Risk.HIGH
+        elif _INSIDE_NAMES.search(name) or (name and "." not in name and name.isascii()):
+            yield f"Goes to a host inside the network: {short_line(name)}", Risk.MEDIUM
         return
-    if isinstance(number, ipaddress.IPv6Address) and number.ipv4_mapped:
-        number = number.ipv4_mapped
-    if number.is_loopback or number.is_link_local or number.is_private or number.is_unspecified:
-        yield f"Goes to an address inside the network: {number}", Risk.HIGH
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+        address = address.ipv4_mapped
+    if address.is_loopback or address.is_link_local or address.is_private or address.is_unspecified:
+        yield f"Goes to an address inside the network: {address}", Risk.HIGH
     else:
-        yield f"Names a host by its number, not its name: {number}", Risk.MEDIUM
+        yield f"Names a host by its number, not its name: {address}", Risk.MEDIUM
 
 
-def _scheme(parts: SplitResult) -> Iterator[Judged]:
+def _findings_in_scheme(parts: SplitResult) -> Iterator[AddressFinding]:
     scheme = parts.scheme.lower()
     if scheme in _PLAIN:
         yield f"Goes over {scheme}, which everybody on the way can read and change", Risk.MEDIUM
@@ -74,28 +75,26 @@ def _scheme(parts: SplitResult) -> Iterator[Judged]:
         yield f"Uses {short_line(scheme)}: instead of the web", Risk.MEDIUM
 
 
-def _written_alike(host: str) -> Iterator[Judged]:
+def _findings_in_host_name(host: str) -> Iterator[AddressFinding]:
     if false_signs(host):
-        yield (
-            f"Has signs in the host's name that only look like dots or slashes: {short_line(host)}",
-            Risk.HIGH,
-        )
+        text = f"Has signs in the host's name that only look like dots or slashes: {short_line(host)}"
+        yield text, Risk.HIGH
     for label in host.split("."):
-        word = label
+        decoded = label
         if label.startswith("xn--"):
-            word = _decoded(label)
-            yield f"The host's name is written in code, and reads “{short_line(word)}”", Risk.HIGH
-        if word.isascii():
+            decoded = _punycode_decoded(label)
+            yield f"The host's name is written in code, and reads “{short_line(decoded)}”", Risk.HIGH
+        if decoded.isascii():
             continue
-        if looks_plain(word):
-            yield f"The host's name looks like “{short_line(plain_look(word))}” and is not", Risk.HIGH
-        elif len(scripts_of(word)) > 1:
-            yield f"The host's name mixes {' and '.join(scripts_of(word)[:3])} letters", Risk.HIGH
-        elif word == label:
-            yield f"The host's name has letters other than a to z: {short_line(word)}", Risk.MEDIUM
+        if looks_plain(decoded):
+            yield f"The host's name looks like “{short_line(plain_look(decoded))}” and is not", Risk.HIGH
+        elif len(scripts_of(decoded)) > 1:
+            yield f"The host's name mixes {' and '.join(scripts_of(decoded)[:3])} letters", Risk.HIGH
+        elif decoded == label:
+            yield f"The host's name has letters other than a to z: {short_line(decoded)}", Risk.MEDIUM
 
 
-def _decoded(label: str) -> str:
+def _punycode_decoded(label: str) -> str:
     try:
         return label[4:].encode("ascii").decode("punycode")
     except (UnicodeError, ValueError):

@@ -42,7 +42,7 @@ class LocalApprovals(ClientApi, ApprovalsApi):
         service = self._service
         asked = service.approvals.get(approval)
         request = asked.request
-        arguments = service.approvals.restored(approval, parameters)
+        arguments = service.approvals.unredacted(approval, parameters)
         redacted, _ = await service.dispatcher.redacted([request.device], request.tool_name, arguments)
         check_still_secret(parameters, redacted)
         if digest_of(redacted) == digest_of(request.parameters):
@@ -58,7 +58,7 @@ class LocalApprovals(ClientApi, ApprovalsApi):
         return service.approvals.get(approval)
 
     async def hold(self, approval: str, reading: bool) -> Approval:
-        return self._service.approvals.hold(approval, self._client.reader, reading)
+        return self._service.approvals.pause_expiry(approval, self._client.reader, reading)
 
     async def preview(self, approval: str) -> Preview:
         service = self._service

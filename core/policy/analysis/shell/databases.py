@@ -1,4 +1,4 @@
-"""Clients of databases: what the queries and commands in a line would do."""
+"""Rules for database clients: the effects of the queries and commands in a line."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import NamedTuple
 
 from core.fleet.models import Risk
 from core.policy.analysis.shell.embedded import Embedded
-from core.policy.analysis.shell.languages import written_inside
+from core.policy.analysis.shell.languages import program_write_finding
 from core.policy.analysis.shell.options import Takes, read_options, takes
-from core.policy.analysis.shell.parser import Call, Judgement, Word
+from core.policy.analysis.shell.parser import Call, CommandFinding, Word
 from core.policy.analysis.shell.tables import names
-from core.policy.analysis.sql import judge_query
+from core.policy.analysis.sql import findings_in_query
 
 
 class Client(NamedTuple):
-    """Which options of a client take a value; which of those are queries, files of queries, and results."""
+    """The options of a client that take a value, and those whose value is a query, a file of queries or of
+    results."""
 
     takes: Takes
     queries: tuple[str, ...]
@@ -109,45 +110,45 @@ _REDIS_LOOKS = frozenset(
 _MONGO_DROPS = re.compile(
     r"dropDatabase|\.drop\w*\(|deleteMany|deleteOne|\.remove\(|shutdownServer|\$out\b|updateMany"
 )
-_DROPPED = "Drops, deletes or empties parts of a database"
+_DROPS = "Drops, deletes or empties parts of a database"
 _MOST_TEXTS = 50
 
 
-def client_judgements(call: Call) -> Iterator[Judgement]:
-    """What is said of the queries and commands that a client is given."""
+def client_findings(call: Call) -> Iterator[CommandFinding]:
+    """The findings in the queries and commands that a client runs."""
     if call.name == "redis-cli":
-        yield from _redis(call)
+        yield from _redis_findings(call)
     elif call.name == "mongosh":
-        yield from _mongo(call)
+        yield from _mongo_findings(call)
     elif call.name in _CLIENTS:
-        yield from _sql(call)
+        yield from _sql_findings(call)
 
 
 def client_lines(call: Call) -> Iterator[Embedded]:
-    """Shell lines in the commands that a client is given."""
-    for text in _texts(call):
-        for item in _commands(call.name, text):
+    """The shell lines in the commands that a client runs."""
+    for text in _query_texts(call):
+        for item in _client_commands(call.name, text):
             if isinstance(item, Embedded):
                 yield item
 
 
-def _sql(call: Call) -> Iterator[Judgement]:
+def _sql_findings(call: Call) -> Iterator[CommandFinding]:
     client = _CLIENTS[call.name]
     options = read_options(call.args, client.takes, single=client.single)
-    for text in _texts(call):
-        for effect, risk, start, end in judge_query(text.written):
-            yield Judgement(effect, risk, text.cut(start, end))
-        yield from (item for item in _commands(call.name, text) if isinstance(item, Judgement))
+    for text in _query_texts(call):
+        for effect, risk, start, end in findings_in_query(text.written):
+            yield CommandFinding(effect, risk, text.cut(start, end))
+        yield from (item for item in _client_commands(call.name, text) if isinstance(item, CommandFinding))
         if not text.known and not text.text:
-            yield Judgement("Cannot be judged: the query is only known when it runs", Risk.HIGH, text)
+            yield CommandFinding("Cannot be judged: the query is only known when it runs", Risk.HIGH, text)
     for word in (*options.values(*client.files), *call.input_files):
-        yield Judgement("Runs the queries of a file; what they do is not in the line", Risk.MEDIUM, word)
+        yield CommandFinding("Runs the queries of a file; what they do is not in the line", Risk.MEDIUM, word)
     for word in options.values(*client.results):
-        yield written_inside(word, word)
+        yield program_write_finding(word, word)
 
 
-def _texts(call: Call) -> list[Word]:
-    """The texts that a client runs: values of options, operands that hold blanks or commands, and input."""
+def _query_texts(call: Call) -> list[Word]:
+    """The texts that a client runs: values of options, operands with blanks or commands, and input."""
     client = _CLIENTS.get(call.name)
     if client is None:
         return []
@@ -157,7 +158,7 @@ def _texts(call: Call) -> list[Word]:
     return [*texts, *call.input_texts][:_MOST_TEXTS]
 
 
-def _commands(name: str, text: Word) -> Iterator[Judgement | Embedded]:
+def _client_commands(name: str, text: Word) -> Iterator[CommandFinding | Embedded]:
     for pattern, kind in _COMMANDS.get(name, ()):
         for match in list(pattern.finditer(text.written))[:_MOST_TEXTS]:
             if kind == _LINE and match[1].strip():
@@ -165,46 +166,48 @@ def _commands(name: str, text: Word) -> Iterator[Judgement | Embedded]:
                 yield Embedded(line, "Runs a command from inside another program", Risk.MEDIUM, line)
             elif kind == _PATH:
                 path = text.cut(*match.span(1))
-                yield written_inside(path, path)
+                yield program_write_finding(path, path)
             elif kind == _FILE:
                 effect = "Reads or writes files from inside another program; they are not in the line"
-                yield Judgement(effect, Risk.MEDIUM, text.cut(*match.span()))
+                yield CommandFinding(effect, Risk.MEDIUM, text.cut(*match.span()))
             elif kind == _CODE:
                 effect = "Loads code from a file, or runs what a query answers: it is not in the line"
-                yield Judgement(effect, Risk.HIGH, text.cut(*match.span()))
+                yield CommandFinding(effect, Risk.HIGH, text.cut(*match.span()))
 
 
-def _redis(call: Call) -> Iterator[Judgement]:
+def _redis_findings(call: Call) -> Iterator[CommandFinding]:
     options = read_options(call.args, _REDIS_TAKES, stop=True)
     commands = [call.args[options.first :]] if options.operands else []
     for words in commands:
-        yield from _redis_command([word.text.casefold() for word in words[:2]], words[0])
+        yield from _redis_command_findings([word.text.casefold() for word in words[:2]], words[0])
         if not words[0].known:
-            yield Judgement("Cannot be judged: the command is only known when it runs", Risk.HIGH, words[0])
+            yield CommandFinding(
+                "Cannot be judged: the command is only known when it runs", Risk.HIGH, words[0]
+            )
     for source in call.input_texts:
         for line in source.written.splitlines()[:_MOST_TEXTS]:
-            yield from _redis_command(line.casefold().split()[:2], source)
+            yield from _redis_command_findings(line.casefold().split()[:2], source)
     if options.has("--eval"):
-        yield Judgement("Runs a script; what it does is not in the line", Risk.MEDIUM, call.words[0])
+        yield CommandFinding("Runs a script; what it does is not in the line", Risk.MEDIUM, call.words[0])
 
 
-def _redis_command(words: list[str], at: Word) -> Iterator[Judgement]:
+def _redis_command_findings(words: list[str], at: Word) -> Iterator[CommandFinding]:
     if not words or tuple(words) in _REDIS_LOOKS:
         return
     if words[0] in _REDIS_CRITICAL:
-        yield Judgement("Empties a database, or ends it", Risk.CRITICAL, at)
+        yield CommandFinding("Empties a database, or ends it", Risk.CRITICAL, at)
     elif words[0] in _REDIS_HIGH:
-        yield Judgement("Deletes from a database, or changes how it works", Risk.HIGH, at)
+        yield CommandFinding("Deletes from a database, or changes how it works", Risk.HIGH, at)
     elif words[0] in _REDIS_CODE:
-        yield Judgement("Runs a program written in the line", Risk.HIGH, at)
+        yield CommandFinding("Runs a program written in the line", Risk.HIGH, at)
 
 
-def _mongo(call: Call) -> Iterator[Judgement]:
+def _mongo_findings(call: Call) -> Iterator[CommandFinding]:
     options = read_options(call.args, _MONGO_TAKES)
     texts = [*options.values("--eval"), *call.input_texts]
     for text in texts:
         if _MONGO_DROPS.search(text.written):
-            yield Judgement(_DROPPED, Risk.CRITICAL, text)
-        yield Judgement("Runs a program written in the line", Risk.HIGH, text)
+            yield CommandFinding(_DROPS, Risk.CRITICAL, text)
+        yield CommandFinding("Runs a program written in the line", Risk.HIGH, text)
     for word in (*options.values("-f", "--file"), *call.input_files):
-        yield Judgement("Runs a script; what it does is not in the line", Risk.MEDIUM, word)
+        yield CommandFinding("Runs a script; what it does is not in the line", Risk.MEDIUM, word)

@@ -1,7 +1,7 @@
-"""Programs and shell lines that stand in options, in variables and in the settings of git.
+"""Programs and shell lines embedded in options, in variables and in the settings of git.
 
-`Embedded.line` is parsed like a line of its own. What the option itself means is said besides, unless the
-program is one that people name there every day.
+`Embedded.line` is parsed like a line of its own. The option or variable itself is a finding too, unless it
+names one of the programs that are ordinary there (`_ORDINARY`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from core.fleet.models import Risk
 from core.policy.analysis.shell.options import Takes, read_options, takes
-from core.policy.analysis.shell.parser import Call, Judgement, Word, joined
+from core.policy.analysis.shell.parser import Call, CommandFinding, Word, join_words
 from core.policy.analysis.shell.tables import names
 
 
 class Embedded(NamedTuple):
-    """A text that is run, None where only a file is named; and what is said of it, "" if nothing."""
+    """An embedded command. `line` is its text, None if only a file is named; `text` is its finding, or ""."""
 
     line: Word | None
     text: str
@@ -26,7 +26,7 @@ class Embedded(NamedTuple):
 
 
 class _Options(NamedTuple):
-    """The options of a program that take a value, and those among them whose value is run or loaded."""
+    """The options of a program that take a value, and those of them whose value is run or loaded."""
 
     takes: Takes
     runs: tuple[tuple[str, str], ...]
@@ -44,7 +44,7 @@ _ASSIGNED = re.compile(r"[A-Za-z_][\w%()]*\+?=")
 
 
 def _options(values: str, runs: str = "", loads: str = "") -> _Options:
-    """A table entry; of `--name=start`, only a value with that start is run, which is what follows it."""
+    """A table entry. With `--name=start`, only a value that begins with `start` is run, without the start."""
     pairs = tuple((name, start) for name, _, start in (entry.partition("=") for entry in runs.split()))
     return _Options(
         takes(f"{values} {' '.join(name for name, _ in pairs)} {loads}"), pairs, frozenset(loads.split())
@@ -109,7 +109,7 @@ _BY_NAME: dict[str, _Options] = {
     "rpm": _options("-D -r", "", "--rcfile --macros --load"),
     "mysql": _options("-u -h -P -D -S", "--pager", "--init-command --defaults-file --plugin-dir"),
 }  # fmt: skip
-_SAME = {
+_SAME_OPTIONS = {
     "apt-get": "apt", "apt-cache": "apt", "aptitude": "apt", "readarray": "mapfile", "slogin": "ssh",
     "g++": "gcc",
     "clang": "gcc", "cc": "gcc", "c++": "gcc", "clang++": "gcc", "ncat": "nc", "netcat": "nc",
@@ -122,9 +122,9 @@ _SINGLE_DASH = names("openssl gcc gdb sqlite3 mplayer zip xterm")
 _AFTER_SETTING = re.compile(r"[\w:]*[\s=]+")
 
 
-def in_options(call: Call) -> Iterator[Embedded]:
-    """What the options of a call run or load."""
-    name = _SAME.get(call.name, call.name)
+def embedded_in_options(call: Call) -> Iterator[Embedded]:
+    """The programs and files that the options of a call run or load."""
+    name = _SAME_OPTIONS.get(call.name, call.name)
     table = _BY_NAME.get(name)
     if table is None:
         return
@@ -135,26 +135,30 @@ def in_options(call: Call) -> Iterator[Embedded]:
         if value is None:
             continue
         for runs, start in table.runs:
-            if option.name == runs and (line := _behind(value, start)) is not None:
-                yield _embedded(line, f"Runs a program that the option {option.name} names", Risk.HIGH, value)
+            if option.name == runs and (line := _value_after(value, start)) is not None:
+                yield _embedded_command(
+                    line, f"Runs a program that the option {option.name} names", Risk.HIGH, value
+                )
         if option.name in table.loads:
             yield Embedded(
-                None, f"Loads what the option {option.name} names: it is not in the line", _LOADS, value
+                None, f"Loads what the option {option.name} names: it is not in the line", _LOAD_RISK, value
             )
     if name == "make":
         for word in options.operands:
             if _ASSIGNED.match(word.written):
                 name, _, _ = word.written.partition("=")
-                item = _embedded(word.cut(len(name) + 1), "Has make run another shell", Risk.HIGH, word)
-                # Recipes run what any variable holds; only of `SHELL` is it sure.
+                item = _embedded_command(
+                    word.cut(len(name) + 1), "Has make run another shell", Risk.HIGH, word
+                )
+                # Recipes may run the value of any variable; of these variables it is certain.
                 yield item if name in ("SHELL", ".SHELLFLAGS", "MAKE") else item._replace(text="")
 
 
-_LOADS = Risk.MEDIUM
+_LOAD_RISK = Risk.MEDIUM
 
 
-def _behind(value: Word, start: str) -> Word | None:
-    """What follows the start that a value must have to be run; None when it has another one."""
+def _value_after(value: Word, start: str) -> Word | None:
+    """The part of a value after the start that it must have to be run; None if it begins differently."""
     if not start:
         return value
     at = value.written.casefold().find(start.casefold())
@@ -169,21 +173,24 @@ def _behind(value: Word, start: str) -> Word | None:
 
 
 def _unbundled(call: Call) -> tuple[Word, ...]:
-    """The words of `tar`, whose first one may be options without a dash: their values follow in order."""
+    """The words of `tar`, with the options of a first word without a dash as separate words.
+
+    The values of such options follow in the same order.
+    """
     args = call.args
     if not args or not re.fullmatch(r"[A-Za-z]{2,}", args[0].written):
         return args
-    letters, rest = args[0], list(args[1:])
-    made: list[Word] = []
+    letters, values = args[0], list(args[1:])
+    unbundled: list[Word] = []
     for place, letter in enumerate(letters.written):
         sign = letters.cut(place, place + 1)
-        made.append(Word(f"-{letter}", True, sign.source, sign.start, sign.end, f"-{letter}"))
-        if f"-{letter}" in _BY_NAME["tar"].takes.values and rest:
-            made.append(rest.pop(0))
-    return (*made, *rest)
+        unbundled.append(Word(f"-{letter}", True, sign.source, sign.start, sign.end, f"-{letter}"))
+        if f"-{letter}" in _BY_NAME["tar"].takes.values and values:
+            unbundled.append(values.pop(0))
+    return (*unbundled, *values)
 
 
-def _embedded(line: Word, text: str, risk: Risk, word: Word) -> Embedded:
+def _embedded_command(line: Word, text: str, risk: Risk, word: Word) -> Embedded:
     return Embedded(line, "" if _is_ordinary(line) else text, risk, word)
 
 
@@ -198,8 +205,8 @@ def _is_ordinary(line: Word) -> bool:
     )
 
 
-# Variables whose value is a command: read by a shell, or at least taken for a program's name.
-_RUN = names(
+# Variables whose value is a command line or the name of a program.
+_RUN_VARIABLES = names(
     "PAGER MANPAGER GIT_PAGER SYSTEMD_PAGER AWS_PAGER BAT_PAGER PSQL_PAGER DELTA_PAGER GH_PAGER EDITOR "
     "VISUAL GIT_EDITOR "
     "GIT_SEQUENCE_EDITOR SUDO_EDITOR SYSTEMD_EDITOR KUBE_EDITOR PSQL_EDITOR FCEDIT HGEDITOR SVN_EDITOR "
@@ -211,8 +218,8 @@ _RUN = names(
     "FZF_DEFAULT_COMMAND FZF_CTRL_T_COMMAND "
 )
 _PROMPTS = names("PS0 PS1 PS2 PS3 PS4 PROMPT RPROMPT")
-# Variables that name files or folders out of which programs take code.
-_LOAD = names(
+# Variables that name files or folders from which programs load code.
+_LOAD_VARIABLES = names(
     "PATH LD_PRELOAD LD_AUDIT LD_LIBRARY_PATH LD_ORIGIN_PATH DYLD_INSERT_LIBRARIES DYLD_LIBRARY_PATH "
     "DYLD_FRAMEWORK_PATH DYLD_FALLBACK_LIBRARY_PATH BASH_ENV IFS SHELLOPTS BASHOPTS ZDOTDIR FPATH INPUTRC "
     "PYTHONPATH PYTHONSTARTUP PYTHONHOME PYTHONUSERBASE PYTHONBREAKPOINT PYTHONEXECUTABLE "
@@ -227,7 +234,7 @@ _LOAD = names(
     "LESSKEY LESSKEYIN PKCS11_MODULE_PATH TAR_OPTIONS ANSIBLE_CONFIG ANSIBLE_LIBRARY"
 )
 # Variables that load code only with some values.
-_LOAD_IF = {
+_CONDITIONAL_LOAD_VARIABLES = {
     "ENV": re.compile(r"[/~$`]"),
     "NODE_OPTIONS": re.compile(
         r"-r\b|--(?:require|import|loader|experimental-loader|inspect|openssl-config)"
@@ -243,33 +250,35 @@ _LOAD_IF = {
 _LOADED_PREFIXES = ("BASH_FUNC_", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "DYLD_")
 
 
-def in_variable(name: str, value: Word, word: Word | None = None) -> Iterator[Embedded]:
-    """What it means that a variable is set: a program that it names, or code that it has loaded."""
+def embedded_in_variable(name: str, value: Word, word: Word | None = None) -> Iterator[Embedded]:
+    """The program that a variable names, or the code that programs load because of it."""
     text = f"Sets {name}, which decides what programs run"
     at = word or value
     if name in ("HISTFILE", "HISTSIZE", "HISTFILESIZE") and value.written in ("", "0", "/dev/null"):
         yield Embedded(None, "Hides what was done", Risk.MEDIUM, at)
-    condition = _LOAD_IF.get(name)
+    condition = _CONDITIONAL_LOAD_VARIABLES.get(name)
     if name in _PROMPTS:
-        # A shell expands these each time that it shows them.
+        # A shell expands a prompt each time it displays it.
         if "$(" in value.written or "`" in value.written:
             yield Embedded(value, text, Risk.MEDIUM, at)
-    elif name in _RUN:
-        yield _embedded(_piped(value), text, Risk.MEDIUM, at)
+    elif name in _RUN_VARIABLES:
+        yield _embedded_command(_without_pipe_sign(value), text, Risk.MEDIUM, at)
     elif (
-        name in _LOAD or name.startswith(_LOADED_PREFIXES) or (condition and condition.search(value.written))
+        name in _LOAD_VARIABLES
+        or name.startswith(_LOADED_PREFIXES)
+        or (condition and condition.search(value.written))
     ):
         yield Embedded(None, text, Risk.MEDIUM, at)
 
 
-def _piped(value: Word) -> Word:
-    """A value without the signs that say that a program, not a file, is meant: `LESSOPEN='|x %s'`."""
+def _without_pipe_sign(value: Word) -> Word:
+    """A value without the signs that mark a program instead of a file: `LESSOPEN='|x %s'`."""
     start = len(value.written) - len(value.written.lstrip("|-! "))
     return value.cut(start)
 
 
-def assigned_words(words: Iterable[Word]) -> Iterator[tuple[str, Word, Word]]:
-    """Names, values and words of `NAME=value` among the words of a call."""
+def assignments_in(words: Iterable[Word]) -> Iterator[tuple[str, Word, Word]]:
+    """Each `NAME=value` among the words of a call, as (name, value, word)."""
     for word in words:
         if _ASSIGNED.match(word.written):
             name, _, _ = word.written.partition("=")
@@ -324,54 +333,63 @@ _GIT_OPTIONS = {
 }
 
 
-def in_git(call: Call) -> Iterator[Embedded]:
-    """What git's settings, options and subcommands run: given with `-c`, by `git config`, and by name."""
+def embedded_in_git(call: Call) -> Iterator[Embedded]:
+    """The programs that git runs by its options, its subcommands, and settings by `-c` or `git config`."""
     options = read_options(call.args, _GIT_TAKES, stop=True)
-    rest = call.args[options.first :]
-    verb = rest[0].text if rest else ""
+    arguments = call.args[options.first :]
+    verb = arguments[0].text if arguments else ""
     for option in options.options:
         if option.name == "-c" and option.value is not None:
-            yield from _setting(option.value)
+            yield from _embedded_in_setting(option.value)
         elif option.name == "--config-env" and option.value is not None:
             name = option.value.written.partition("=")[0].casefold()
             if _GIT_RUNS.fullmatch(name) or _GIT_LOADS.fullmatch(name) or name.startswith("alias."):
                 yield Embedded(None, f"Sets git's {name} to what is not in the line", Risk.HIGH, option.value)
         elif option.name == "--exec-path" and option.value is not None:
             yield Embedded(None, "Takes git's own programs from a file elsewhere", Risk.HIGH, option.value)
-    if verb == "submodule" and len(rest) > 2 and rest[1].text == "foreach":
-        words = [word for word in rest[2:] if word.text not in ("--recursive", "--quiet", "-q")]
-        yield Embedded(joined(words), "Runs a command in a repository", Risk.MEDIUM, rest[1])
+    if verb == "submodule" and len(arguments) > 2 and arguments[1].text == "foreach":
+        command = [word for word in arguments[2:] if word.text not in ("--recursive", "--quiet", "-q")]
+        yield Embedded(join_words(command), "Runs a command in a repository", Risk.MEDIUM, arguments[1])
     elif verb == "config":
-        yield from _configured(rest)
+        yield from _embedded_in_git_config(arguments)
     elif verb in _GIT_OPTIONS:
         runs, values = _GIT_OPTIONS[verb]
-        after_verb = read_options(rest[1:], takes(f"{runs} {values}")).options
-        named = {name.removesuffix("?") for name in runs.split()}
+        after_verb = read_options(arguments[1:], takes(f"{runs} {values}")).options
+        running = {name.removesuffix("?") for name in runs.split()}
         for option in after_verb:
             if option.value is None:
                 continue
-            if option.name in named:
+            if option.name in running:
                 text = f"Runs a program that the option {option.name} names"
-                yield _embedded(_piped(option.value), text, Risk.HIGH, option.value)
+                yield _embedded_command(_without_pipe_sign(option.value), text, Risk.HIGH, option.value)
             elif verb == "clone" and option.name in ("-c", "--config"):
-                yield from _setting(option.value)
+                yield from _embedded_in_setting(option.value)
             elif option.name == "--template":
                 yield Embedded(None, "Takes hooks from a file elsewhere", Risk.HIGH, option.value)
-    for word in rest:
+    for word in arguments:
         if word.written.startswith("ext::"):
             yield Embedded(word.cut(5), "Runs a program that an address names", Risk.HIGH, word)
 
 
-def _configured(rest: tuple[Word, ...]) -> Iterator[Embedded]:
+def _embedded_in_git_config(words: tuple[Word, ...]) -> Iterator[Embedded]:
     table = takes("-f --file --blob --type --default --comment --value --url")
-    options = read_options(rest[1:], table)
-    asks = ("--get", "--get-all", "--get-regexp", "--list", "-l", "--unset", "--unset-all", "--show-origin")
+    options = read_options(words[1:], table)
+    reading = (
+        "--get",
+        "--get-all",
+        "--get-regexp",
+        "--list",
+        "-l",
+        "--unset",
+        "--unset-all",
+        "--show-origin",
+    )
     operands = [word for word in options.operands if word.text not in ("set", "get", "list", "unset")]
-    if len(operands) > 1 and not options.has(*asks):
-        yield from _setting(operands[0], operands[1])
+    if len(operands) > 1 and not options.has(*reading):
+        yield from _embedded_in_setting(operands[0], operands[1])
 
 
-def _setting(word: Word, value: Word | None = None) -> Iterator[Embedded]:
+def _embedded_in_setting(word: Word, value: Word | None = None) -> Iterator[Embedded]:
     name, _, _ = word.written.partition("=")
     value = value or word.cut(len(name) + 1)
     key = name.casefold()
@@ -379,26 +397,32 @@ def _setting(word: Word, value: Word | None = None) -> Iterator[Embedded]:
         shell = value.written.startswith("!")
         line = value.cut(1) if shell else None
         if shell or not value.known:
-            yield Embedded(line, f"Gives git the command {shown_key(key)}", Risk.MEDIUM, value)
+            yield Embedded(line, f"Gives git the command {short_setting_name(key)}", Risk.MEDIUM, value)
     elif _GIT_RUNS.fullmatch(key):
         if value.written.casefold() in ("true", "false", "1", "0", "yes", "no", ""):
             return
-        yield _embedded(
-            _piped(value), f"Sets git's {shown_key(key)}, a program that it runs", Risk.HIGH, value
+        yield _embedded_command(
+            _without_pipe_sign(value),
+            f"Sets git's {short_setting_name(key)}, a program that it runs",
+            Risk.HIGH,
+            value,
         )
     elif _GIT_LOADS.fullmatch(key) and value.written.casefold() not in ("", "never", "true"):
         yield Embedded(
-            None, f"Sets git's {shown_key(key)}: what that names is not in the line", Risk.HIGH, value
+            None,
+            f"Sets git's {short_setting_name(key)}: what that names is not in the line",
+            Risk.HIGH,
+            value,
         )
 
 
-def shown_key(key: str) -> str:
-    """A setting's name, short enough for a sentence."""
+def short_setting_name(key: str) -> str:
+    """A setting's name, at most 40 characters."""
     return key if len(key) <= 40 else f"{key[:39]}…"
 
 
-def judgements(items: Iterable[Embedded]) -> Iterator[Judgement]:
-    """What is said of embedded programs themselves."""
+def embedded_findings(items: Iterable[Embedded]) -> Iterator[CommandFinding]:
+    """The findings about embedded programs themselves."""
     for item in items:
         if item.text:
-            yield Judgement(item.text, item.risk, item.word)
+            yield CommandFinding(item.text, item.risk, item.word)

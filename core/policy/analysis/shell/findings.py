@@ -1,12 +1,12 @@
-"""What a shell line would do, in words, with the risk of each thing.
+"""Finds the effects of a shell line, each with its risk.
 
-Findings only ever raise a risk, so this errs on the side of saying too much: a word that is only known when
-the line runs is taken for the worst that stands in its place, and what cannot be parsed is a finding itself.
+Findings only raise a risk, so the analysis reports too much rather than too little: a word that is only known
+when the line runs counts as the worst value that it may have, and a part that cannot be parsed is a finding.
 
-A line is followed into the lines that it holds: for a shell, for a wrapper such as `ssh` or `watch`, in an
-option, a variable or a program of another language. Their findings mark the place where they stand. More than
-`_DEEPEST` such lines inside each other, or `MOST_INSIDE` wrappers around a command, are a finding instead.
-Tables are looked up by a program's name, so that the time is proportional to the line.
+The analysis follows the lines inside a line: for a shell, for a wrapper such as `ssh` or `watch`, in an
+option, a variable or a program of another language. Their findings mark their place in the outer line. More
+than `_DEEPEST` nested lines, or more than `MOST_INSIDE` wrappers around a command, are a finding and are not
+followed. The rules of a program are looked up by its name, so that the time is proportional to the line.
 """
 
 from __future__ import annotations
@@ -19,71 +19,71 @@ from core.fleet.models import Risk
 from core.policy.analysis.shell.databases import client_lines
 from core.policy.analysis.shell.embedded import (
     Embedded,
-    assigned_words,
-    in_git,
-    in_options,
-    in_variable,
-    judgements,
+    assignments_in,
+    embedded_findings,
+    embedded_in_git,
+    embedded_in_options,
+    embedded_in_variable,
 )
 from core.policy.analysis.shell.languages import program_lines, reads_its_program, runs_a_file
 from core.policy.analysis.shell.parser import (
     Call,
-    Judgement,
+    CommandFinding,
     Line,
-    TooMuch,
+    LineTooComplex,
     Word,
     has_index,
-    joined,
+    join_words,
     read_line,
 )
 from core.policy.analysis.shell.rules import (
     DECLARES,
     NAMES_A_VARIABLE,
-    hidden_in_index,
-    is_judged,
-    judged,
-    read_from,
-    redirected,
+    array_index_finding,
+    findings_in_command,
+    has_rules,
+    input_file_findings,
+    redirection_findings,
 )
 from core.policy.analysis.shell.tables import DOWNLOADS
-from core.policy.analysis.shell.wrappers import MOST_INSIDE, innermost, started
+from core.policy.analysis.shell.wrappers import MOST_INSIDE, innermost, wrapped_commands
 from core.policy.models import Finding
 from core.text import escape_hidden, shorten_middle
 
 MOST_FINDINGS = 40
 _DEEPEST = 3
 _LENGTHS_FOLLOWED, _ALWAYS_FOLLOWED = 6, 1_000
-# Programs that run the lines which they read, beside shells.
+# Programs other than shells that run the lines of their input.
 _RUN_LATER = frozenset({"at", "batch"})
 _SPLIT = frozenset({"read", "mapfile", "readarray"})
 _PRINTS = frozenset({"echo", "printf"})
 
 
-def judge_line(text: str, argument: str | None) -> list[Finding]:
-    """Everything worth raising the risk for in a shell line, in the order it stands there.
+def findings_in_line(text: str, argument: str | None) -> list[Finding]:
+    """The findings in a shell line, in the order of their places.
 
-    Offsets count characters of `text`; `argument` is the parameter that holds it. At most `MOST_FINDINGS`,
-    the gravest; a last one says when there were more.
+    Offsets count characters of `text`; `argument` is the parameter that contains it. At most `MOST_FINDINGS`,
+    the gravest; if there are more, the last finding gives their number.
     """
-    findings = list(dict.fromkeys(_Analysis(text, argument).findings()))
+    findings = list(dict.fromkeys(_LineAnalysis(text, argument).findings()))
     if len(findings) > MOST_FINDINGS:
-        rest = len(findings) - MOST_FINDINGS + 1
+        dropped = len(findings) - MOST_FINDINGS + 1
         findings.sort(key=lambda finding: -finding.risk.rank)
         worst = findings[MOST_FINDINGS - 1].risk
-        more = Finding(text=f"And {rest} more", risk=worst, argument=argument)
-        findings = [*findings[: MOST_FINDINGS - 1], more]
+        remainder = Finding(text=f"And {dropped} more", risk=worst, argument=argument)
+        findings = [*findings[: MOST_FINDINGS - 1], remainder]
     return sorted(findings, key=lambda finding: (finding.start is None, finding.start or 0))
 
 
 class _Budget:
-    """How many characters of lines inside lines may still be read: as many as make it linear in all."""
+    """The number of characters that may still be read in nested lines, which keeps the total time linear."""
 
-    def __init__(self, left: int) -> None:
-        self.left = left
+    def __init__(self, characters: int) -> None:
+        self.remaining = characters
 
 
-class _Analysis:
-    """The findings of one line, of which others may be part."""
+class _LineAnalysis:
+    """The analysis of one line and of the lines nested in it."""
 
     def __init__(
         self, text: str, argument: str | None, depth: int = 0, budget: _Budget | None = None
@@ -92,7 +92,7 @@ class _Analysis:
         self._argument = argument
         self._depth = depth
         self._budget = budget or _Budget(_LENGTHS_FOLLOWED * len(text) + _ALWAYS_FOLLOWED)
-        # A text that two tables know of is read once.
+        # The nested lines followed so far: a line that two tables know is read once.
         self._followed: set[tuple[int, int, str]] = set()
 
     def findings(self) -> Iterator[Finding]:
@@ -102,7 +102,7 @@ class _Analysis:
             return
         try:
             line = read_line(self._text)
-        except TooMuch:
+        except LineTooComplex:
             text = f"Too long or too tangled to be judged ({len(self._text):,} characters): read it whole"
             yield self._finding(text, Risk.HIGH, None)
             return
@@ -110,142 +110,144 @@ class _Analysis:
             if doubt.why:
                 yield self._finding(doubt.why, Risk.HIGH, (doubt.start, doubt.end))
             if doubt.line is not None:
-                yield from self._inside(doubt.line)
+                yield from self._findings_inside(doubt.line)
         for redirect in line.redirects:
-            yield from self._say(redirected(redirect))
+            yield from self._as_findings(redirection_findings(redirect))
         for word in line.inputs:
-            yield from self._say(read_from(word))
+            yield from self._as_findings(input_file_findings(word))
         for assignment in line.assignments:
-            yield from self._set(assignment.name, assignment.value)
+            yield from self._variable_findings(assignment.name, assignment.value)
         for word in line.indices:
-            yield from self._index(word)
-        printed = _printed(line)
+            yield from self._index_findings(word)
+        printed = _printed_texts(line)
         for call in line.calls:
-            yield from self._call(call, printed.get(call.start, call.input_texts))
-        yield from self._pipelines(line)
-        yield from self._downloads_and_runs(line)
-        yield from self._functions(line)
+            yield from self._call_findings(call, printed.get(call.start, call.input_texts))
+        yield from self._pipeline_findings(line)
+        yield from self._download_findings(line)
+        yield from self._fork_bomb_findings(line)
         for start, end in line.background:
             yield self._finding("Leaves a program running in the background", Risk.LOW, (start, end))
 
-    def _call(self, call: Call, texts: tuple[Word, ...]) -> Iterator[Finding]:
+    def _call_findings(self, call: Call, texts: tuple[Word, ...]) -> Iterator[Finding]:
         for assignment in call.assignments:
-            # How `read` splits what it reads concerns nothing else.
+            # With `IFS`, `read` only splits its own input.
             if assignment.name != "IFS" or call.name not in _SPLIT:
-                yield from self._set(assignment.name, assignment.value)
-        waiting = [(Call(call.words, call.start, call.end, (), texts, call.input_files), 0)]
-        seen: set[tuple[int, int]] = set()
-        while waiting:
-            inside, depth = waiting.pop()
-            if not inside.words or (inside.words[0].start, len(inside.words)) in seen:
+                yield from self._variable_findings(assignment.name, assignment.value)
+        pending = [(Call(call.words, call.start, call.end, (), texts, call.input_files), 0)]
+        visited: set[tuple[int, int]] = set()
+        while pending:
+            inner, depth = pending.pop()
+            if not inner.words or (inner.words[0].start, len(inner.words)) in visited:
                 continue
-            seen.add((inside.words[0].start, len(inside.words)))
-            yield from self._say(judged(inside), inside)
-            yield from self._lines(inside)
-            result = started(inside)
-            for variable in result.assignments:
-                yield from self._set(variable.name, variable.value)
-            for line in result.lines:
-                yield from self._inside(line)
-            calls = list(result.calls)
-            for perhaps, as_line in result.perhaps:
-                if is_judged(perhaps.name):
-                    if as_line is not None:
-                        yield from self._inside(as_line)
+            visited.add((inner.words[0].start, len(inner.words)))
+            yield from self._as_findings(findings_in_command(inner), inner)
+            yield from self._nested_line_findings(inner)
+            wrapped = wrapped_commands(inner)
+            for variable in wrapped.assignments:
+                yield from self._variable_findings(variable.name, variable.value)
+            for line in wrapped.lines:
+                yield from self._findings_inside(line)
+            calls = list(wrapped.calls)
+            for possible_call, possible_line in wrapped.possible:
+                if has_rules(possible_call.name):
+                    if possible_line is not None:
+                        yield from self._findings_inside(possible_line)
                     else:
-                        calls.append(perhaps)
+                        calls.append(possible_call)
                     break
             if calls and depth >= MOST_INSIDE:
                 text = "Cannot be judged: programs that run programs, too many to be followed"
                 yield self._finding(text, Risk.HIGH, _span(calls[0].words))
                 continue
-            waiting.extend((more, depth + 1) for more in calls)
+            pending.extend((wrapped_call, depth + 1) for wrapped_call in calls)
 
-    def _lines(self, call: Call) -> Iterator[Finding]:
-        """The lines that a call is given in its words or as its input."""
-        for line in _held(call):
-            yield from self._inside(line)
+    def _nested_line_findings(self, call: Call) -> Iterator[Finding]:
+        """The findings in the lines that a call gets in its words or as its input."""
+        for line in _lines_in_options(call):
+            yield from self._findings_inside(line)
         for word in call.args if call.name in NAMES_A_VARIABLE else ():
             if has_index(word):
-                yield from self._index(word)
-        for item in _declared(call):
+                yield from self._index_findings(word)
+        for item in _declared_variables(call):
             if item.line is not None:
-                yield from self._inside(item.line)
+                yield from self._findings_inside(item.line)
         if (call.input_texts and call.name in _RUN_LATER) or _runs_input(call):
             for text in call.input_texts:
-                yield from self._inside(text)
+                yield from self._findings_inside(text)
 
-    def _set(self, name: str, value: Word) -> Iterator[Finding]:
-        items = list(in_variable(name, value))
-        yield from self._say(judgements(items))
+    def _variable_findings(self, name: str, value: Word) -> Iterator[Finding]:
+        items = list(embedded_in_variable(name, value))
+        yield from self._as_findings(embedded_findings(items))
         for item in items:
             if item.line is not None:
-                yield from self._inside(item.line)
+                yield from self._findings_inside(item.line)
         if has_index(value):
-            yield from self._say([hidden_in_index(value)])
-            yield from self._index(value)
+            yield from self._as_findings([array_index_finding(value)])
+            yield from self._index_findings(value)
 
-    def _index(self, word: Word) -> Iterator[Finding]:
-        """Follow the commands in a text that a shell reads as a number or a name."""
+    def _index_findings(self, word: Word) -> Iterator[Finding]:
+        """The findings in the commands inside a text that a shell reads as a number or a name."""
         text = word.written
         starts = [at + len(sign) for sign in ("$(", "`") if (at := text.find(sign)) >= 0]
         if starts:
             end = max(text.rfind(")"), text.rfind("`"))
             start = min(starts)
-            yield from self._say([hidden_in_index(word)])
-            yield from self._inside(word.cut(start, end if end > start else len(text)))
+            yield from self._as_findings([array_index_finding(word)])
+            yield from self._findings_inside(word.cut(start, end if end > start else len(text)))
 
-    def _inside(self, line: Word) -> Iterator[Finding]:
-        """The findings of a line that stands in a word of this one, marked where they stand."""
+    def _findings_inside(self, line: Word) -> Iterator[Finding]:
+        """The findings in a line nested in a word of this line, with offsets in this line."""
         key = (line.start, line.end, line.written)
         if key in self._followed:
             return
         self._followed.add(key)
-        if self._budget.left < len(line.written):
+        if self._budget.remaining < len(line.written):
             text = "Cannot be judged: more lines inside this one than can be followed"
             yield self._finding(text, Risk.HIGH, (line.start, line.end))
             return
-        self._budget.left -= len(line.written)
+        self._budget.remaining -= len(line.written)
         if not line.known:
-            loads = any(f"{tool} " in line.written for tool in DOWNLOADS)
+            downloads = any(f"{tool} " in line.written for tool in DOWNLOADS)
             text = (
-                "Runs a download as a shell line" if loads else "Runs text made at run time as a shell line"
+                "Runs a download as a shell line"
+                if downloads
+                else "Runs text made at run time as a shell line"
             )
-            yield self._finding(text, Risk.CRITICAL if loads else Risk.HIGH, (line.start, line.end))
-        for finding in _Analysis(line.written, self._argument, self._depth + 1, self._budget).findings():
+            yield self._finding(text, Risk.CRITICAL if downloads else Risk.HIGH, (line.start, line.end))
+        for finding in _LineAnalysis(line.written, self._argument, self._depth + 1, self._budget).findings():
             start, end = line.span(finding.start or 0, finding.end or 0)
             yield finding.model_copy(update={"start": start, "end": end})
 
-    def _pipelines(self, line: Line) -> Iterator[Finding]:
-        """What is piped into a program that runs what it reads.
+    def _pipeline_findings(self, line: Line) -> Iterator[Finding]:
+        """The findings in pipelines into programs that run their input.
 
-        One pass from left to right, however pipelines are nested: the stack holds the stages around a
-        command: where each ends, whether any is piped into, whether out of a download, and since where.
+        One pass from left to right, also for nested pipelines. The stack has the stages around a command.
         """
         if not line.pipelines:
             return
         calls = sorted((call for call in line.calls if call.words), key=lambda call: call.start)
         starts = [call.start for call in calls]
-        inner = [innermost(call) for call in calls]
-        downloads = [0, *accumulate(int(call.name in DOWNLOADS) for call in inner)]
+        innermost_calls = [innermost(call) for call in calls]
+        downloads = [0, *accumulate(int(call.name in DOWNLOADS) for call in innermost_calls)]
         stages = []
         for spans in line.pipelines:
             first = bisect_left(starts, spans[0][0])
             for number, (start, end) in enumerate(spans):
-                loads = downloads[bisect_left(starts, start)] > downloads[first]
-                stages.append((start, -end, number > 0, loads, spans[0][0]))
+                downloads_before = downloads[bisect_left(starts, start)] > downloads[first]
+                stages.append((start, -end, number > 0, downloads_before, spans[0][0]))
         stages.sort()
-        # The end of a stage; then of all stages around: piped into, out of a download, the pipeline's start.
+        # Per stage: its end, and for it and the stages around it, whether one gets piped input, whether that
+        # comes from a download, and the start of the pipeline.
         stack: list[tuple[int, bool, bool, int]] = []
         at = 0
-        for call, runs in zip(calls, inner, strict=True):
+        for call, runs in zip(calls, innermost_calls, strict=True):
             while at < len(stages) and stages[at][0] <= call.start:
-                start, end, piped, loads, begins = stages[at]
+                start, end, piped, downloads_before, first_stage_start = stages[at]
                 while stack and stack[-1][0] < -end:
                     stack.pop()
-                above = stack[-1] if stack else (0, False, False, begins)
-                whence = begins if piped and not above[1] else above[3]
-                stack.append((-end, above[1] or piped, above[2] or loads, whence))
+                above = stack[-1] if stack else (0, False, False, first_stage_start)
+                pipeline_start = first_stage_start if piped and not above[1] else above[3]
+                stack.append((-end, above[1] or piped, above[2] or downloads_before, pipeline_start))
                 at += 1
             while stack and stack[-1][0] < call.end:
                 stack.pop()
@@ -254,15 +256,15 @@ class _Analysis:
                 risk = Risk.CRITICAL if stack[-1][2] else Risk.HIGH
                 yield self._finding(text, risk, (stack[-1][3], call.end))
 
-    def _downloads_and_runs(self, line: Line) -> Iterator[Finding]:
-        calls = [inside for inside in map(innermost, line.calls) if inside.words]
+    def _download_findings(self, line: Line) -> Iterator[Finding]:
+        calls = [inner for inner in map(innermost, line.calls) if inner.words]
         if any(call.name in DOWNLOADS for call in calls):
             for call in calls:
                 if runs_a_file(call):
                     text = "Runs a file in a line that also downloads"
                     yield self._finding(text, Risk.CRITICAL, (call.start, call.end))
 
-    def _functions(self, line: Line) -> Iterator[Finding]:
+    def _fork_bomb_findings(self, line: Line) -> Iterator[Finding]:
         if not line.functions:
             return
         names: dict[str, list[int]] = {}
@@ -274,37 +276,39 @@ class _Analysis:
             if bisect_left(places, end) - bisect_left(places, start) > 1:
                 yield self._finding("Starts itself without end (a fork bomb)", Risk.CRITICAL, (start, end))
 
-    def _say(self, judgements: Iterable[Judgement], call: Call | None = None) -> Iterator[Finding]:
-        for text, risk, word in judgements:
-            # What is said of a program is said of what it is given, too.
+    def _as_findings(
+        self, embedded_findings: Iterable[CommandFinding], call: Call | None = None
+    ) -> Iterator[Finding]:
+        for text, risk, word in embedded_findings:
+            # A finding about a program also names the program's arguments.
             named = call is not None and word is not None and word.start == call.words[0].start
             objects = self._objects(call) if named and call is not None else None
             yield self._finding(text, risk, (word.start, word.end) if word else None, objects)
 
     def _objects(self, call: Call) -> str:
-        """What a call is about: its words without its options; all of it where it runs another program."""
-        words = call.words[1:]
-        if started(call).calls:
-            return self._text[words[0].start : call.words[-1].end] if words else ""
-        texts = (self._text[word.start : word.end] for word in words)
+        """The arguments of a call without its options; with all options if it runs another program."""
+        arguments = call.words[1:]
+        if wrapped_commands(call).calls:
+            return self._text[arguments[0].start : call.words[-1].end] if arguments else ""
+        texts = (self._text[word.start : word.end] for word in arguments)
         return " ".join(text for text in texts if not text.startswith("-"))
 
     def _finding(
         self, text: str, risk: Risk, span: tuple[int, int] | None, objects: str | None = None
     ) -> Finding:
         start, end = span if span else (0, len(self._text))
-        said = objects or self._text[start:end]
-        detail = escape_hidden(shorten_middle(said, 200), keep_lines=False)
+        quoted = objects or self._text[start:end]
+        detail = escape_hidden(shorten_middle(quoted, 200), keep_lines=False)
         return Finding(text=text, risk=risk, detail=detail, argument=self._argument, start=start, end=end)
 
 
-def _held(call: Call) -> Iterator[Word]:
+def _lines_in_options(call: Call) -> Iterator[Word]:
     """The shell lines in a call's options, programs and queries."""
     tables = (
-        in_options(call),
+        embedded_in_options(call),
         program_lines(call),
         client_lines(call),
-        in_git(call) if call.name == "git" else (),
+        embedded_in_git(call) if call.name == "git" else (),
     )
     for table in tables:
         for item in table:
@@ -313,27 +317,27 @@ def _held(call: Call) -> Iterator[Word]:
     if call.name == "trap":
         yield from [word for word in call.args if word.text != "--"][:1]
     elif call.name == "alias":
-        yield from (value for _, value, _ in assigned_words(call.args))
+        yield from (value for _, value, _ in assignments_in(call.args))
     elif call.name in ("iex", "invoke-expression"):
-        yield joined(call.args)
+        yield join_words(call.args)
 
 
-def _declared(call: Call) -> Iterator[Embedded]:
+def _declared_variables(call: Call) -> Iterator[Embedded]:
     if call.name in DECLARES:
-        for name, value, _ in assigned_words(call.args):
-            yield from in_variable(name, value)
+        for name, value, _ in assignments_in(call.args):
+            yield from embedded_in_variable(name, value)
 
 
 def _runs_input(call: Call) -> bool:
-    """Whether what a call reads is run: by a shell that it is, or that is inside it."""
+    """Whether a call, or the call inside its wrappers, is a shell or interpreter that runs its input."""
     if not call.input_texts:
         return False
-    inside = innermost(call)
-    return bool(inside.words) and reads_its_program(inside)
+    inner = innermost(call)
+    return bool(inner.words) and reads_its_program(inner)
 
 
-def _printed(line: Line) -> dict[int, tuple[Word, ...]]:
-    """What calls are given by an `echo` piped into them, by the place where they begin."""
+def _printed_texts(line: Line) -> dict[int, tuple[Word, ...]]:
+    """The texts that an `echo` or `printf` pipes into calls, by the offset at which each call begins."""
     printed: dict[int, tuple[Word, ...]] = {}
     if not line.pipelines:
         return printed
@@ -346,7 +350,7 @@ def _printed(line: Line) -> dict[int, tuple[Word, ...]]:
             words = [word for word in call.args if not word.text.startswith("-")]
             if call.name == "printf":
                 words = words[1:] if len(words) > 1 else words
-            printed[after[0]] = (joined(words), *calls[after[0]].input_texts)
+            printed[after[0]] = (join_words(words), *calls[after[0]].input_texts)
     return printed
 
 

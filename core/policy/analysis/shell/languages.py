@@ -1,7 +1,7 @@
-"""Programs in other languages: shells, interpreters, awk and sed, given in a line, in a file or as input.
+"""Rules for shells, interpreters, awk and sed, whose programs come from the line, from a file or from input.
 
-What an interpreter's program does cannot be judged here, only that it is one. The programs of awk and sed are
-read as far as it takes to find the commands and files in them.
+An interpreter's program is not parsed: that it runs is the finding. The programs of awk and sed are parsed as
+far as needed to find the commands and files in them.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import NamedTuple
 from core.fleet.models import Risk
 from core.policy.analysis.shell.embedded import Embedded
 from core.policy.analysis.shell.options import Options, Takes, read_options, takes
-from core.policy.analysis.shell.parser import Call, Judgement, Word, joined
+from core.policy.analysis.shell.parser import Call, CommandFinding, Word, join_words
 from core.policy.analysis.shell.tables import ROOT, SHELLS, STARTUP, names, system_folder
 
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """How an interpreter is called.
+    """The command-line syntax of an interpreter.
 
-    `code`: options whose value is a program. `modules`: options that name one by its module. `looks`: options
-    with which it runs nothing. `verbs`: first operands that mean code. `single`: one dash begins a whole
-    name. `script`: the first operand is a program in a file.
+    `code`: options whose value is a program. `modules`: options whose value is the name of a module to run.
+    `looks`: options with which it runs nothing. `verbs`: first operands after which code follows. `single`: a
+    single dash begins a whole name. `script`: the first operand is a program file.
     """
 
     takes: Takes
@@ -93,15 +93,15 @@ _READS_INPUT = re.compile(r"-$|/dev/(?:stdin|fd/\d+)$|/proc/(?:self|\d+)/fd/\d+$
 _CODE_MODULES = names("timeit code pdb trace runpy cprofile profile idlelib asyncio")
 
 
-def program_judgements(call: Call) -> Iterator[Judgement]:
-    """What is said of a program that a shell or an interpreter is given."""
+def program_findings(call: Call) -> Iterator[CommandFinding]:
+    """The findings in a call of a shell or an interpreter."""
     first, name = call.words[0], call.name
     if name in SHELLS:
-        yield from _shell(call)
+        yield from _shell_findings(call)
     elif name == "awk":
-        yield from _awk_options(call)
+        yield from _awk_findings(call)
     elif name == "sed":
-        yield from _sed_options(call)
+        yield from _sed_findings(call)
     elif name in _BY_NAME:
         options = _options(call)
         language = _BY_NAME[name]
@@ -112,20 +112,20 @@ def program_judgements(call: Call) -> Iterator[Judgement]:
         if (start is not None and (start.name in language.code or module in _CODE_MODULES)) or (
             verb in language.verbs
         ):
-            yield Judgement("Runs a program written in the line", Risk.HIGH, first)
+            yield CommandFinding("Runs a program written in the line", Risk.HIGH, first)
         elif reads_its_program(call):
-            yield Judgement("Runs text that it reads as a program", Risk.HIGH, first)
+            yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, first)
         elif runs_a_file(call):
-            yield Judgement("Runs a script; what it does is not in the line", Risk.MEDIUM, first)
+            yield CommandFinding("Runs a script; what it does is not in the line", Risk.MEDIUM, first)
 
 
 def shell_line(call: Call) -> Word | None:
-    """The line that a shell is given with `-c` and the like; None where it is given none."""
+    """The line that a shell gets with `-c` or a similar option; None if there is none."""
     if call.name in ("cmd", "powershell", "pwsh"):
         signs = ("/c", "/k", "/r", "-c", "-command", "--command")
         for place, word in enumerate(call.args):
             if word.text.casefold() in signs and call.args[place + 1 :]:
-                return joined(call.args[place + 1 :])
+                return join_words(call.args[place + 1 :])
         return None
     options = _shell_options(call)
     if lines := options.values("--command", "--init-command", "-C"):
@@ -134,16 +134,16 @@ def shell_line(call: Call) -> Word | None:
 
 
 def reads_its_program(call: Call) -> bool:
-    """Whether a shell or interpreter is given no program of its own, so that it runs what it reads."""
+    """Whether a shell or interpreter gets no program in its arguments, so that it runs its input."""
     name = call.name
     if name in ROOT or name == "ssh":
-        # Without a command these give a shell; `innermost` leaves them only then.
+        # Without a command these start a shell; only then does `innermost` return them.
         return not any(
             re.fullmatch(r"-\w*[clvVeK]|--(?:list|validate|version|help|command.*|edit)", w.text)
             for w in call.args
         )
     if name in (".", "source"):
-        return bool(call.args) and _reads(call.args[0])
+        return bool(call.args) and _reads_input(call.args[0])
     if name in SHELLS:
         if name in ("cmd", "powershell", "pwsh"):
             return shell_line(call) is None and not any(word.text[:1] in "-/" for word in call.args)
@@ -152,18 +152,18 @@ def reads_its_program(call: Call) -> bool:
             return False
         if options.has("-c") or options.values("--command"):
             return shell_line(call) is None
-        return options.has("-s") or not options.operands or _reads(options.operands[0])
+        return options.has("-s") or not options.operands or _reads_input(options.operands[0])
     language = _BY_NAME.get(name)
     if language is None or not language.script:
         return False
     options = _options(call)
     if any(option.name in language.looks | language.code | language.modules for option in options.options):
         return False
-    return not options.operands or _reads(options.operands[0])
+    return not options.operands or _reads_input(options.operands[0])
 
 
 def runs_a_file(call: Call) -> bool:
-    """Whether a call runs a file that is not a program of the system."""
+    """Whether a call runs a script file or a program outside the system folders."""
     first, name = call.words[0], call.name
     if name in SHELLS:
         options = _shell_options(call)
@@ -188,22 +188,22 @@ def _shell_options(call: Call) -> Options:
     return read_options(words, _SHELL_TAKES, stop=True)
 
 
-def _reads(word: Word) -> bool:
+def _reads_input(word: Word) -> bool:
     return word.source.startswith("<(") or _READS_INPUT.match(word.text) is not None
 
 
-def _shell(call: Call) -> Iterator[Judgement]:
+def _shell_findings(call: Call) -> Iterator[CommandFinding]:
     options = _shell_options(call)
     first = call.words[0]
     operand = options.operands[0] if options.operands and not options.has("-c") else None
     if operand is not None and not operand.known and not operand.source.startswith("<("):
-        yield Judgement("What it runs is only known when it runs", Risk.HIGH, operand)
+        yield CommandFinding("What it runs is only known when it runs", Risk.HIGH, operand)
     for word in options.values("--rcfile", "--init-file"):
-        yield Judgement("Runs a script; what it does is not in the line", Risk.MEDIUM, word)
+        yield CommandFinding("Runs a script; what it does is not in the line", Risk.MEDIUM, word)
     if reads_its_program(call):
-        yield Judgement("Runs text that it reads as a program", Risk.HIGH, first)
+        yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, first)
     elif runs_a_file(call):
-        yield Judgement("Runs a script; what it does is not in the line", Risk.MEDIUM, first)
+        yield CommandFinding("Runs a script; what it does is not in the line", Risk.MEDIUM, first)
 
 
 # awk: POSIX's grammar, and gawk's pipes and extensions.
@@ -217,7 +217,7 @@ _AWK_TOKEN = re.compile(
 _AWK_PATTERN = re.compile(r"/(?:\\.|\[\^?\]?[^\]\n]*\]|[^/\\\n\[])*/")
 _ENDS_A_VALUE = re.compile(r'[\w"\])$.]')
 _AWK_ENDS = frozenset({"", ";", "}", "\n"})
-_INSIDE = "May run commands from inside another program"
+_INNER_COMMANDS = "May run commands from inside another program"
 
 
 class _Token(NamedTuple):
@@ -226,19 +226,19 @@ class _Token(NamedTuple):
     end: int
 
 
-def _awk_options(call: Call) -> Iterator[Judgement]:
+def _awk_findings(call: Call) -> Iterator[CommandFinding]:
     options = read_options(call.args, _AWK_TAKES, stop=True)
     if runs_a_file(call):
-        yield Judgement("Runs a script; what it does is not in the line", Risk.MEDIUM, call.words[0])
+        yield CommandFinding("Runs a script; what it does is not in the line", Risk.MEDIUM, call.words[0])
     for word in options.values("-i", "--include", "-l", "--load"):
         if word.text == "inplace":
-            yield Judgement("Changes files in place", Risk.MEDIUM, call.words[0])
+            yield CommandFinding("Changes files in place", Risk.MEDIUM, call.words[0])
         else:
-            yield Judgement("Loads code from a file that is not in the line", Risk.MEDIUM, word)
+            yield CommandFinding("Loads code from a file that is not in the line", Risk.MEDIUM, word)
     for word in _awk_programs(call):
         if not word.known and not word.text:
-            yield Judgement("Cannot be judged: its program is only known when it runs", Risk.HIGH, word)
-        yield from (item for item in _awk(word) if isinstance(item, Judgement))
+            yield CommandFinding("Cannot be judged: its program is only known when it runs", Risk.HIGH, word)
+        yield from (item for item in _parse_awk(word) if isinstance(item, CommandFinding))
 
 
 def _awk_programs(call: Call) -> list[Word]:
@@ -248,8 +248,8 @@ def _awk_programs(call: Call) -> list[Word]:
     return programs if elsewhere else options.operands[:1]
 
 
-def _awk(program: Word) -> Iterator[Judgement | Embedded]:
-    """The commands and files in a program of awk."""
+def _parse_awk(program: Word) -> Iterator[CommandFinding | Embedded]:
+    """The commands and findings in an awk program."""
     tokens = _awk_tokens(program.written)
     prints, depth = False, 0
     blank = _Token("", 0, 0)
@@ -264,31 +264,33 @@ def _awk(program: Word) -> Iterator[Judgement | Embedded]:
         elif text in ("(", ")"):
             depth += 1 if text == "(" else -1
         elif text == "system" and after.text == "(":
-            inside, behind = [*tokens[place + 2 : place + 4], blank, blank][:2]
-            yield from _awk_command(program, inside, whole=behind.text == ")")
+            argument, after_command = [*tokens[place + 2 : place + 4], blank, blank][:2]
+            yield from _awk_command_items(program, argument, complete=after_command.text == ")")
         elif text in ("|", "|&"):
             into = after.text != "getline"
-            behind = tokens[place + 2] if place + 2 < len(tokens) else blank
-            yield from _awk_command(
-                program, after if into else before, whole=not into or behind.text in _AWK_ENDS
+            after_command = tokens[place + 2] if place + 2 < len(tokens) else blank
+            yield from _awk_command_items(
+                program, after if into else before, complete=not into or after_command.text in _AWK_ENDS
             )
         elif text in (">", ">>") and prints and depth <= 0:
-            yield written_inside(program.cut(*_bare(after)) if after.text.startswith('"') else None, program)
+            yield program_write_finding(
+                program.cut(*_inner_span(after)) if after.text.startswith('"') else None, program
+            )
         elif text in ("@load", "@include"):
-            yield Judgement("Loads code from a file that is not in the line", Risk.MEDIUM, program)
+            yield CommandFinding("Loads code from a file that is not in the line", Risk.MEDIUM, program)
 
 
-def _awk_command(program: Word, token: _Token, whole: bool) -> Iterator[Judgement | Embedded]:
-    """A command in a text of the program; `whole`: nothing that the program makes is added to it."""
+def _awk_command_items(program: Word, token: _Token, complete: bool) -> Iterator[CommandFinding | Embedded]:
+    """The command in a token of an awk program. `complete`: the program adds no computed text to it."""
     if token.text.startswith('"') and len(token.text) > 2:
-        line = program.cut(*_bare(token))
+        line = program.cut(*_inner_span(token))
         yield Embedded(line, "Runs a command from inside another program", Risk.MEDIUM, line)
-        if whole:
+        if complete:
             return
-    yield Judgement(_INSIDE, Risk.HIGH, program)
+    yield CommandFinding(_INNER_COMMANDS, Risk.HIGH, program)
 
 
-def _bare(token: _Token) -> tuple[int, int]:
+def _inner_span(token: _Token) -> tuple[int, int]:
     return token.start + 1, token.end - 1
 
 
@@ -298,7 +300,7 @@ def _awk_tokens(text: str) -> list[_Token]:
     while at < len(text):
         match = _AWK_TOKEN.match(text, at)
         assert match is not None, "any sign is a token"
-        # A slash divides after a value; elsewhere it begins a pattern.
+        # After a value, a slash divides; elsewhere it begins a regular expression.
         if match.group() == "/" and not (tokens and _ENDS_A_VALUE.match(tokens[-1].text[-1])):
             match = _AWK_PATTERN.match(text, at) or match
         at = match.end()
@@ -308,18 +310,18 @@ def _awk_tokens(text: str) -> list[_Token]:
     return tokens
 
 
-def written_inside(path: Word | None, program: Word) -> Judgement:
-    """What it means that a program writes into a file, None where only the program knows which."""
+def program_write_finding(path: Word | None, program: Word) -> CommandFinding:
+    """The finding in a program that writes to a file; `path` is None if only the program computes it."""
     if path is None:
-        return Judgement("Writes files from inside another program", Risk.MEDIUM, program)
+        return CommandFinding("Writes files from inside another program", Risk.MEDIUM, program)
     folder = system_folder(path.text)
     if folder == "/dev":
-        return Judgement("Writes straight to a device", Risk.CRITICAL, path)
+        return CommandFinding("Writes straight to a device", Risk.CRITICAL, path)
     if folder:
-        return Judgement(f"Writes under {folder}", Risk.HIGH, path)
+        return CommandFinding(f"Writes under {folder}", Risk.HIGH, path)
     if STARTUP.search(path.text):
-        return Judgement("Writes to a file that runs by itself", Risk.HIGH, path)
-    return Judgement("Overwrites a file from inside another program", Risk.MEDIUM, path)
+        return CommandFinding("Writes to a file that runs by itself", Risk.HIGH, path)
+    return CommandFinding("Overwrites a file from inside another program", Risk.MEDIUM, path)
 
 
 # sed: POSIX's commands and GNU's.
@@ -328,21 +330,21 @@ _SED_ADDRESS = re.compile(r"[\s;{}]*(?:\d+|\$|[,+~!]|\s)+")
 _SED_ALONE = "=dDgGhHnNpPxFz"
 
 
-class _Unread(Exception):
-    """This is no program of sed."""
+class _SedSyntaxError(Exception):
+    """The text is not a valid sed program."""
 
 
-def _sed_options(call: Call) -> Iterator[Judgement]:
+def _sed_findings(call: Call) -> Iterator[CommandFinding]:
     options = read_options(call.args, _SED_TAKES)
     first = call.words[0]
     if options.has("-i", "--in-place"):
-        yield Judgement("Changes files in place", Risk.MEDIUM, first)
+        yield CommandFinding("Changes files in place", Risk.MEDIUM, first)
     if options.has("-f", "--file"):
-        yield Judgement("Runs a script; what it does is not in the line", Risk.MEDIUM, first)
+        yield CommandFinding("Runs a script; what it does is not in the line", Risk.MEDIUM, first)
     for word in _sed_programs(call):
         if not word.known and not word.text:
-            yield Judgement("Cannot be judged: its program is only known when it runs", Risk.HIGH, word)
-        yield from (item for item in _sed(word) if isinstance(item, Judgement))
+            yield CommandFinding("Cannot be judged: its program is only known when it runs", Risk.HIGH, word)
+        yield from (item for item in _parse_sed(word) if isinstance(item, CommandFinding))
 
 
 def _sed_programs(call: Call) -> list[Word]:
@@ -351,8 +353,8 @@ def _sed_programs(call: Call) -> list[Word]:
     return programs if programs or options.has("-f", "--file") else options.operands[:1]
 
 
-def _sed(program: Word) -> Iterator[Judgement | Embedded]:
-    """The commands and files in a program of sed."""
+def _parse_sed(program: Word) -> Iterator[CommandFinding | Embedded]:
+    """The commands and findings in a sed program."""
     text = program.written
     at = 0
     try:
@@ -366,23 +368,23 @@ def _sed(program: Word) -> Iterator[Judgement | Embedded]:
             if command == "s":
                 at, flags = _sed_substitution(text, at)
                 if "e" in flags:
-                    yield Judgement(
+                    yield CommandFinding(
                         "Runs what it makes of a text as a command, from inside another program",
                         Risk.HIGH,
                         program,
                     )
                 if flags.endswith("w"):
                     path, at = _sed_rest(program, at)
-                    yield written_inside(path, program)
+                    yield program_write_finding(path, program)
             elif command == "y":
                 at = _sed_part(text, _sed_part(text, at + 1, text[at : at + 1]), text[at : at + 1])
             elif command in "wW":
                 path, at = _sed_rest(program, at)
-                yield written_inside(path, program)
+                yield program_write_finding(path, program)
             elif command == "e":
                 line, at = _sed_rest(program, at)
                 if line is None:
-                    yield Judgement(
+                    yield CommandFinding(
                         "Runs what it reads as commands, from inside another program", Risk.HIGH, program
                     )
                 else:
@@ -394,14 +396,14 @@ def _sed(program: Word) -> Iterator[Judgement | Embedded]:
             elif command in ":btTqQlLv":
                 at = next((place for place in range(at, len(text)) if text[place] in ";\n}"), len(text))
             else:
-                raise _Unread
-    except (_Unread, IndexError):
+                raise _SedSyntaxError
+    except (_SedSyntaxError, IndexError):
         if program.known:
-            yield Judgement("Cannot be judged: not understood as a program of sed", Risk.HIGH, program)
+            yield CommandFinding("Cannot be judged: not understood as a program of sed", Risk.HIGH, program)
 
 
 def _sed_address(text: str, at: int) -> int:
-    """Where the command begins behind its addresses."""
+    """The offset of the command after its addresses."""
     while at < len(text):
         match = _SED_ADDRESS.match(text, at)
         if match and match.end() > at:
@@ -419,7 +421,7 @@ def _sed_address(text: str, at: int) -> int:
 
 
 def _sed_part(text: str, at: int, delimiter: str, brackets: bool = False) -> int:
-    """Behind the delimiter that ends a part."""
+    """The offset after the delimiter that ends a part."""
     while at < len(text):
         if text[at] == "\\":
             at += 2
@@ -431,7 +433,7 @@ def _sed_part(text: str, at: int, delimiter: str, brackets: bool = False) -> int
             brackets = ends >= 0
         else:
             at += 1
-    raise _Unread
+    raise _SedSyntaxError
 
 
 def _sed_substitution(text: str, at: int) -> tuple[int, str]:
@@ -446,14 +448,14 @@ def _sed_substitution(text: str, at: int) -> tuple[int, str]:
 
 
 def _sed_text(text: str, at: int) -> int:
-    """Behind the text of `a`, `i` or `c`, whose lines go on after a backslash."""
+    """The offset after the text of `a`, `i` or `c`, which continues after a backslash at a line's end."""
     while (end := _line_end(text, at)) < len(text) and text[end - 1] == "\\":
         at = end + 1
     return end
 
 
 def _sed_rest(program: Word, at: int) -> tuple[Word | None, int]:
-    """What stands behind a command up to the line's end, None if nothing."""
+    """The text between a command and the end of its line (None if empty), and the offset of that end."""
     end = _line_end(program.written, at)
     text = program.written[at:end]
     start = at + len(text) - len(text.lstrip())
@@ -466,14 +468,14 @@ def _line_end(text: str, at: int) -> int:
 
 
 def program_lines(call: Call) -> Iterator[Embedded]:
-    """Shell lines that stand in a program of another language, or are given to a shell."""
+    """The shell lines in the arguments of a shell and in awk and sed programs."""
     if call.name in SHELLS:
         line = shell_line(call)
         if line is not None:
             yield Embedded(line, "", Risk.LOW, line)
     elif call.name == "awk":
         for word in _awk_programs(call):
-            yield from (item for item in _awk(word) if isinstance(item, Embedded))
+            yield from (item for item in _parse_awk(word) if isinstance(item, Embedded))
     elif call.name == "sed":
         for word in _sed_programs(call):
-            yield from (item for item in _sed(word) if isinstance(item, Embedded))
+            yield from (item for item in _parse_sed(word) if isinstance(item, Embedded))

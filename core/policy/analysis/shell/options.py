@@ -1,8 +1,9 @@
-"""The options of one call: which of its words are options, which their values, which operands.
+"""Sorts the words of a call into options, their values and operands.
 
-Told by a table of the options that take a value, as POSIX's Utility Syntax Guidelines and GNU's long options
-are read: `-abc` is three options, `-ovalue` and `-o value` one with a value, `--name=value`, `--name value`,
-and a long option may be cut short. All operands are cluster wherever options stand, unless asked to stop.
+A table names the options of a program that take a value. Words are read by the POSIX Utility Syntax
+Guidelines and the GNU rules for long options: `-abc` is three options; `-ovalue` and `-o value` are an option
+with a value, like `--name=value` and `--name value`; a long option may be abbreviated. Operands may stand
+between options, unless the first operand ends the options.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _SHORTEST_CUT = 5
 
 
 class Option(NamedTuple):
-    """An option by its full name, with the value it is given and the word that it stands in."""
+    """An option: its full name, its value if it has one, and the word that contains it."""
 
     name: str
     value: Word | None
@@ -24,7 +25,10 @@ class Option(NamedTuple):
 
 
 class Takes(NamedTuple):
-    """The options of a program that take a value, that do so only inside their own word, that take two."""
+    """The options of a program that take a value: `attached` only in the same word, `twice` two values.
+
+    `long` are the long ones of both, shortest first.
+    """
 
     values: frozenset[str]
     attached: frozenset[str]
@@ -34,7 +38,7 @@ class Takes(NamedTuple):
 
 @dataclass(slots=True)
 class Options:
-    """What the words of a call are. `first` is the place of the first operand among them."""
+    """The options and operands of a call. `first` is the index of the first operand among the words."""
 
     options: list[Option]
     operands: list[Word]
@@ -52,14 +56,14 @@ class Options:
 def takes(names: str = "") -> Takes:
     """A table entry: `-o --output -i? --bind:2`.
 
-    A `?` stands after options whose value is in the same word if they have one, `:2` after those with two.
+    `?` marks an option whose value, if any, is in the same word; `:2` marks an option with two values.
     """
     words = names.split()
     attached = frozenset(word[:-1] for word in words if word.endswith("?"))
     twice = frozenset(word[:-2] for word in words if word.endswith(":2"))
     values = twice | {word for word in words if not word.endswith(("?", ":2"))}
     long = [word for word in values | attached if word.startswith("--")]
-    # A cut name that could be several is the shortest of them, in every process: sets have no order.
+    # An ambiguous abbreviation means the shortest name. Sorted, as the order of a set differs per process.
     return Takes(values, attached, twice, tuple(sorted(long, key=lambda word: (len(word), word))))
 
 
@@ -97,7 +101,7 @@ def read_options(
 def options_at(
     words: tuple[Word, ...], at: int, table: Takes, *, single: bool = False
 ) -> tuple[list[Option], int]:
-    """The options in the word at this place, and how many words they and their values take."""
+    """The options in the word at this index, and the number of words that they and their values occupy."""
     word = words[at]
     after = words[at + 1] if at + 1 < len(words) else None
     long = single or word.written.startswith("--")
@@ -110,7 +114,7 @@ def _long(word: Word, after: Word | None, table: Takes) -> Option:
     name, sign, _ = word.written.partition("=")
     full = name
     if name not in table.values | table.attached and len(name) >= _SHORTEST_CUT and name.startswith("--"):
-        full = next((known for known in table.long if known.startswith(name)), name)
+        full = next((option for option in table.long if option.startswith(name)), name)
     if sign:
         return Option(full, word.cut(len(name) + 1), word)
     return Option(full, after if full in table.values else None, word)
@@ -120,12 +124,12 @@ def _short(word: Word, after: Word | None, table: Takes) -> list[Option]:
     cluster: list[Option] = []
     for place, letter in enumerate(word.written[1:], 1):
         name = f"-{letter}"
-        rest = place + 1 < len(word.written)
+        has_rest = place + 1 < len(word.written)
         if name in table.values:
-            cluster.append(Option(name, word.cut(place + 1) if rest else after, word))
+            cluster.append(Option(name, word.cut(place + 1) if has_rest else after, word))
             break
         if name in table.attached:
-            cluster.append(Option(name, word.cut(place + 1) if rest else None, word))
+            cluster.append(Option(name, word.cut(place + 1) if has_rest else None, word))
             break
         cluster.append(Option(name, None, word))
     return cluster

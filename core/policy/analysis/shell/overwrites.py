@@ -1,8 +1,7 @@
-"""Files that a shell command's own arguments say it overwrites: `tar -czf X`, `curl -o X`, `cp a X`.
+"""Rules for files that a shell command overwrites by its arguments: `tar -czf X`, `curl -o X`, `cp a X`.
 
-A redirection of the shell itself is judged in `core.policy.analysis.shell.rules`. Options are those of GNU
-tar, GNU coreutils, Info-ZIP, rsync, curl, wget and 7-Zip. Whether the file exists is only known on the
-device.
+Redirections of the shell itself are in `core.policy.analysis.shell.rules`. Options are those of GNU tar, GNU
+coreutils, Info-ZIP, rsync, curl, wget and 7-Zip. Only the device knows whether the file exists.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from core.fleet.models import Risk
 from core.policy.analysis.shell.options import Options, Takes, read_options, takes
-from core.policy.analysis.shell.parser import Call, Judgement, Word
+from core.policy.analysis.shell.parser import Call, CommandFinding, Word
 from core.policy.analysis.shell.tables import HARMLESS_DEVICES
 from core.text import short_line
 
@@ -21,58 +20,58 @@ _UNPACKS = "Replaces files of the same name where it unpacks"
 _DELETES_SOURCES = "Deletes the files that it packs"
 
 
-def overwrites(call: Call) -> Iterator[Judgement]:
-    """What a call overwrites, with the word that names it."""
-    judge = _PROGRAMS.get(call.name)
-    if judge is not None:
-        yield from judge(call)
+def overwrite_findings(call: Call) -> Iterator[CommandFinding]:
+    """The findings in the files that a call overwrites."""
+    rule = _RULES.get(call.name)
+    if rule is not None:
+        yield from rule(call)
 
 
-def overwritten(word: Word, appends: bool = False) -> Iterator[Judgement]:
-    """What writing to the file that a word names means: to a standard stream or an empty device, nothing."""
+def file_write_findings(word: Word, appends: bool = False) -> Iterator[CommandFinding]:
+    """The finding in writing to the file that a word names; none for a standard stream or `/dev/null`."""
     if word.known and (word.text in ("-", "") or HARMLESS_DEVICES.match(word.text)):
         return
     if not word.known:
-        yield Judgement("Writes to a file whose path is only known when it runs", Risk.MEDIUM, word)
+        yield CommandFinding("Writes to a file whose path is only known when it runs", Risk.MEDIUM, word)
     elif appends:
-        yield Judgement(f"Appends to {shown(word)}", Risk.LOW, word)
+        yield CommandFinding(f"Appends to {short_text(word)}", Risk.LOW, word)
     else:
-        yield Judgement(f"Overwrites {shown(word)} if it exists", Risk.MEDIUM, word)
+        yield CommandFinding(f"Overwrites {short_text(word)} if it exists", Risk.MEDIUM, word)
 
 
-def replaced(word: Word) -> Iterator[Judgement]:
-    """What is put in the place of a file, or of the files of the same name in a folder."""
+def replacement_findings(word: Word) -> Iterator[CommandFinding]:
+    """The finding in replacing a file, or the files of the same name in a folder."""
     if not word.known:
-        yield Judgement("Replaces what is only known when it runs", Risk.MEDIUM, word)
+        yield CommandFinding("Replaces what is only known when it runs", Risk.MEDIUM, word)
     elif word.text.endswith("/"):
-        yield Judgement(f"Replaces files of the same name in {shown(word)}", Risk.MEDIUM, word)
+        yield CommandFinding(f"Replaces files of the same name in {short_text(word)}", Risk.MEDIUM, word)
     else:
-        yield Judgement(f"Replaces {shown(word)} if it exists", Risk.MEDIUM, word)
+        yield CommandFinding(f"Replaces {short_text(word)} if it exists", Risk.MEDIUM, word)
 
 
-def shown(word: Word) -> str:
-    """A word in a sentence: on one line, in at most 60 characters."""
+def short_text(word: Word) -> str:
+    """A word for use in a sentence: on one line, at most 60 characters."""
     return short_line(word.text)
 
 
 _COPY = takes("-t --target-directory -S --suffix -m --mode -o --owner -g --group --backup? --update?")
 
 
-def _copies(call: Call) -> Iterator[Judgement]:
-    """`cp`, `mv`, `install` and `ln`: POSIX lets the first two replace what is there without asking."""
+def _copy_findings(call: Call) -> Iterator[CommandFinding]:
+    """`cp`, `mv`, `install` and `ln`. By POSIX, the first two replace an existing file without asking."""
     options = read_options(call.args, _COPY)
     update = [word.written for word in options.values("--update")]
     keeps = options.has(*_KEEPS) or any(word.startswith("none") for word in update)
-    # Of `-n` and `-f`, the last one counts for `mv`, and the program decides for others.
+    # With both `-n` and `-f`, the last one counts for `mv`; for the other programs it depends on the program.
     if keeps and not options.has("-f", "--force"):
         return
     if call.name == "ln" and not options.has("-f", "--force"):
         return
     if call.name == "install" and options.has("-d", "--directory"):
         return
-    into = options.values("-t", "--target-directory")
-    for word in into or (options.operands[-1:] if len(options.operands) > 1 else []):
-        yield from replaced(word)
+    targets = options.values("-t", "--target-directory")
+    for word in targets or (options.operands[-1:] if len(options.operands) > 1 else []):
+        yield from replacement_findings(word)
 
 
 _RSYNC = takes(
@@ -82,36 +81,36 @@ _RSYNC = takes(
 )
 
 
-def _rsync(call: Call) -> Iterator[Judgement]:
+def _rsync_findings(call: Call) -> Iterator[CommandFinding]:
     options = read_options(call.args, _RSYNC)
     if options.has("-n", "--dry-run", "--list-only", "--ignore-existing", "-b", "--backup"):
         return
     if len(options.operands) > 1:
-        yield from replaced(options.operands[-1])
+        yield from replacement_findings(options.operands[-1])
 
 
 _SCP = takes("-c -D -F -i -J -l -o -P -S -X")
 
 
-def _scp(call: Call) -> Iterator[Judgement]:
+def _scp_findings(call: Call) -> Iterator[CommandFinding]:
     operands = read_options(call.args, _SCP).operands
     if len(operands) > 1:
-        yield from replaced(operands[-1])
+        yield from replacement_findings(operands[-1])
 
 
-def _tee(call: Call) -> Iterator[Judgement]:
+def _tee_findings(call: Call) -> Iterator[CommandFinding]:
     options = read_options(call.args, takes("--output-error?"))
     for word in options.operands:
-        yield from overwritten(word, appends=options.has("-a", "--append"))
+        yield from file_write_findings(word, appends=options.has("-a", "--append"))
 
 
-def _dd(call: Call) -> Iterator[Judgement]:
+def _dd_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if word.written.startswith("of="):
             target = word.cut(len("of="))
-            # A device is told of by itself.
+            # Writing to a device has its own finding.
             if not target.text.startswith("/dev/"):
-                yield from overwritten(target)
+                yield from file_write_findings(target)
 
 
 _TAR = takes(
@@ -123,7 +122,7 @@ _TAR = takes(
 _TAR_CHANGES = ("-r", "--append", "-u", "--update", "-A", "--catenate", "--concatenate", "--delete")
 
 
-def _tar(call: Call) -> Iterator[Judgement]:
+def _tar_findings(call: Call) -> Iterator[CommandFinding]:
     options = read_options(call.args, _TAR)
     files = options.values("-f", "--file")
     letters = {option.name for option in options.options}
@@ -138,39 +137,39 @@ def _tar(call: Call) -> Iterator[Judgement]:
                 files.append(value)
     if letters & {"-c", "--create", *_TAR_CHANGES}:
         for word in files:
-            yield from overwritten(word, appends=not letters & {"-c", "--create"})
+            yield from file_write_findings(word, appends=not letters & {"-c", "--create"})
         if "--remove-files" in letters:
-            yield Judgement(_DELETES_SOURCES, Risk.HIGH, call.words[0])
-    # To unpack is what an archive is for; these take the place even of folders and links.
+            yield CommandFinding(_DELETES_SOURCES, Risk.HIGH, call.words[0])
+    # Unpacking is the usual use of an archive; with these options it also replaces folders and links.
     if letters & {"--overwrite", "--unlink-first", "-U", "--recursive-unlink"}:
-        yield Judgement(_UNPACKS, Risk.MEDIUM, call.words[0])
+        yield CommandFinding(_UNPACKS, Risk.MEDIUM, call.words[0])
 
 
 _ZIP = takes("-b -n -t -tt -P --password -O --out -s -x -i --exclude --include")
 
 
-def _zip(call: Call) -> Iterator[Judgement]:
+def _zip_findings(call: Call) -> Iterator[CommandFinding]:
     options = read_options(call.args, _ZIP)
     if options.has("-T", "--test", "-h", "--help", "--show-files", "-L"):
         return
     for word in options.values("-O", "--out") or options.operands[:1]:
-        yield from overwritten(word)
+        yield from file_write_findings(word)
     if options.has("-m", "--move"):
-        yield Judgement(_DELETES_SOURCES, Risk.HIGH, call.words[0])
+        yield CommandFinding(_DELETES_SOURCES, Risk.HIGH, call.words[0])
 
 
-def _unzip(call: Call) -> Iterator[Judgement]:
+def _unzip_findings(call: Call) -> Iterator[CommandFinding]:
     options = read_options(call.args, takes("-d -P -x"))
     if options.has("-o") and not options.has("-l", "-v", "-t", "-p", "-c", "-z", "-n"):
-        yield Judgement(_UNPACKS, Risk.MEDIUM, call.words[0])
+        yield CommandFinding(_UNPACKS, Risk.MEDIUM, call.words[0])
 
 
-def _seven_zip(call: Call) -> Iterator[Judgement]:
+def _seven_zip_findings(call: Call) -> Iterator[CommandFinding]:
     words = [word for word in call.args if not word.text.startswith("-")]
     if len(words) > 1 and words[0].text in ("a", "u", "d", "rn"):
-        yield from overwritten(words[1])
+        yield from file_write_findings(words[1])
     elif words and words[0].text in ("x", "e") and any(word.text in ("-y", "-aoa") for word in call.args):
-        yield Judgement(_UNPACKS, Risk.MEDIUM, call.words[0])
+        yield CommandFinding(_UNPACKS, Risk.MEDIUM, call.words[0])
 
 
 _CURL = takes(
@@ -186,13 +185,13 @@ _CURL_WRITES = (
 )  # fmt: skip
 
 
-def _curl(call: Call) -> Iterator[Judgement]:
+def _curl_findings(call: Call) -> Iterator[CommandFinding]:
     options = read_options(call.args, _CURL)
     for word in options.values(*_CURL_WRITES):
-        yield from overwritten(word)
+        yield from file_write_findings(word)
     if options.has("-O", "--remote-name", "--remote-name-all") and not options.has("--no-clobber"):
         for word in [*options.operands, *options.values("--url")]:
-            yield Judgement("Overwrites a file named like the download if it exists", Risk.MEDIUM, word)
+            yield CommandFinding("Overwrites a file named like the download if it exists", Risk.MEDIUM, word)
 
 
 _WGET = takes(
@@ -204,67 +203,74 @@ _WGET = takes(
 )
 
 
-def _wget(call: Call) -> Iterator[Judgement]:
+def _wget_findings(call: Call) -> Iterator[CommandFinding]:
     options = read_options(call.args, _WGET)
-    # Without -O, wget itself never takes the name of a file that exists.
+    # Without -O, wget never overwrites an existing file.
     for word in options.values("-O", "--output-document", "-o", "--output-file", "--save-cookies"):
-        yield from overwritten(word)
+        yield from file_write_findings(word)
     for word in options.values("-a", "--append-output"):
-        yield from overwritten(word, appends=True)
+        yield from file_write_findings(word, appends=True)
 
 
-def _named(table: str, *names: str, single: bool = False) -> Callable[[Call], Iterator[Judgement]]:
-    """A judge of a program that overwrites the values of these options; `table` has all that take one."""
-    known: Takes = takes(table)
+def _output_option_rule(
+    table: str, *names: str, single: bool = False
+) -> Callable[[Call], Iterator[CommandFinding]]:
+    """A rule for a program that overwrites the files in the options `names`.
 
-    def judge(call: Call) -> Iterator[Judgement]:
-        options: Options = read_options(call.args, known, single=single)
+    `table` has all options of the program that take a value.
+    """
+    table_options: Takes = takes(table)
+
+    def rule(call: Call) -> Iterator[CommandFinding]:
+        options: Options = read_options(call.args, table_options, single=single)
         for word in options.values(*names):
-            yield from overwritten(word)
+            yield from file_write_findings(word)
 
-    return judge
+    return rule
 
 
-def _sponge(call: Call) -> Iterator[Judgement]:
+def _sponge_findings(call: Call) -> Iterator[CommandFinding]:
     options = read_options(call.args, takes())
     for word in options.operands:
-        yield from overwritten(word, appends=options.has("-a"))
+        yield from file_write_findings(word, appends=options.has("-a"))
 
 
-def _uniq(call: Call) -> Iterator[Judgement]:
+def _uniq_findings(call: Call) -> Iterator[CommandFinding]:
     operands = read_options(call.args, takes("-f --skip-fields -s --skip-chars -w --check-chars")).operands
     for word in operands[1:2]:
-        yield from overwritten(word)
+        yield from file_write_findings(word)
 
 
-_PROGRAMS: dict[str, Callable[[Call], Iterator[Judgement]]] = {
-    **dict.fromkeys(("cp", "mv", "install", "ln", "copy", "move", "xcopy"), _copies),
-    "rsync": _rsync,
-    "scp": _scp,
-    "tee": _tee,
-    "sponge": _sponge,
-    **dict.fromkeys(("dd", "dcfldd", "dc3dd"), _dd),
-    **dict.fromkeys(("tar", "bsdtar", "gtar"), _tar),
-    "zip": _zip,
-    "unzip": _unzip,
-    **dict.fromkeys(("7z", "7za", "7zr"), _seven_zip),
-    "curl": _curl,
-    "wget": _wget,
-    "uniq": _uniq,
-    "sort": _named(
+_RULES: dict[str, Callable[[Call], Iterator[CommandFinding]]] = {
+    **dict.fromkeys(("cp", "mv", "install", "ln", "copy", "move", "xcopy"), _copy_findings),
+    "rsync": _rsync_findings,
+    "scp": _scp_findings,
+    "tee": _tee_findings,
+    "sponge": _sponge_findings,
+    **dict.fromkeys(("dd", "dcfldd", "dc3dd"), _dd_findings),
+    **dict.fromkeys(("tar", "bsdtar", "gtar"), _tar_findings),
+    "zip": _zip_findings,
+    "unzip": _unzip_findings,
+    **dict.fromkeys(("7z", "7za", "7zr"), _seven_zip_findings),
+    "curl": _curl_findings,
+    "wget": _wget_findings,
+    "uniq": _uniq_findings,
+    "sort": _output_option_rule(
         "-o --output -k --key -t --field-separator -S --buffer-size -T --temporary-directory --parallel"
         " --files0-from --compress-program --batch-size --random-source",
         "-o",
         "--output",
     ),
-    "shuf": _named("-o --output -n --head-count -i --input-range --random-source", "-o", "--output"),
-    "patch": _named(
+    "shuf": _output_option_rule(
+        "-o --output -n --head-count -i --input-range --random-source", "-o", "--output"
+    ),
+    "patch": _output_option_rule(
         "-o --output -p -d --directory -i --input -r --reject-file -B -D -F -V", "-o", "--output"
     ),
-    "openssl": _named(
+    "openssl": _output_option_rule(
         "-out -keyout -in -inkey -config -subj -days -passin -passout -CAfile", "-out", "-keyout",
         single=True,
     ),
 }  # fmt: skip
-NAMES = frozenset(_PROGRAMS)
-"""The programs that this table knows."""
+NAMES = frozenset(_RULES)
+"""The programs with a rule in this module."""

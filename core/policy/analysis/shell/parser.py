@@ -1,8 +1,9 @@
-"""A shell line as the commands in it: parsed with tree-sitter-bash, never pattern-matched.
+"""Parses a shell line into its commands, with tree-sitter-bash.
 
-Lines longer than `LONGEST` characters or with more than `MOST_SIGNS` shell signs are not parsed (`TooMuch`):
-the parser's error recovery can take time proportional to their square. Within these limits the worst lines
-found by generating repetitions take about a tenth of a second, and usual ones a tenth of a millisecond.
+Lines longer than `LONGEST` characters or with more than `MOST_SIGNS` shell signs are not parsed
+(`LineTooComplex`), because the parser's error recovery can take quadratic time. Within these limits the
+slowest lines found (generated repetitions) take about a tenth of a second, and usual lines a tenth of a
+millisecond.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from core.policy.analysis.shell.tables import common_name
 LONGEST = 16_384
 MOST_SIGNS = 1_000
 
-# To a shell, all of these are parts of words. The grammar takes some of them for blanks.
+# To a shell, all of these characters are parts of words. The grammar treats some of them as blanks.
 _PARTS_OF_WORDS = re.compile(r"[^\x00\t\n\x20-\x7e]")
 _SIGNS = re.compile(r"[|&;<>(){}`!$\"'\[\]]")
 _ESCAPED = re.compile(r"\\(\n|.)|[^\\]+|\\", re.DOTALL)
@@ -43,8 +44,8 @@ _BEFORE_A_COMMENT = frozenset(" \t\n;&|()<>")
 _MOST_DOUBTS = 10
 
 
-class Judgement(NamedTuple):
-    """What a part of a line would do: in words, with its risk, and the word of the line that says so."""
+class CommandFinding(NamedTuple):
+    """An effect of a part of a line in words, with its risk and the word of the line that it refers to."""
 
     text: str
     risk: Risk
@@ -52,7 +53,7 @@ class Judgement(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """A part of a word: what the shell makes of it, where it stands, whether that is known before it runs."""
+    """A part of a word: its expanded text, its offset, and whether the text is known before the line runs."""
 
     text: str
     at: int
@@ -62,12 +63,13 @@ class _Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One argument. `text` is what the shell makes of it up to the first part only known when it runs.
+    """A word of a shell line.
 
-    `known` says that there is no such part. `written` is the whole of it, such parts as they are written.
-    `source` is how all of it is written; `start` and `end` are character offsets into the line. `pattern`
-    says that file names take its place. `runs` are offsets into `written` from which on it stands in the line
-    as it is, with the line's offset.
+    `text` is the word as the shell expands it, up to the first part that is only known when the line runs;
+    `known` is true if there is no such part. `written` is the whole word, with unknown parts in their source
+    form. `source` is the whole word in its source form; `start` and `end` are its character offsets in the
+    line. `pattern`: the shell replaces the word by matching file names. `runs` are pairs of offsets, in
+    `written` and in the line, from which on both texts are the same.
     """
 
     text: str
@@ -80,7 +82,7 @@ class Word:
     runs: tuple[tuple[int, int], ...] = ()
 
     def cut(self, start: int, end: int | None = None) -> Word:
-        """The part of it between two offsets into `written`, as a word of its own."""
+        """The part of the word between two offsets in `written`, as a word."""
         end = len(self.written) if end is None else end
         text = self.written[start:end]
         known_to = len(self.text)
@@ -89,11 +91,11 @@ class Word:
             (max(at - start, 0), place + max(start - at, 0)) for at, place in self._runs_in(start, end)
         )
         first, last = self.span(start, end)
-        shown = text if known else text[: max(known_to - start, 0)]
-        return Word(shown, known, text, first, last, text, self.pattern, runs)
+        known_part = text if known else text[: max(known_to - start, 0)]
+        return Word(known_part, known, text, first, last, text, self.pattern, runs)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """The offsets in the line of a part of `written`; of all of the word where that is not known."""
+        """The offsets in the line of a part of `written`; those of the whole word if they are unknown."""
         if not self.runs or start >= end:
             return self.start, self.end
         first, last = self._place(start), self._place(end - 1) + 1
@@ -110,13 +112,13 @@ class Word:
                 yield run
 
 
-def joined(words: Iterable[Word], source: str = "") -> Word:
-    """Words as one, with blanks between them: what a program makes of them that hands them to a shell."""
+def join_words(words: Iterable[Word], source: str = "") -> Word:
+    """Words joined by blanks to one word, as a program joins its arguments to a line for a shell."""
     words = list(words)
     written, text, known = "", "", True
     runs: list[tuple[int, int]] = []
-    for number, word in enumerate(words):
-        blank = " " if number else ""
+    for index, word in enumerate(words):
+        blank = " " if index else ""
         if known:
             text += blank + word.text
             known = word.known
@@ -128,7 +130,7 @@ def joined(words: Iterable[Word], source: str = "") -> Word:
 
 
 class Assignment(NamedTuple):
-    """A variable that is set."""
+    """A variable with the value that the line gives it."""
 
     name: str
     value: Word
@@ -136,11 +138,11 @@ class Assignment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A simple command: its words, the first of them its name, and the variables set for it.
+    """A simple command: its words, the first of which is its name, and the variables set for it.
 
-    `input_texts` are those in the line itself that it reads as its input, `input_files` the files. `name` is
-    the program's common name (`core.policy.analysis.shell.tables.common_name`), empty when that is not known
-    yet.
+    `input_texts` are the texts of the line that it gets as input, `input_files` the files. `name` is the
+    program's common name (`core.policy.analysis.shell.tables.common_name`), "" if it is only known when the
+    line runs.
     """
 
     words: tuple[Word, ...]
@@ -152,7 +154,7 @@ class Call:
     name: str = field(init=False)
 
     def __post_init__(self) -> None:
-        # Asked for by every table.
+        # Computed once, because every table needs it.
         object.__setattr__(self, "name", self._name())
 
     def _name(self) -> str:
@@ -168,11 +170,11 @@ class Call:
 
     @property
     def assigned(self) -> tuple[str, ...]:
-        """The names of the variables set for it."""
+        """The names of the variables set for this command."""
         return tuple(assignment.name for assignment in self.assignments)
 
     def inside(self, words: tuple[Word, ...]) -> Call:
-        """The call that these of its words are."""
+        """The call that consists of these words of this call, with the same input."""
         return Call(words, self.start, self.end, (), self.input_texts, self.input_files)
 
 
@@ -186,9 +188,9 @@ class Redirect:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A part of the line that the parser reads otherwise than a shell may: why, where, and as which line.
+    """A part of the line that a shell may read differently than the parser, by its offsets.
 
-    `why` is empty where nothing is doubtful but that the part is to be read once more.
+    `why` is the reason in words, "" if the part only has to be parsed again; `line` is the part as a line.
     """
 
     why: str
@@ -199,11 +201,11 @@ class Doubt:
 
 @dataclass(slots=True)
 class Line:
-    """What a shell line contains, in any order. `pipelines` hold the spans of their stages.
+    """A parsed shell line; its lists have no particular order. `pipelines` have the spans of their stages.
 
-    `assignments` are those outside of commands. `inputs` are files that input is redirected from. `indices`
+    `assignments` are those outside of commands. `inputs` are files from which input is redirected. `indices`
     are texts that a shell may read as a number and that have a command in an array's index. `loop_variables`
-    are the names that `for` and `select` set.
+    are the names that `for` and `select` set. `parsed` is false if a part is no valid shell grammar.
     """
 
     calls: list[Call] = field(default_factory=list)
@@ -219,18 +221,18 @@ class Line:
     parsed: bool = True
 
 
-class TooMuch(Exception):
-    """The line is too long or too tangled to be parsed in bounded time."""
+class LineTooComplex(Exception):
+    """The line is too long or too complex to be parsed in bounded time."""
 
 
 def read_line(text: str) -> Line:
-    """Parse a shell line. `parsed` is off when part of it is not shell grammar; what was understood is there.
+    """Parse a shell line; of a line with invalid parts, the result has the valid ones.
 
     Raises:
-        TooMuch: the line is over the limits.
+        LineTooComplex: the line is over the limits.
     """
     if len(text) > LONGEST or sum(1 for _ in _SIGNS.finditer(text)) > MOST_SIGNS:
-        raise TooMuch
+        raise LineTooComplex
     return _Reader(text).read()
 
 
@@ -251,20 +253,20 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
         # The grammar's scanner reads beyond its tables, and can crash, on characters outside ASCII. To a
-        # shell they are all parts of words and never of names, as is the sign that stands for them here; this
-        # also makes the parser's byte offsets the text's own.
+        # shell they are parts of words and never of names; so is the sign that replaces them here, which also
+        # makes the parser's byte offsets equal to character offsets.
         self._data = _PARTS_OF_WORDS.sub("%", text).encode("ascii")
         self._line = Line()
-        # Where no command can stand, and where the parser saw one begin or end.
+        # The spans in which no command can stand, and the offsets at which the parser saw one begin or end.
         self._closed: list[tuple[int, int]] = []
-        self._seen: set[int] = set()
+        self._command_offsets: set[int] = set()
 
     def read(self) -> Line:
         root = Parser(_language()).parse(self._data).root_node
-        # The grammar stops at NUL; whatever came after it would be unseen.
+        # The grammar stops at NUL and would not see the rest of the line.
         self._line.parsed = not root.has_error and b"\0" not in self._data
         if not self._line.parsed:
-            self._unparsed(root)
+            self._note_unparsed(root)
         stack = [(root, False, False)]
         while stack:
             node, tests, quoted = stack.pop()
@@ -301,27 +303,27 @@ class _Reader:
                 if node.type != "string":
                     self._closed.append(self._span(node))
                 if node.type == "ansi_c_string":
-                    self._closes(node)
+                    self._find_ansi_c_end(node)
                 if tests and has_index(word := self._word(node)):
                     self._line.indices.append(word)
             case "comment":
                 self._comment(node)
             case "command_substitution" | "process_substitution" | "arithmetic_expansion":
-                self._seen.update((node.start_byte, node.end_byte - 1))
+                self._command_offsets.update((node.start_byte, node.end_byte - 1))
                 if not quoted and self._is_backquoted(node):
                     self._backquoted(node)
             case "heredoc_redirect":
-                self._delimited(node)
+                self._find_heredoc_end(node)
             case "heredoc_body":
                 if self._is_verbatim(node):
                     self._closed.append(self._span(node))
             case "expansion":
                 if re.search(r"@P\}$", self._source(node)):
                     why = "Cannot be judged: it runs what is in a variable, by the expansion @P"
-                    self._doubt(why, *self._span(node))
+                    self._note_doubt(why, *self._span(node))
 
     def _calls(self, node: Node) -> Iterator[Call]:
-        """The call of a command; two where a line's end with a backslash behind it ends the first."""
+        """The call of a command; two calls if a line's end followed by a backslash ends the first."""
         words: list[list[Node]] = []
         lines: list[tuple[int, int]] = []
         assignments: list[Assignment] = []
@@ -336,18 +338,18 @@ class _Reader:
                 part = child.named_children[0] if named else child
                 begins_line = bool(words) and self._source(part)[:1] == "\n"
                 if begins_line:
-                    # The parser takes what begins a line with a backslash for a word of the line before.
+                    # The parser attaches a word that begins a line with a backslash to the line before.
                     lines.append((len(words), part.start_byte))
-                if words and not begins_line and self._goes_on(words[-1][-1], part):
+                if words and not begins_line and self._continues_word(words[-1][-1], part):
                     words[-1].append(part)
                 else:
                     words.append([part])
         above = node.parent
         if above is not None and above.type == "redirected_statement":
-            texts.extend(self._texts(above))
+            texts.extend(self._input_texts(above))
         elif above is not None and above.type == "pipeline" and above.named_children[0] == node:
-            # What a here-document gives to a command, `cat <<E | sh` say, stands around the rest of its line.
-            texts.extend(self._texts_through(above))
+            # A here-document's node contains the rest of its command's line, for example in `cat <<E | sh`.
+            texts.extend(self._piped_input_texts(above))
         made = tuple(self._word(*nodes) for nodes in words)
         around = above if above is not None and above.type == "redirected_statement" else node
         inputs = [child for child in around.named_children if child.type == "file_redirect"]
@@ -359,11 +361,11 @@ class _Reader:
             )
             first, start = number, end
 
-    def _goes_on(self, before: Node, node: Node) -> bool:
-        """Whether the parser took one word for two, which goes on after a line's end or behind quotes."""
+    def _continues_word(self, before: Node, node: Node) -> bool:
+        """Whether the parser split a word that continues after a line's end or after quotes."""
         return not self._text[before.end_byte : node.start_byte].replace("\\\n", "")
 
-    def _texts(self, statement: Node) -> Iterator[Word]:
+    def _input_texts(self, statement: Node) -> Iterator[Word]:
         for redirect in statement.named_children:
             if redirect.type == "herestring_redirect":
                 yield from (self._word(part) for part in redirect.named_children[-1:])
@@ -372,20 +374,20 @@ class _Reader:
                     self._heredoc(body) for body in redirect.named_children if body.type == "heredoc_body"
                 )
 
-    def _texts_through(self, pipeline: Node) -> Iterator[Word]:
+    def _piped_input_texts(self, pipeline: Node) -> Iterator[Word]:
         above = pipeline.parent
         if above is not None and above.type == "heredoc_redirect" and above.parent is not None:
             body = above.parent.child_by_field_name("body")
             if body is not None and self._source(body).strip() == "cat":
-                yield from self._texts(above.parent)
+                yield from self._input_texts(above.parent)
 
     def _declaration(self, node: Node) -> Call:
-        """`export`, `declare`, `unset` and the like, which the grammar keeps apart from commands."""
+        """`export`, `declare`, `unset` and similar commands, for which the grammar has nodes of their own."""
         words: list[Word] = []
         for child in node.children:
             if self._source(child)[:1] == "\n":
                 why = "Cannot be judged: a command stands where the parser sees an argument"
-                self._doubt(why, child.start_byte, node.end_byte, child.start_byte)
+                self._note_doubt(why, child.start_byte, node.end_byte, child.start_byte)
             elif self._source(child) and not child.type.startswith(("here", "file_redirect")):
                 words.append(self._word(child))
         return Call(tuple(words), *self._span(node))
@@ -407,7 +409,7 @@ class _Reader:
 
     @staticmethod
     def _input(node: Node) -> Node | None:
-        """The file that a redirection reads, if it is one of input."""
+        """The file that a redirection of input reads; None for another redirection."""
         target = node.child_by_field_name("destination")
         reads = any(child.type == "<" for child in node.children)
         return target if reads and target is not None and target.type != "number" else None
@@ -416,36 +418,36 @@ class _Reader:
         stages = [self._span(child) for child in node.named_children]
         above = node.parent
         if above is not None and above.type == "heredoc_redirect" and above.parent is not None:
-            # The command that reads the here-document stands before it, the rest of the pipeline inside it.
+            # The command that reads the here-document precedes it; the rest of the pipeline is inside it.
             stages.insert(0, (above.parent.start_byte, above.start_byte))
         return stages
 
     def _word(self, *nodes: Node) -> Word:
         pieces = [piece for node in nodes for piece in self._pieces(node)]
         start, end = nodes[0].start_byte, nodes[-1].end_byte
-        return _assembled(pieces, self._text[start:end], start, end)
+        return _assemble_word(pieces, self._text[start:end], start, end)
 
     def _pieces(self, node: Node) -> Iterator[_Piece]:
-        """What the shell makes of a word, as far as it is written down."""
+        """The pieces of a word as the shell expands them, where that is known from the line."""
         source, at = self._source(node), node.start_byte
         match node.type:
             case "word" | "variable_name":
                 at += len(source) - len(source.lstrip("\n"))
                 source = source.lstrip("\n")
-                yield from _unescaped(_ESCAPED, source, at, bare=True)
+                yield from _unescaped_pieces(_ESCAPED, source, at, bare=True)
             case "number" | "extglob_pattern" | "regex" | "file_descriptor":
                 yield _Piece(source, at)
             case "raw_string":
                 yield _Piece(source[1:-1], at + 1)
             case "ansi_c_string":
-                yield from _ansi_c(source[2:-1], at + 2)
+                yield from _ansi_c_pieces(source[2:-1], at + 2)
             case "string":
-                yield from self._quoted(node, at + 1, node.end_byte - 1)
+                yield from self._quoted_pieces(node, at + 1, node.end_byte - 1)
             case "translated_string":
                 for child in node.named_children:
                     yield from self._pieces(child)
             case "concatenation":
-                yield from self._joined(node)
+                yield from self._concatenation_pieces(node)
             case "variable_assignment":
                 value = node.child_by_field_name("value")
                 yield _Piece(self._text[at : value.start_byte if value is not None else node.end_byte], at)
@@ -456,21 +458,21 @@ class _Reader:
             case _:
                 yield _Piece(source, at, known=False)
 
-    def _quoted(self, node: Node, start: int, end: int) -> Iterator[_Piece]:
-        # Line ends inside a string are in no child of it, so the text is cut from the source.
+    def _quoted_pieces(self, node: Node, start: int, end: int) -> Iterator[_Piece]:
+        # Line ends inside a string are in no child node, so the text is taken from the source.
         for child in node.named_children:
             if child.type not in ("string_content", "heredoc_content"):
-                yield from _unescaped(_ESCAPED_IN_QUOTES, self._text[start : child.start_byte], start)
+                yield from _unescaped_pieces(_ESCAPED_IN_QUOTES, self._text[start : child.start_byte], start)
                 yield _Piece(self._source(child), child.start_byte, known=False)
                 start = child.end_byte
-        yield from _unescaped(_ESCAPED_IN_QUOTES, self._text[start:end], start)
+        yield from _unescaped_pieces(_ESCAPED_IN_QUOTES, self._text[start:end], start)
 
     def _heredoc(self, node: Node) -> Word:
         start, end = self._span(node)
         text = self._source(node)
         verbatim = self._is_verbatim(node)
-        pieces = [_Piece(text, start)] if verbatim else list(self._quoted(node, start, end))
-        return _assembled(pieces, text, start, end)
+        pieces = [_Piece(text, start)] if verbatim else list(self._quoted_pieces(node, start, end))
+        return _assemble_word(pieces, text, start, end)
 
     def _is_verbatim(self, body: Node) -> bool:
         """Whether a here-document's delimiter is quoted, so that nothing in it is expanded."""
@@ -481,7 +483,7 @@ class _Reader:
         )
         return any(sign in self._source(start) for start in starts for sign in "'\"\\")
 
-    def _joined(self, node: Node) -> Iterator[_Piece]:
+    def _concatenation_pieces(self, node: Node) -> Iterator[_Piece]:
         expands = False
         for child, after in pairwise([*node.children, None]):
             assert child is not None
@@ -489,19 +491,19 @@ class _Reader:
             if source == "{" and after is not None:
                 expands = bool(re.search(r",|\.\.", self._source(after)))
             if child.type == "word" and source in ("{", "}") and expands:
-                # What stands in braces becomes several words.
+                # A brace expansion becomes several words.
                 yield _Piece(source, child.start_byte, known=False)
                 continue
             yield from self._pieces(child)
 
-    def _closes(self, node: Node) -> None:
-        """Find the end of a `$'…'` text as a shell does: the parser takes `\\'` for an escaped quote."""
+    def _find_ansi_c_end(self, node: Node) -> None:
+        """Find the end of a `$'…'` text as a shell does: the parser reads `\\'` as an escaped quote."""
         end = _ANSI_C_END.match(self._text, node.start_byte + 2)
         if end is not None and end.end() != node.end_byte:
             why = "Cannot be judged: a shell ends this text in quotes where the parser does not"
-            self._doubt(why, end.end(), len(self._text), end.end())
+            self._note_doubt(why, end.end(), len(self._text), end.end())
 
-    def _delimited(self, node: Node) -> None:
+    def _find_heredoc_end(self, node: Node) -> None:
         """Find the end of a here-document as a shell does: the parser misses some."""
         parts = {child.type: child for child in node.children}
         start, body = parts.get("heredoc_start"), parts.get("heredoc_body")
@@ -510,7 +512,7 @@ class _Reader:
         delimiter = self._source(start)
         if re.search(r"[|&;<>()]", delimiter) and not re.match(r"['\"]", delimiter):
             why = "Cannot be judged: where this here-document ends is unclear"
-            self._doubt(why, start.start_byte, len(self._text), start.start_byte)
+            self._note_doubt(why, start.start_byte, len(self._text), start.start_byte)
             return
         delimiter = re.sub(r"['\"\\]", "", delimiter)
         at = body.start_byte if body is not None else len(self._text)
@@ -519,7 +521,7 @@ class _Reader:
             line = self._text[at : _line_end(self._text, at)]
             if (line.lstrip("\t") if "<<-" in parts else line) == delimiter:
                 why = "Cannot be judged: a shell ends this here-document where the parser does not"
-                self._doubt(why, at, len(self._text), at + len(line))
+                self._note_doubt(why, at, len(self._text), at + len(line))
                 return
             at += len(line) + 1
 
@@ -533,7 +535,7 @@ class _Reader:
         escaped = (before - 1 - slashes) % 2 == 1
         if before and (escaped or self._text[before - 1] not in _BEFORE_A_COMMENT):
             why = "Cannot be judged: what looks like a comment goes on with the word before it"
-            self._doubt(why, *self._span(node), node.start_byte + 1)
+            self._note_doubt(why, *self._span(node), node.start_byte + 1)
         self._closed.append(self._span(node))
 
     def _is_backquoted(self, node: Node) -> bool:
@@ -542,16 +544,16 @@ class _Reader:
         )
 
     def _backquoted(self, node: Node) -> None:
-        """Commands in backquotes inside backquotes are escaped, and words to the parser."""
+        """Commands in backquotes inside backquotes are escaped, so that the parser reads them as words."""
         start, end = node.start_byte + 1, node.end_byte - 1
         text = self._text[start:end]
         if re.search(r"\\[$`\\]", text):
-            pieces = list(_unescaped(_ESCAPED_IN_BACKQUOTES, text, start))
-            line = _assembled(pieces, text, start, end)
+            pieces = list(_unescaped_pieces(_ESCAPED_IN_BACKQUOTES, text, start))
+            line = _assemble_word(pieces, text, start, end)
             self._line.doubts.append(Doubt("", start, end, line))
 
     def _unseen_commands(self) -> None:
-        """Find what a shell would run where the parser saw no command, in words and here-documents."""
+        """Find commands that a shell would run and the parser did not see, in words and here-documents."""
         closed = sorted(self._closed)
         number, at, opened = 0, 0, -1
         while len(self._line.doubts) < _MOST_DOUBTS and (sign := _COMMAND_BEGINS.search(self._text, at)):
@@ -562,11 +564,11 @@ class _Reader:
                 at = closed[number][1]
                 continue
             at = sign.end()
-            if sign.group()[0] == "\\" or sign.start() in self._seen:
+            if sign.group()[0] == "\\" or sign.start() in self._command_offsets:
                 continue
             if "\n" in sign.group():
                 why = "Cannot be judged: a line's end stands inside the sign that begins a command"
-                self._doubt(why, sign.start(), len(self._text), sign.end())
+                self._note_doubt(why, sign.start(), len(self._text), sign.end())
                 continue
             if sign.group() == "`" and opened < 0:
                 opened = sign.start()
@@ -577,14 +579,14 @@ class _Reader:
                 start = sign.end()
                 end = self._text.find(")", start)
                 end = len(self._text) if end < 0 else end
-            self._doubt(
+            self._note_doubt(
                 "Cannot be judged: a command stands where the parser sees plain text", start, end, start
             )
         if opened >= 0:
-            self._doubt("Cannot be judged: a backquote is not closed", opened, len(self._text))
+            self._note_doubt("Cannot be judged: a backquote is not closed", opened, len(self._text))
 
-    def _unparsed(self, root: Node) -> None:
-        """Say where the first part is that is not shell grammar."""
+    def _note_unparsed(self, root: Node) -> None:
+        """Note the first part that is not shell grammar."""
         start, end = max(self._data.find(b"\0"), 0), len(self._text)
         node: Node | None = root
         while node is not None and root.has_error:
@@ -594,13 +596,13 @@ class _Reader:
         start, end = start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
         if start >= end:
             start, end = 0, len(self._text)
-        self._doubt("Cannot be parsed as a shell line", start, end)
+        self._note_doubt("Cannot be parsed as a shell line", start, end)
 
-    def _doubt(self, why: str, start: int, end: int, line_from: int = -1) -> None:
-        """Note a part that a shell may read otherwise; from `line_from` on, as a line of its own."""
+    def _note_doubt(self, why: str, start: int, end: int, line_from: int = -1) -> None:
+        """Note a part that a shell may read differently; from `line_from` on, as a line of its own."""
         line = None
         if line_from >= 0:
-            line = _assembled([_Piece(self._text[line_from:end], line_from)], "", line_from, end)
+            line = _assemble_word([_Piece(self._text[line_from:end], line_from)], "", line_from, end)
         if len(self._line.doubts) < _MOST_DOUBTS:
             self._line.doubts.append(Doubt(why, start, end, line))
 
@@ -617,7 +619,7 @@ def _line_end(text: str, at: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _assembled(pieces: list[_Piece], source: str, start: int, end: int) -> Word:
+def _assemble_word(pieces: list[_Piece], source: str, start: int, end: int) -> Word:
     text, written, known, pattern = "", "", True, False
     runs: list[tuple[int, int]] = []
     for piece in pieces:
@@ -631,8 +633,8 @@ def _assembled(pieces: list[_Piece], source: str, start: int, end: int) -> Word:
     return Word(text, known, source or written, start, end, written, pattern, tuple(runs))
 
 
-def _unescaped(pattern: re.Pattern[str], source: str, at: int, bare: bool = False) -> Iterator[_Piece]:
-    """The pieces of a text without the backslashes that a shell takes away."""
+def _unescaped_pieces(pattern: re.Pattern[str], source: str, at: int, bare: bool = False) -> Iterator[_Piece]:
+    """The pieces of a text without the backslashes that a shell removes."""
     for part in pattern.finditer(source):
         if part[1] is None:
             yield _Piece(part.group(), at + part.start(), bare=bare)
@@ -640,7 +642,7 @@ def _unescaped(pattern: re.Pattern[str], source: str, at: int, bare: bool = Fals
             yield _Piece(part[1], at + part.start() + 1)
 
 
-def _ansi_c(source: str, at: int) -> Iterator[_Piece]:
+def _ansi_c_pieces(source: str, at: int) -> Iterator[_Piece]:
     """The pieces of a `$'…'` text: bash manual, ANSI-C Quoting."""
     for part in _ANSI_C.finditer(source):
         hexadecimal = part[1] or part[2] or part[3]

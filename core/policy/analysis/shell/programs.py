@@ -1,8 +1,8 @@
-"""What programs change, told by their names and the words after them: two tables.
+"""Two tables of the changes that programs make, by their names and arguments.
 
-`_CHANGES`: programs, the words that must all be among its arguments, what that means, its risk. Words are
-patterns of whole arguments, alternatives with `|`, several with ` & `; none means: whatever they are.
-`_LOOKS`: programs, words that say that such a call only looks, and words of which none may be there then.
+`_CHANGES`: programs, patterns that must all match an argument, the finding, its risk. Each pattern matches a
+whole argument; ` & ` separates patterns; an empty text matches any arguments.
+`_READ_ONLY`: programs, patterns that mark a call as read-only, and a pattern that no argument may match then.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from core.fleet.models import Risk
-from core.policy.analysis.shell.parser import Call, Judgement
+from core.policy.analysis.shell.parser import Call, CommandFinding
 from core.policy.analysis.shell.tables import (
     ACCOUNTS,
     CONTAINERS,
@@ -261,7 +261,7 @@ _CHANGES: tuple[tuple[str, str, str, Risk], ...] = (
     ("hash", r"-p\S*", "Gives a command another program from a file that is not in the line", HIGH),
 )  # fmt: skip
 
-_LOOKS: tuple[tuple[str, str, str], ...] = (
+_READ_ONLY: tuple[tuple[str, str, str], ...] = (
     ("fdisk sfdisk", r"-l|--list|-s|-d|--dump|-V|--version|--show-\S+", ""),
     ("sgdisk gdisk", r"-\w*p|--print|-l\S*|-i\S*|--info\S*", r"-[ZzodnGt]\S*|--(?:zap|clear|delete|new)\S*"),
     ("parted", r"-l|--list|print|-m", r"mk\w+|rm|resizepart|rescue|set|name|toggle|disk_set|disk_toggle"
@@ -347,7 +347,7 @@ _LOOKS: tuple[tuple[str, str, str], ...] = (
     ("chronyc", r"tracking|sources\w*|activity", ""),
 )  # fmt: skip
 
-_GENERAL = re.compile(r"--help|--version")
+_HELP = re.compile(r"--help|--version")
 
 
 class _Change(NamedTuple):
@@ -363,52 +363,56 @@ def _patterns(words: str) -> tuple[re.Pattern[str], ...]:
 def _tables() -> tuple[
     dict[str, list[_Change]], dict[str, list[tuple[tuple[re.Pattern[str], ...], re.Pattern[str] | None]]]
 ]:
-    changes: dict[str, list[_Change]] = defaultdict(list)
-    looks: dict[str, list[tuple[tuple[re.Pattern[str], ...], re.Pattern[str] | None]]] = defaultdict(list)
+    changes_of: dict[str, list[_Change]] = defaultdict(list)
+    read_only_of: dict[str, list[tuple[tuple[re.Pattern[str], ...], re.Pattern[str] | None]]] = defaultdict(
+        list
+    )
     for programs, words, text, risk in _CHANGES:
         for name in programs.split():
-            changes[name].append(_Change(_patterns(words), text, risk))
-    for programs, words, unless in _LOOKS:
+            changes_of[name].append(_Change(_patterns(words), text, risk))
+    for programs, words, unless in _READ_ONLY:
         for name in programs.split():
-            looks[name].append((_patterns(words), re.compile(rf"(?:{unless})") if unless else None))
-    return dict(changes), dict(looks)
+            read_only_of[name].append((_patterns(words), re.compile(rf"(?:{unless})") if unless else None))
+    return dict(changes_of), dict(read_only_of)
 
 
-_CHANGES_OF, _LOOKS_OF = _tables()
+_CHANGES_OF, _READ_ONLY_OF = _tables()
 NAMES = frozenset(_CHANGES_OF)
-"""The programs that the table knows."""
+"""The programs in the table."""
 
 
-def changes(call: Call) -> Iterator[Judgement]:
-    """What the table says of a call."""
-    name, words = call.name, [word.text for word in call.args]
-    if name in NAMES and only_looks(call):
+def change_findings(call: Call) -> Iterator[CommandFinding]:
+    """The findings of the table about a call."""
+    name, arguments = call.name, [word.text for word in call.args]
+    if name in NAMES and is_read_only(call):
         return
-    texts: set[str] = set()
+    reported: set[str] = set()
     for change in _CHANGES_OF.get(name, ()):
-        if change.text in texts or not all(any(map(pattern.fullmatch, words)) for pattern in change.words):
+        if change.text in reported or not all(
+            any(map(pattern.fullmatch, arguments)) for pattern in change.words
+        ):
             continue
-        if change.text in _WEAKER and texts:
-            # What is said in general adds nothing to what is said in particular.
+        if change.text in _GENERAL_EFFECTS and reported:
+            # A general finding adds nothing to a specific one.
             continue
-        texts.add(change.text)
-        yield Judgement(change.text, change.risk, call.words[0])
+        reported.add(change.text)
+        yield CommandFinding(change.text, change.risk, call.words[0])
     if name.startswith("mkfs"):
-        yield Judgement(_DISK, Risk.CRITICAL, call.words[0])
+        yield CommandFinding(_DISK, Risk.CRITICAL, call.words[0])
 
 
-_WEAKER = frozenset({"Drives containers, virtual machines or clusters", _CLOUD})
+_GENERAL_EFFECTS = frozenset({"Drives containers, virtual machines or clusters", _CLOUD})
 
 
-def only_looks(call: Call) -> bool:
-    """Whether a call of a program that can change something only says how things are."""
-    texts = [word.text for word in call.args]
-    if any(not word.known and not word.text and word.source[:1] != '"' for word in call.args):
-        # Without quotes, what is not known can be any number of options and verbs.
+def is_read_only(call: Call) -> bool:
+    """Whether a call only reads, although its program can change something."""
+    texts = [pattern.text for pattern in call.args]
+    if any(not pattern.known and not pattern.text and pattern.source[:1] != '"' for pattern in call.args):
+        # Without quotes, an unknown word can expand to any number of options and verbs.
         return False
-    for words, unless in _LOOKS_OF.get(call.name, ()):
-        if all(any(map(word.fullmatch, texts)) for word in words) and not (
+    for patterns, unless in _READ_ONLY_OF.get(call.name, ()):
+        if all(any(map(pattern.fullmatch, texts)) for pattern in patterns) and not (
             unless is not None and any(map(unless.fullmatch, texts))
         ):
             return True
-    return call.name in _CHANGES_OF and len(texts) == 1 and _GENERAL.fullmatch(texts[0]) is not None
+    return call.name in _CHANGES_OF and len(texts) == 1 and _HELP.fullmatch(texts[0]) is not None

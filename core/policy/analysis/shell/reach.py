@@ -1,4 +1,4 @@
-"""What else a shell command reaches: keys, addresses, startup files, other programs, other computers."""
+"""Rules for what a shell command reaches: keys, addresses, startup files, other programs and computers."""
 
 from __future__ import annotations
 
@@ -8,96 +8,96 @@ from collections.abc import Iterator
 from core.confusables import looks_plain, plain_look
 from core.fleet.models import Risk
 from core.policy.analysis.shell.options import read_options, takes
-from core.policy.analysis.shell.parser import Call, Judgement, Word
+from core.policy.analysis.shell.parser import Call, CommandFinding, Word
 from core.policy.analysis.shell.tables import STARTUP, names_secrets
-from core.policy.analysis.urls import URL_INSIDE, judge_url
+from core.policy.analysis.urls import URL_INSIDE, findings_in_url
 
 _HOME = re.compile(r"^[\"']?\$(?:HOME|\{HOME\}|USERPROFILE)[\"']?")
 _VARIABLE_FIRST = re.compile(r"^[\"']?\$(?:\w+|\{\w+\})[\"']?/(?:\*|\.\*)?[\"']?$")
 _MOST_ADDRESSES = 5
 
 
-def written_path(word: Word) -> str:
-    """A word as a path, with the home folder written `~`; only as much as is known."""
+def path_in(word: Word) -> str:
+    """A word as a path, with the home folder as `~`; only the part that is known before the line runs."""
     return _HOME.sub("~", word.source, count=1).strip("\"'") if _HOME.match(word.source) else word.text
 
 
-def reaches(call: Call) -> Iterator[Judgement]:
-    """What a command reaches by its words, whatever else it does."""
+def reach_findings(call: Call) -> Iterator[CommandFinding]:
+    """The findings in what a command reaches, by its words."""
     first = call.words[0]
     if not first.text.isascii() and looks_plain(first.text):
         text = f"Hides what it is: its name looks like “{plain_look(first.text)}” and is not"
-        yield Judgement(text, Risk.HIGH, first)
+        yield CommandFinding(text, Risk.HIGH, first)
     for word in call.args:
-        if names_secrets(written_path(word)):
-            yield Judgement("Names where keys or passwords are", Risk.HIGH, word)
-    yield from _addresses(call)
-    for names, judge in _JUDGES:
+        if names_secrets(path_in(word)):
+            yield CommandFinding("Names where keys or passwords are", Risk.HIGH, word)
+    yield from _address_findings(call)
+    for names, rule in _RULES:
         if call.name in names:
-            yield from judge(call)
+            yield from rule(call)
 
 
-def starts_by_itself(word: Word) -> Iterator[Judgement]:
-    """What it means to write to a file that shells or desktops run, or that lets people in."""
-    path = written_path(word)
+def startup_file_findings(word: Word) -> Iterator[CommandFinding]:
+    """The findings in writing to a file that shells or desktops run, or that permits logins."""
+    path = path_in(word)
     if path.endswith("authorized_keys"):
-        yield Judgement("Decides who may log in without a password", Risk.CRITICAL, word)
+        yield CommandFinding("Decides who may log in without a password", Risk.CRITICAL, word)
     elif STARTUP.search(path):
-        yield Judgement("Writes to a file that runs by itself", Risk.HIGH, word)
+        yield CommandFinding("Writes to a file that runs by itself", Risk.HIGH, word)
 
 
-def deletes_below(word: Word) -> Iterator[Judgement]:
-    """What a recursive deletion means whose path is only known when it runs."""
+def variable_deletion_findings(word: Word) -> Iterator[CommandFinding]:
+    """The finding in a recursive deletion of a path that is only known when the line runs."""
     if _VARIABLE_FIRST.match(word.source):
         text = "Deletes everything from / on when that variable is empty"
-        yield Judgement(text, Risk.CRITICAL, word)
+        yield CommandFinding(text, Risk.CRITICAL, word)
     else:
-        yield Judgement("Deletes recursively below a variable path", Risk.HIGH, word)
+        yield CommandFinding("Deletes recursively below a variable path", Risk.HIGH, word)
 
 
-def _addresses(call: Call) -> Iterator[Judgement]:
-    left = _MOST_ADDRESSES
+def _address_findings(call: Call) -> Iterator[CommandFinding]:
+    remaining = _MOST_ADDRESSES
     for word in call.args:
         for match in URL_INSIDE.finditer(word.text[:4_096]):
-            if left == 0:
+            if remaining == 0:
                 return
-            left -= 1
-            for text, risk in judge_url(match.group()):
-                yield Judgement(text, risk, word)
+            remaining -= 1
+            for text, risk in findings_in_url(match.group()):
+                yield CommandFinding(text, risk, word)
 
 
-def _kill(call: Call) -> Iterator[Judgement]:
+def _kill_findings(call: Call) -> Iterator[CommandFinding]:
     for number, word in enumerate(call.args):
         if word.text == "1":
-            yield Judgement("Ends process 1, which everything else hangs from", Risk.CRITICAL, word)
+            yield CommandFinding("Ends process 1, which everything else hangs from", Risk.CRITICAL, word)
         elif word.text in ("-1", "0") and number > 0:
-            yield Judgement("Ends every process it may", Risk.CRITICAL, word)
+            yield CommandFinding("Ends every process it may", Risk.CRITICAL, word)
 
 
-def _kill_by_name(call: Call) -> Iterator[Judgement]:
+def _kill_by_name_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if word.text in (".", ".*", "*", "", "-u", "-U", "--user"):
-            yield Judgement("Ends many processes at once", Risk.CRITICAL, word)
+            yield CommandFinding("Ends many processes at once", Risk.CRITICAL, word)
 
 
-def _git(call: Call) -> Iterator[Judgement]:
+def _git_findings(call: Call) -> Iterator[CommandFinding]:
     words = [word.text for word in call.args]
     if "push" in words:
         for word in call.args:
             if word.text.startswith("+"):
-                yield Judgement("Throws away files or history in a repository", Risk.HIGH, word)
+                yield CommandFinding("Throws away files or history in a repository", Risk.HIGH, word)
 
 
-def _containers(call: Call) -> Iterator[Judgement]:
+def _container_findings(call: Call) -> Iterator[CommandFinding]:
     for before, word in zip(call.words, call.args, strict=False):
         mounts = before.text in ("-v", "--volume", "--mount")
         text = word.text.partition("=")[2] if word.text.startswith(("--volume=", "--mount=")) else word.text
         if (mounts or text != word.text) and re.match(
             r"/(?:etc|root|home|var/run)?(?::|/?$)|.*docker\.sock", text
         ):
-            yield Judgement("Gives a container the files of this computer", Risk.CRITICAL, word)
+            yield CommandFinding("Gives a container the files of this computer", Risk.CRITICAL, word)
         elif re.match(r"--(?:pid|net|network|ipc|userns|uts)=host$", word.text):
-            yield Judgement("Gives a container a part of this computer", Risk.HIGH, word)
+            yield CommandFinding("Gives a container a part of this computer", Risk.HIGH, word)
 
 
 _CURL = takes(
@@ -114,113 +114,115 @@ _SENT_FILES = ("-T", "--upload-file", "--post-file", "--body-file")
 _SENT_TEXTS = ("-d", "--data", "--data-ascii", "--data-binary", "--data-urlencode", "--json", "-F", "--form")
 
 
-def _network(call: Call) -> Iterator[Judgement]:
+def _transfer_findings(call: Call) -> Iterator[CommandFinding]:
     curl = call.name == "curl"
     options = read_options(call.args, _CURL if curl else _WGET)
     for option in options.options:
         value = option.value.written[:200] if option.value is not None else ""
         if option.name in ("--insecure", "--no-check-certificate") or (curl and option.name == "-k"):
-            yield Judgement("Does not check who answers", Risk.MEDIUM, option.word)
+            yield CommandFinding("Does not check who answers", Risk.MEDIUM, option.word)
         elif option.value is None:
             continue
         elif (option.name in _SENT_FILES and (curl or len(option.name) > 2)) or (
             curl and option.name in _SENT_TEXTS and re.match(r"@|[^=]*[=@][@<]|[\w-]+@", value)
         ):
-            yield Judgement("Sends a file to another computer", Risk.HIGH, option.value)
+            yield CommandFinding("Sends a file to another computer", Risk.HIGH, option.value)
 
 
-def _sockets(call: Call) -> Iterator[Judgement]:
+def _socket_findings(call: Call) -> Iterator[CommandFinding]:
     gives = r"(?:EXEC|SYSTEM):" if call.name == "socat" else r"-\w*[ec]\w*$|--(?:sh-)?exec"
     for word in call.args:
         if re.match(gives, word.text, re.IGNORECASE):
-            yield Judgement("Gives a program to the other end of a connection", Risk.CRITICAL, word)
+            yield CommandFinding("Gives a program to the other end of a connection", Risk.CRITICAL, word)
         elif re.match(r"-\w*l|--listen|(?:TCP\d?|UDP\d?)-LISTEN", word.text, re.IGNORECASE):
-            yield Judgement("Waits for connections from others", Risk.HIGH, word)
+            yield CommandFinding("Waits for connections from others", Risk.HIGH, word)
     for word in call.input_files:
-        yield Judgement("Sends a file to another computer", Risk.HIGH, word)
+        yield CommandFinding("Sends a file to another computer", Risk.HIGH, word)
 
 
-def _tunnels(call: Call) -> Iterator[Judgement]:
+def _tunnel_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if re.match(r"-[fNnTCq]*[RLDW]", word.text):
-            yield Judgement("Opens a way into or out of the network", Risk.HIGH, word)
+            yield CommandFinding("Opens a way into or out of the network", Risk.HIGH, word)
 
 
-def _lookups(call: Call) -> Iterator[Judgement]:
+def _lookup_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if not word.known:
-            yield Judgement("Asks the network for a name that is only known when it runs", Risk.MEDIUM, word)
+            yield CommandFinding(
+                "Asks the network for a name that is only known when it runs", Risk.MEDIUM, word
+            )
 
 
-def _modules(call: Call) -> Iterator[Judgement]:
+def _module_findings(call: Call) -> Iterator[CommandFinding]:
     words = [word.text for word in call.args]
     if "-m" in words and any(name in words for name in ("http.server", "SimpleHTTPServer", "pip")):
         serves = "pip" not in words
         text = "Serves files to the network" if serves else "May install or remove programs"
-        yield Judgement(text, Risk.HIGH if serves else Risk.MEDIUM, call.words[0])
+        yield CommandFinding(text, Risk.HIGH if serves else Risk.MEDIUM, call.words[0])
 
 
-def _encoded(call: Call) -> Iterator[Judgement]:
+def _encoded_command_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if re.match(r"-e(?:n?c?o?d?e?d?c?o?m?m?a?n?d?)$", word.text, re.IGNORECASE) and len(word.text) > 1:
-            yield Judgement("Runs a program that is written in code", Risk.HIGH, word)
+            yield CommandFinding("Runs a program that is written in code", Risk.HIGH, word)
 
 
-def _editors(call: Call) -> Iterator[Judgement]:
-    """A number, a pattern or an option after `+` only says where to begin."""
+def _editor_findings(call: Call) -> Iterator[CommandFinding]:
+    """The findings in a call of an editor; a number, pattern or option after `+` only sets the start line."""
     runs = r"[+:]?:?!|-c$|--cmd$|-es$|-S|\+:?(?!\d*$|/|\$|G$|set\b|normal! G)[a-z|]"
     reads = any(re.search(r"(?:^|\n|;)\s*[\d,.$%]*!", word.written) for word in call.input_texts)
     if reads or any(re.match(runs, word.text) for word in call.args):
-        yield Judgement("May run commands from inside another program", Risk.HIGH, call.words[0])
+        yield CommandFinding("May run commands from inside another program", Risk.HIGH, call.words[0])
     elif call.name in ("ed", "ex") and call.input_texts:
-        yield Judgement("Changes files by the commands that it reads", Risk.MEDIUM, call.words[0])
+        yield CommandFinding("Changes files by the commands that it reads", Risk.MEDIUM, call.words[0])
 
 
-def _pages(call: Call) -> Iterator[Judgement]:
+def _pager_findings(call: Call) -> Iterator[CommandFinding]:
     if any(re.match(r"\+.*[!|]", word.text) for word in call.args):
-        yield Judgement("May run commands from inside another program", Risk.HIGH, call.words[0])
+        yield CommandFinding("May run commands from inside another program", Risk.HIGH, call.words[0])
 
 
-def _history(call: Call) -> Iterator[Judgement]:
+def _history_findings(call: Call) -> Iterator[CommandFinding]:
     texts = [word.text for word in call.args]
     if (call.name == "history" and "-c" in texts) or "HISTFILE" in texts:
-        yield Judgement("Hides what was done", Risk.MEDIUM, call.words[0])
+        yield CommandFinding("Hides what was done", Risk.MEDIUM, call.words[0])
 
 
-def _logs_in(call: Call) -> Iterator[Judgement]:
-    yield Judgement("Decides who may log in without a password", Risk.HIGH, call.words[0])
+def _login_findings(call: Call) -> Iterator[CommandFinding]:
+    yield CommandFinding("Decides who may log in without a password", Risk.HIGH, call.words[0])
 
 
-def _hands(call: Call) -> Iterator[Judgement]:
+def _input_device_findings(call: Call) -> Iterator[CommandFinding]:
     text = "Moves the pointer or presses keys, in any window, this console's too"
-    yield Judgement(text, Risk.HIGH, call.words[0])
+    yield CommandFinding(text, Risk.HIGH, call.words[0])
 
 
-def _console(call: Call) -> Iterator[Judgement]:
+def _console_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
-        if word.text in _DECIDES:
-            yield Judgement("Decides for the operators of a console", Risk.HIGH, word)
+        if word.text in _DECIDING_COMMANDS:
+            yield CommandFinding("Decides for the operators of a console", Risk.HIGH, word)
 
 
-# What the command line of a console has to change what may run; the rest of it only looks.
-_DECIDES = frozenset("approve deny revoke add stop pair set forget listen".split())
-_JUDGES = (
-    (frozenset("xdotool ydotool dotool xte xvkbd wtype xmacroplay cliclick".split()), _hands),
-    (frozenset({"quarterdeck"}), _console),
-    (frozenset({"kill"}), _kill),
-    (frozenset({"pkill", "killall", "skill", "taskkill"}), _kill_by_name),
-    (frozenset({"git"}), _git),
-    (frozenset({"docker", "podman", "nerdctl"}), _containers),
-    (frozenset({"curl", "wget", "http", "https"}), _network),
-    (frozenset({"nc", "ncat", "netcat", "socat"}), _sockets),
-    (frozenset({"ssh"}), _tunnels),
-    (frozenset({"dig", "host", "nslookup", "ping", "drill"}), _lookups),
-    (frozenset({"python"}), _modules),
-    (frozenset({"powershell", "pwsh"}), _encoded),
-    (frozenset({"vim", "ex", "ed"}), _editors),
-    (frozenset({"less", "more", "man"}), _pages),
-    (frozenset({"history", "unset"}), _history),
-    (frozenset({"ssh-copy-id"}), _logs_in),
+# The commands of a console's command line that change what may run; the other ones only read.
+_DECIDING_COMMANDS = frozenset("approve deny revoke add stop pair set forget listen".split())
+_RULES = (
+    (frozenset("xdotool ydotool dotool xte xvkbd wtype xmacroplay cliclick".split()), _input_device_findings),
+    (frozenset({"quarterdeck"}), _console_findings),
+    (frozenset({"kill"}), _kill_findings),
+    (frozenset({"pkill", "killall", "skill", "taskkill"}), _kill_by_name_findings),
+    (frozenset({"git"}), _git_findings),
+    (frozenset({"docker", "podman", "nerdctl"}), _container_findings),
+    (frozenset({"curl", "wget", "http", "https"}), _transfer_findings),
+    (frozenset({"nc", "ncat", "netcat", "socat"}), _socket_findings),
+    (frozenset({"ssh"}), _tunnel_findings),
+    (frozenset({"dig", "host", "nslookup", "ping", "drill"}), _lookup_findings),
+    (frozenset({"python"}), _module_findings),
+    (frozenset({"powershell", "pwsh"}), _encoded_command_findings),
+    (frozenset({"vim", "ex", "ed"}), _editor_findings),
+    (frozenset({"less", "more", "man"}), _pager_findings),
+    (frozenset({"history", "unset"}), _history_findings),
+    (frozenset({"ssh-copy-id"}), _login_findings),
 )
-REACHING = frozenset(name for names, _ in _JUDGES for name in names)
-"""The programs of which something is text here by their names."""
+REACHING = frozenset(name for names, _ in _RULES for name in names)
+"""The programs with a rule in this module."""

@@ -1,4 +1,4 @@
-"""What each command of a shell line would do to files, and what by its very name."""
+"""Rules for the commands of a shell line: their effects on files and the risks of their names."""
 
 from __future__ import annotations
 
@@ -8,15 +8,27 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from core.fleet.models import Risk
-from core.policy.analysis.shell.databases import client_judgements
-from core.policy.analysis.shell.embedded import assigned_words, in_git, in_options, in_variable, judgements
-from core.policy.analysis.shell.languages import program_judgements
+from core.policy.analysis.shell.databases import client_findings
+from core.policy.analysis.shell.embedded import (
+    assignments_in,
+    embedded_findings,
+    embedded_in_git,
+    embedded_in_options,
+    embedded_in_variable,
+)
+from core.policy.analysis.shell.languages import program_findings
 from core.policy.analysis.shell.overwrites import NAMES as OVERWRITES
-from core.policy.analysis.shell.overwrites import overwrites, overwritten, shown
-from core.policy.analysis.shell.parser import Call, Judgement, Redirect, Word
+from core.policy.analysis.shell.overwrites import file_write_findings, overwrite_findings, short_text
+from core.policy.analysis.shell.parser import Call, CommandFinding, Redirect, Word
 from core.policy.analysis.shell.programs import NAMES as CHANGING
-from core.policy.analysis.shell.programs import changes, only_looks
-from core.policy.analysis.shell.reach import REACHING, deletes_below, reaches, starts_by_itself, written_path
+from core.policy.analysis.shell.programs import change_findings, is_read_only
+from core.policy.analysis.shell.reach import (
+    REACHING,
+    path_in,
+    reach_findings,
+    startup_file_findings,
+    variable_deletion_findings,
+)
 from core.policy.analysis.shell.tables import (
     DELETES,
     DISKS,
@@ -32,220 +44,224 @@ from core.policy.analysis.shell.tables import (
     names_secrets,
     system_folder,
 )
-from core.policy.analysis.shell.wrappers import innermost, started
+from core.policy.analysis.shell.wrappers import innermost, wrapped_commands
 
 NAMES_A_VARIABLE = names(
     "let read printf test [ declare typeset local readonly export unset mapfile readarray getopts wait"
 )
-"""Commands in whose words a shell reads variables' names, and runs what stands in the index of an array."""
+"""Commands in whose words a shell reads names of variables; it runs commands in the index of an array."""
 DECLARES = names("export declare typeset local readonly setenv")
 """Commands whose words are assignments."""
 KILLS = names("kill pkill killall taskkill stop-process")
 """Commands that end processes."""
 READS = names("sort uniq shuf openssl")
-"""Commands that overwrite a file only where they are asked to; a search may run them on what it finds."""
+"""Commands that overwrite a file only if asked to; a search may run them on the files that it finds."""
 
 
-def judged(call: Call) -> Iterator[Judgement]:
-    """What one call does by itself; not what it makes others do."""
+def findings_in_command(call: Call) -> Iterator[CommandFinding]:
+    """The findings in one call, without those in the lines and calls nested in it."""
     first, name = call.words[0], call.name
     if not first.known:
-        yield Judgement("Runs a command whose name is only known when it runs", Risk.HIGH, first)
+        yield CommandFinding("Runs a command whose name is only known when it runs", Risk.HIGH, first)
         return
     if not name and first.pattern:
         text = "Cannot be judged: the command's name is a pattern, only known when it runs"
-        yield Judgement(text, Risk.HIGH, first)
+        yield CommandFinding(text, Risk.HIGH, first)
         return
     if re.match(r"/etc/(?:rc\.d/)?init\.d/", first.text):
-        yield Judgement("Starts, stops or restarts services", Risk.HIGH, first)
+        yield CommandFinding("Starts, stops or restarts services", Risk.HIGH, first)
         return
     if "{}" in first.written:
-        yield Judgement("Runs a command whose name is only known when it runs", Risk.HIGH, first)
+        yield CommandFinding("Runs a command whose name is only known when it runs", Risk.HIGH, first)
     if name in ROOT:
-        yield Judgement("Runs as root", Risk.HIGH, first)
-    for programs, judge in _JUDGES:
+        yield CommandFinding("Runs as root", Risk.HIGH, first)
+    for programs, rule in _RULES:
         if name in programs:
-            yield from judge(call)
-    yield from changes(call)
-    yield from overwrites(call)
-    yield from program_judgements(call)
-    yield from client_judgements(call)
-    yield from judgements(in_options(call))
+            yield from rule(call)
+    yield from change_findings(call)
+    yield from overwrite_findings(call)
+    yield from program_findings(call)
+    yield from client_findings(call)
+    yield from embedded_findings(embedded_in_options(call))
     if name == "git":
-        yield from judgements(in_git(call))
+        yield from embedded_findings(embedded_in_git(call))
     if name in DECLARES:
-        for variable, value, word in assigned_words(call.args):
-            yield from judgements(in_variable(variable, value, word))
+        for variable, value, word in assignments_in(call.args):
+            yield from embedded_findings(embedded_in_variable(variable, value, word))
     if "/" in first.text and not re.match(r"/(?:usr/(?:local/)?)?s?bin/", first.text):
-        yield Judgement("Runs a program by its path; what it does is not in the line", Risk.MEDIUM, first)
-    yield from _written(call)
-    yield from reaches(call)
+        yield CommandFinding(
+            "Runs a program by its path; what it does is not in the line", Risk.MEDIUM, first
+        )
+    yield from _system_folder_findings(call)
+    yield from reach_findings(call)
 
 
-def is_judged(name: str) -> bool:
-    """Whether something may be text of a program by its name."""
-    return name in _KNOWN or name.startswith("mkfs")
+def has_rules(name: str) -> bool:
+    """Whether a rule or table has findings about a program of this name."""
+    return name in _WITH_RULES or name.startswith("mkfs")
 
 
-def hidden_in_index(word: Word) -> Judgement:
-    """What is text of a text that runs a command when a shell reads it as a number or a name."""
-    return Judgement("Hides a command in the index of an array, where a shell runs it", Risk.HIGH, word)
+def array_index_finding(word: Word) -> CommandFinding:
+    """The finding about a text that runs a command when a shell reads it as a number or a name."""
+    return CommandFinding("Hides a command in the index of an array, where a shell runs it", Risk.HIGH, word)
 
 
-def _deletes(call: Call) -> Iterator[Judgement]:
+def _delete_findings(call: Call) -> Iterator[CommandFinding]:
     first = call.words[0]
     targets = _operands(call)
     recursive = _has(call, "rR", ("--recursive", "-recurse", "-r", "/s")) and call.name != "rmdir"
     if any(not arg.known and arg.text[:1] in ("", "-") and arg.source[:1] == "$" for arg in call.args):
         # An unquoted variable can carry options as well as paths.
-        yield Judgement("A variable stands where options of a deleting command may be", Risk.HIGH, first)
+        yield CommandFinding("A variable stands where options of a deleting command may be", Risk.HIGH, first)
     if recursive:
-        yield Judgement("Deletes folders with everything in them", Risk.HIGH, first)
+        yield CommandFinding("Deletes folders with everything in them", Risk.HIGH, first)
     else:
-        yield Judgement("Deletes files", Risk.MEDIUM, first)
+        yield CommandFinding("Deletes files", Risk.MEDIUM, first)
     for word in targets:
         if not word.known:
-            yield Judgement("What is deleted is only known when it runs", Risk.HIGH, word)
+            yield CommandFinding("What is deleted is only known when it runs", Risk.HIGH, word)
             if recursive:
-                yield from deletes_below(word)
+                yield from variable_deletion_findings(word)
             if re.fullmatch(r'"?\$\{?HOME\}?"?/?\*?', word.source):
-                yield Judgement("Deletes the whole home folder", Risk.CRITICAL, word)
+                yield CommandFinding("Deletes the whole home folder", Risk.CRITICAL, word)
         elif _is_everything(word):
             risk = Risk.CRITICAL if recursive or "*" in word.text else Risk.HIGH
-            yield Judgement(f"Deletes everything in {shown(word)}", risk, word)
+            yield CommandFinding(f"Deletes everything in {short_text(word)}", risk, word)
         elif recursive and system_folder(word.text):
-            yield Judgement(f"Deletes recursively in {system_folder(word.text)}", Risk.CRITICAL, word)
+            yield CommandFinding(f"Deletes recursively in {system_folder(word.text)}", Risk.CRITICAL, word)
 
 
 def _is_everything(word: Word) -> bool:
     return bool(EVERYTHING.match(posixpath.normpath(word.text)))
 
 
-def _moves(call: Call) -> Iterator[Judgement]:
+def _move_findings(call: Call) -> Iterator[CommandFinding]:
     operands = _operands(call)
     for word in operands[:-1]:
         if _is_everything(word):
-            yield Judgement(f"Moves everything in {shown(word)}", Risk.CRITICAL, word)
+            yield CommandFinding(f"Moves everything in {short_text(word)}", Risk.CRITICAL, word)
         elif system_folder(word.text):
-            yield Judgement(f"Takes away from {system_folder(word.text)}", Risk.HIGH, word)
+            yield CommandFinding(f"Takes away from {system_folder(word.text)}", Risk.HIGH, word)
 
 
-def _finds(call: Call) -> Iterator[Judgement]:
+def _search_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if word.text in ("-delete", "-fprint", "-fprint0", "-fls", "-fprintf"):
-            yield Judgement("Deletes or writes each file that it finds", Risk.HIGH, word)
-    for inside in started(call).calls:
-        # To look into what was found is what a search is for.
-        if is_judged(inside.name) or not inside.name or "/" in inside.words[0].text:
-            yield Judgement("Runs a command on each file that it finds", Risk.MEDIUM, inside.words[0])
+            yield CommandFinding("Deletes or writes each file that it finds", Risk.HIGH, word)
+    for inner in wrapped_commands(call).calls:
+        # To read the files that it finds is the usual purpose of a search.
+        if has_rules(inner.name) or not inner.name or "/" in inner.words[0].text:
+            yield CommandFinding("Runs a command on each file that it finds", Risk.MEDIUM, inner.words[0])
 
 
-def _gives_to_commands(call: Call) -> Iterator[Judgement]:
-    inside = innermost(call)
-    if inside.words and inside.name in DELETES:
-        yield Judgement("What is deleted comes from another command", Risk.HIGH, inside.words[0])
-    elif inside.words and inside.name in KILLS:
-        yield Judgement("Which process it ends comes from another command", Risk.HIGH, inside.words[0])
-    elif inside.words and inside.name in SHELLS and any(word.text == "{}" for word in inside.args):
-        yield Judgement("Runs text that it reads as a program", Risk.HIGH, inside.words[0])
-    result = started(call)
-    if call.name == "parallel" and not (result.calls or result.lines):
-        yield Judgement("Runs text that it reads as a program", Risk.HIGH, call.words[0])
-    for line in result.lines:
+def _input_command_findings(call: Call) -> Iterator[CommandFinding]:
+    inner = innermost(call)
+    if inner.words and inner.name in DELETES:
+        yield CommandFinding("What is deleted comes from another command", Risk.HIGH, inner.words[0])
+    elif inner.words and inner.name in KILLS:
+        yield CommandFinding("Which process it ends comes from another command", Risk.HIGH, inner.words[0])
+    elif inner.words and inner.name in SHELLS and any(word.text == "{}" for word in inner.args):
+        yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, inner.words[0])
+    wrapped = wrapped_commands(call)
+    if call.name == "parallel" and not (wrapped.calls or wrapped.lines):
+        yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, call.words[0])
+    for line in wrapped.lines:
         if re.match(r"\s*(?:\S*/)?(?:rm|shred|unlink)\b", line.written):
-            yield Judgement("What is deleted comes from another command", Risk.HIGH, line)
+            yield CommandFinding("What is deleted comes from another command", Risk.HIGH, line)
         elif "{}" in line.written.split(None, 1)[:1]:
-            yield Judgement("Runs text that it reads as a program", Risk.HIGH, line)
+            yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, line)
 
 
-def _kills(call: Call) -> Iterator[Judgement]:
+def _kill_findings(call: Call) -> Iterator[CommandFinding]:
     if any(word.text in ("-0", "-l", "-L", "--list", "--table") for word in call.args):
         # Signal 0 ends nothing.
         return
     for word in call.args:
         if not word.known:
-            yield Judgement("Which process it ends is only known when it runs", Risk.HIGH, word)
+            yield CommandFinding("Which process it ends is only known when it runs", Risk.HIGH, word)
         elif call.name == "pkill" and word.text in ("-F", "--pidfile"):
-            yield Judgement("Which process it ends is read from a file when it runs", Risk.HIGH, word)
+            yield CommandFinding("Which process it ends is read from a file when it runs", Risk.HIGH, word)
 
 
-def _modes(call: Call) -> Iterator[Judgement]:
+def _permission_findings(call: Call) -> Iterator[CommandFinding]:
     everywhere = _has(call, "R", ("--recursive",))
     if everywhere:
-        yield Judgement("Changes owner or permissions of everything below a folder", Risk.HIGH, call.words[0])
+        yield CommandFinding(
+            "Changes owner or permissions of everything below a folder", Risk.HIGH, call.words[0]
+        )
         for word in _operands(call)[1:]:
             if (_is_everything(word) and word.text != ".") or system_folder(word.text):
-                text = f"Changes owner or permissions of everything in {shown(word)}"
-                yield Judgement(text, Risk.CRITICAL, word)
+                text = f"Changes owner or permissions of everything in {short_text(word)}"
+                yield CommandFinding(text, Risk.CRITICAL, word)
     if call.name == "chmod" and call.args:
         for word in call.args:
             if re.fullmatch(r"[0-7]*[2367][0-7]{0,2}[2367]|[aoug]*[ao][aoug]*\+\w*w\w*|\+\w*w\w*", word.text):
-                yield Judgement("Lets everybody write", Risk.HIGH, word)
+                yield CommandFinding("Lets everybody write", Risk.HIGH, word)
             if re.fullmatch(r"[4267][0-7]{3}|[ugoa]*\+\w*s\w*", word.text):
-                yield Judgement("Lets a program run with its owner's rights", Risk.HIGH, word)
+                yield CommandFinding("Lets a program run with its owner's rights", Risk.HIGH, word)
 
 
-def _dd(call: Call) -> Iterator[Judgement]:
+def _dd_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if word.text.startswith("of="):
             target = word.text[3:]
             if target.startswith("/dev/") and not HARMLESS_DEVICES.match(target):
-                yield Judgement("Writes straight to a device", Risk.CRITICAL, word)
+                yield CommandFinding("Writes straight to a device", Risk.CRITICAL, word)
 
 
-def _sourced(call: Call) -> Iterator[Judgement]:
+def _script_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if word.source.startswith("<("):
             if re.search(rf"\b(?:{'|'.join(sorted(DOWNLOADS))})\b", word.source):
-                yield Judgement("Runs a download as a shell script", Risk.CRITICAL, word)
-            yield Judgement("Runs what another command writes; it is not in the line", Risk.HIGH, word)
+                yield CommandFinding("Runs a download as a shell script", Risk.CRITICAL, word)
+            yield CommandFinding("Runs what another command writes; it is not in the line", Risk.HIGH, word)
     if call.name in ("source", "."):
         if call.input_texts:
-            yield Judgement("Runs text that it reads as a program", Risk.HIGH, call.words[0])
-        yield Judgement("Runs another file's lines", Risk.MEDIUM, call.words[0])
+            yield CommandFinding("Runs text that it reads as a program", Risk.HIGH, call.words[0])
+        yield CommandFinding("Runs another file's lines", Risk.MEDIUM, call.words[0])
 
 
-def _rsync(call: Call) -> Iterator[Judgement]:
+def _rsync_findings(call: Call) -> Iterator[CommandFinding]:
     if any(word.text.startswith("--delete") or word.text == "--remove-source-files" for word in call.args):
-        yield Judgement("Deletes what is not at the source", Risk.HIGH, call.words[0])
+        yield CommandFinding("Deletes what is not at the source", Risk.HIGH, call.words[0])
 
 
-def _cd(call: Call) -> Iterator[Judgement]:
+def _cd_findings(call: Call) -> Iterator[CommandFinding]:
     for word in call.args:
         if system_folder(word.text):
-            yield Judgement(f"Goes on inside {system_folder(word.text)}", Risk.HIGH, word)
+            yield CommandFinding(f"Goes on inside {system_folder(word.text)}", Risk.HIGH, word)
 
 
-def _tar(call: Call) -> Iterator[Judgement]:
+def _tar_findings(call: Call) -> Iterator[CommandFinding]:
     words = [word.text for word in call.args]
     unpacks = any(re.match(r"-?\w*x|--extract|--get", text) for text in words[:4])
     if unpacks and any(re.match(r"-\w*P|--absolute-names", text) for text in words):
-        yield Judgement("Unpacks files to wherever the archive says", Risk.HIGH, call.words[0])
+        yield CommandFinding("Unpacks files to wherever the archive says", Risk.HIGH, call.words[0])
 
 
-def _unpacked(call: Call) -> Iterator[Judgement]:
-    """Where an archive is put: below `/` it is everywhere."""
-    for word in _after_options(call):
-        path = _place(word)
+def _unpack_findings(call: Call) -> Iterator[CommandFinding]:
+    """The findings in the folder into which an archive is unpacked."""
+    for word in _output_words(call):
+        path = _path_in_option(word)
         if path and re.fullmatch(r"/+\.?", path):
-            yield Judgement("Unpacks or writes files anywhere below /", Risk.HIGH, word)
+            yield CommandFinding("Unpacks or writes files anywhere below /", Risk.HIGH, word)
 
 
-_JUDGES: tuple[tuple[frozenset[str], Callable[[Call], Iterator[Judgement]]], ...] = (
-    (DELETES, _deletes),
-    (frozenset({"find", "fd", "fdfind"}), _finds),
-    (frozenset({"xargs", "parallel"}), _gives_to_commands),
-    (frozenset({"chmod", "chown", "chgrp", "setfacl", "chattr", "icacls", "takeown"}), _modes),
-    (frozenset({"dd", "dcfldd", "dc3dd"}), _dd),
-    (frozenset({"rsync", "robocopy"}), _rsync),
-    (frozenset({"cd", "pushd"}), _cd),
-    (frozenset({"source", ".", *SHELLS}), _sourced),
-    (frozenset({"mv", "move"}), _moves),
-    (KILLS, _kills),
-    (frozenset({"tar"}), _tar),
-    (frozenset({"tar", "unzip", "cpio", "7z"}), _unpacked),
+_RULES: tuple[tuple[frozenset[str], Callable[[Call], Iterator[CommandFinding]]], ...] = (
+    (DELETES, _delete_findings),
+    (frozenset({"find", "fd", "fdfind"}), _search_findings),
+    (frozenset({"xargs", "parallel"}), _input_command_findings),
+    (frozenset({"chmod", "chown", "chgrp", "setfacl", "chattr", "icacls", "takeown"}), _permission_findings),
+    (frozenset({"dd", "dcfldd", "dc3dd"}), _dd_findings),
+    (frozenset({"rsync", "robocopy"}), _rsync_findings),
+    (frozenset({"cd", "pushd"}), _cd_findings),
+    (frozenset({"source", ".", *SHELLS}), _script_findings),
+    (frozenset({"mv", "move"}), _move_findings),
+    (KILLS, _kill_findings),
+    (frozenset({"tar"}), _tar_findings),
+    (frozenset({"tar", "unzip", "cpio", "7z"}), _unpack_findings),
 )
-_KNOWN = frozenset(
+_WITH_RULES = frozenset(
     SHELLS
     | INTERPRETERS
     | DISKS
@@ -253,26 +269,26 @@ _KNOWN = frozenset(
     | CHANGING
     | REACHING
     | (OVERWRITES - READS)
-    | {name for programs, _ in _JUDGES for name in programs}
+    | {name for programs, _ in _RULES for name in programs}
 )
 
 
-def _written(call: Call) -> Iterator[Judgement]:
-    """Paths in system folders that a writing command names."""
-    targets = _targets(call)
-    if targets and only_looks(call):
+def _system_folder_findings(call: Call) -> Iterator[CommandFinding]:
+    """The findings in the paths that a writing command names."""
+    targets = _write_targets(call)
+    if targets and is_read_only(call):
         return
     for word in targets:
-        path = _place(word)
+        path = _path_in_option(word)
         folder = system_folder(path) or system_folder(word.source.strip("\"'"))
         if folder == "/dev":
-            yield Judgement("Writes straight to a device", Risk.CRITICAL, word)
+            yield CommandFinding("Writes straight to a device", Risk.CRITICAL, word)
         elif folder:
-            yield Judgement(f"Writes under {folder}", Risk.HIGH, word)
-        yield from starts_by_itself(word)
+            yield CommandFinding(f"Writes under {folder}", Risk.HIGH, word)
+        yield from startup_file_findings(word)
 
 
-def _targets(call: Call) -> list[Word]:
+def _write_targets(call: Call) -> list[Word]:
     """The words of a call that may name what it writes."""
     name, args = call.name, call.args
     words = [word for word in args if not word.text.startswith("-") or "=" in word.text]
@@ -282,11 +298,11 @@ def _targets(call: Call) -> list[Word]:
         return words
     if name in WRITES_LAST:
         return words if _has(call, "t", ("--target-directory",)) else words[-1:]
-    return _after_options(call)
+    return _output_words(call)
 
 
-def _place(word: Word) -> str:
-    """The path in a word, behind the name of an option or of an operand of `dd`."""
+def _path_in_option(word: Word) -> str:
+    """The path in a word, after the name of an option or of an operand of `dd`."""
     if attached := re.match(r"-[CdoO](?=/)", word.text):
         return word.text[attached.end() :]
     return word.text.split("=", 1)[-1] if word.text.startswith(("-", "of=")) else word.text
@@ -296,58 +312,58 @@ def _in_place(call: Call) -> bool:
     return _has(call, "i", ("--in-place",))
 
 
-_PLACES = frozenset(
+_WITH_OUTPUT_OPTION = frozenset(
     {"tar", "unzip", "cpio", "7z", "patch", "git", "openssl", "sort", "gpg", "gcc", "ssh-keygen", *DOWNLOADS}
 )
-_PLACE_OPTION = re.compile(
+_OUTPUT_OPTION = re.compile(
     r"-\w*[CdoOP]|--(?:directory|output|output-document|directory-prefix|output-dir)|-out|-keyout"
 )
 
 
-def _after_options(call: Call) -> list[Word]:
-    """What follows an option that names where to put things: these read from system folders as well."""
-    if call.name not in _PLACES:
+def _output_words(call: Call) -> list[Word]:
+    """The words after an output option, for programs that may also read from system folders."""
+    if call.name not in _WITH_OUTPUT_OPTION:
         return []
     args = call.args
     after = [
         word
         for before, word in pairwise(args)
-        if _PLACE_OPTION.fullmatch(before.text) and not (call.name == "git" and before.text == "-C")
+        if _OUTPUT_OPTION.fullmatch(before.text) and not (call.name == "git" and before.text == "-C")
     ]
     if call.name == "tar" and args and re.fullmatch(r"\w*C\w*", args[0].text):
         after += args[1:4]
     return [*after, *(word for word in args if re.match(r"--[\w-]+=/|-[CdoO]/", word.text))]
 
 
-def redirected(redirect: Redirect) -> Iterator[Judgement]:
-    """What writing into a file means."""
+def redirection_findings(redirect: Redirect) -> Iterator[CommandFinding]:
+    """The findings in a redirection of output into a file."""
     word = redirect.target
     if word.known and HARMLESS_DEVICES.match(word.text):
         return
     if word.source.startswith(">("):
-        # What stands there is a command of the line, judged as such.
+        # A process substitution: its command is a call of the line and has its own findings.
         return
     folder = system_folder(word.text)
-    yield from starts_by_itself(word)
-    if names_secrets(written_path(word)):
-        yield Judgement("Names where keys or passwords are", Risk.HIGH, word)
+    yield from startup_file_findings(word)
+    if names_secrets(path_in(word)):
+        yield CommandFinding("Names where keys or passwords are", Risk.HIGH, word)
     if word.text.startswith(("/dev/tcp/", "/dev/udp/")):
-        yield Judgement("Sends its output to another computer", Risk.CRITICAL, word)
+        yield CommandFinding("Sends its output to another computer", Risk.CRITICAL, word)
         return
     if folder == "/dev":
-        yield Judgement("Writes straight to a device", Risk.CRITICAL, word)
+        yield CommandFinding("Writes straight to a device", Risk.CRITICAL, word)
         return
     if folder:
-        yield Judgement(f"Writes under {folder}", Risk.HIGH, word)
-    yield from overwritten(word, redirect.appends)
+        yield CommandFinding(f"Writes under {folder}", Risk.HIGH, word)
+    yield from file_write_findings(word, redirect.appends)
 
 
-def read_from(word: Word) -> Iterator[Judgement]:
-    """What it means that input comes from a file."""
-    if names_secrets(written_path(word)):
-        yield Judgement("Names where keys or passwords are", Risk.HIGH, word)
+def input_file_findings(word: Word) -> Iterator[CommandFinding]:
+    """The findings in a redirection of input from a file."""
+    if names_secrets(path_in(word)):
+        yield CommandFinding("Names where keys or passwords are", Risk.HIGH, word)
     if word.text.startswith(("/dev/tcp/", "/dev/udp/")):
-        yield Judgement("Takes its input from another computer", Risk.HIGH, word)
+        yield CommandFinding("Takes its input from another computer", Risk.HIGH, word)
 
 
 def _has(call: Call, short: str, long: tuple[str, ...] = ()) -> bool:

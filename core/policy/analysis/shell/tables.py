@@ -1,4 +1,4 @@
-"""The names that shell lines are judged by: programs by what they do, and folders of the system."""
+"""Tables for the analysis of shell lines: programs by their purpose, system folders and private places."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from core.private_paths import names_private_place
 
 
 def names(*words: str) -> frozenset[str]:
-    """The words of some texts, as a set."""
+    """The words of these texts, as a set."""
     return frozenset(name for line in words for name in line.split())
 
 
-# Names of the same program, as far as what is judged here goes.
+# Names of programs that the rules treat as the same program.
 _SAME_NAMES = {
     "nodejs": "node", "pypy": "python", "py": "python", "ipython": "python", "luajit": "lua",
     "mawk": "awk", "nawk": "awk", "gawk": "awk", "original-awk": "awk", "bwk": "awk", "goawk": "awk",
@@ -24,7 +24,7 @@ _SAME_NAMES = {
     "valkey-cli": "redis-cli",
     "gtime": "time", "gtimeout": "timeout", "genv": "env", "gxargs": "xargs", "gfind": "find",
 }  # fmt: skip
-# What Homebrew puts a `g` before, and the names of GNU's programs elsewhere.
+# GNU programs with a `g` before their name, as Homebrew and others install them.
 _WITH_G = re.compile(
     r"g(rm|mv|cp|dd|ln|shred|truncate|chmod|chown|chgrp|tee|install|unlink|rmdir|kill|split|sort)$"
 )
@@ -33,7 +33,7 @@ _LOADER = re.compile(r"ld(?:-[\w-]+)?\.so(?:\.\d+)*$|ld-musl.*\.so\.1$")
 
 
 def common_name(name: str) -> str:
-    """The name by which a program is judged: in small letters, without `.exe` or a language's version."""
+    """The name of a program in the tables: lower case, without `.exe` or a language's version."""
     bare = name.casefold().removesuffix(".exe")
     if _LOADER.match(bare):
         return "ld.so"
@@ -74,7 +74,7 @@ SYSTEM = re.compile(
     r"|[a-z]:[\\/]*(?:windows|program files|programdata))",
     re.IGNORECASE,
 )
-# Where keys and passwords are, beside the places that every system has (`core.private_paths`).
+# Places of keys and passwords, in addition to those that every system has (`core.private_paths`).
 _PRIVATE = re.compile(
     r"(?:^|[/\\])(?:\.(?:ssh|gnupg|aws|kube|azure|netrc|pgpass|git-credentials|password-store|mozilla|docker)"
     r"(?:$|[/\\])|\.(?:npmrc|pypirc|env)$|id_(?:rsa|ed25519|ecdsa|dsa)$|login data$|key3?4?\.db$)"
@@ -82,7 +82,7 @@ _PRIVATE = re.compile(
     r"|/keychains/|/gcloud/|\.(?:pem|p12|pfx|kdbx)$",
     re.IGNORECASE,
 )
-# What a shell or a desktop runs by itself.
+# Files that a shell or a desktop runs automatically.
 STARTUP = re.compile(
     r"(?:^|[/\\])(?:\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv"
     r"|zprofile|"
@@ -97,12 +97,12 @@ EVERYTHING = re.compile(
 
 
 def names_secrets(path: str) -> bool:
-    """Whether a path, as it is written, leads to keys or passwords, to read or to write."""
+    """Whether the text of a path leads to keys or passwords."""
     return bool(_PRIVATE.search(path)) or names_private_place(path)
 
 
 def system_folder(path: str) -> str:
-    """The system folder that a path is in, or an empty text. Nothing is looked up on this machine."""
+    """The system folder that contains a path, or "". Only the text of the path is read, not the disk."""
     plain = posixpath.normpath(path) if path.startswith("/") else path
     if plain.startswith("//"):
         plain = plain[1:]

@@ -1,7 +1,7 @@
-"""Programs that run another one: which of their words are its call, and which a line for a shell.
+"""Programs that run another program (wrappers): finds the inner call or shell line among their words.
 
-One table, an entry for each way of calling such a program. Where an entry does not know all options of its
-program, both readings of an unknown one are followed.
+One table with an entry for each way of calling such a program. If an entry does not have all options of its
+program, an unknown option is followed under both readings: with and without a value.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from core.policy.analysis.shell.options import Takes, options_at, read_options, takes
-from core.policy.analysis.shell.parser import Assignment, Call, Word, joined
+from core.policy.analysis.shell.parser import Assignment, Call, Word, join_words
 from core.policy.analysis.shell.tables import ROOT
 
 MOST_INSIDE = 12
-"""How many wrappers around one command are followed."""
+"""The number of wrappers around one command that are followed."""
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][\w%()]*\+?=")
 _VERB_WITHIN = 12
-_PERHAPS_WITHIN = 12
+_POSSIBLE_COMMAND_WITHIN = 12
 _FINDS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _NEVER = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
-    """How a program that runs another is called.
+    """The command-line syntax of a wrapper.
 
-    `skip`: operands before the command. `lines`: options whose value a shell reads. `shell`: the words are
-    put together and read by a shell, or `each` of them by itself. `after`: words after which the command
-    begins, only after them if `only`. `looks`: options with which nothing is run. `program`: options whose
-    value is the program, its arguments standing after `--`. `anywhere`: its options may stand after the first
-    operand. `open`: there are options that the table does not know. `sets`: assignments may stand before the
-    command. `splits`: what follows a line belongs to it.
+    `skip`: the number of operands before the command. `lines`: options whose value is a shell line. `shell`:
+    a shell reads the words, joined; `each`: it reads each word as a line. `after`: words after which the
+    command begins; `only`: it begins nowhere else. `looks`: options with which nothing is run. `program`:
+    options whose value is the program, with its arguments after `--`. `anywhere`: options may follow the
+    first operand. `open`: there are options that the table does not have. `sets`: assignments may precede the
+    command. `splits`: the words after a line belong to the line.
     """
 
     takes: Takes = field(default_factory=takes)
@@ -51,16 +51,16 @@ class Wrapper:
     splits: bool = False
 
 
-class Started(NamedTuple):
-    """What a call runs: other calls, words that a shell reads as lines, and variables set for them.
+class WrappedCommands(NamedTuple):
+    """The commands that a wrapper runs: calls, words that a shell reads as lines, and variables set for them.
 
-    `perhaps` are calls, and the lines that they are, if an option that the table does not know takes a value.
+    `possible` are calls (with their shell lines) that it runs if an option unknown to the table has a value.
     """
 
     calls: list[Call]
     lines: list[Word]
     assignments: list[Assignment]
-    perhaps: list[tuple[Call, Word | None]]
+    possible: list[tuple[Call, Word | None]]
 
 
 def _wrapper(
@@ -183,7 +183,7 @@ WRAPPERS: dict[str, Wrapper] = {
         lines="-a --args",
     ),
     "salt": _wrapper("-t --timeout --out", 2, shell=True, open=True),
-    # At another time, or again and again.
+    # At another time, or repeatedly.
     "watch": _wrapper("-n -q -s --interval --equexit --shotsdir", shell=True),
     "entr": _wrapper(shell=True),
     "watchexec": _wrapper("-w -e -i -f -d -s -o --watch --exts --ignore --filter --debounce --signal",
@@ -357,7 +357,7 @@ WRAPPERS: dict[str, Wrapper] = {
     "x-terminal-emulator": _TERMINAL,
 }  # fmt: skip
 
-# Other words for the verb of an entry, and programs that are called as another is.
+# Other names for the verb of an entry, and programs with the syntax of another program.
 _SAME_VERB = {
     "tmux new": "tmux new-session", "tmux neww": "tmux new-window", "tmux splitw": "tmux split-window",
     "tmux send": "tmux send-keys", "tmux run": "tmux run-shell", "tmux popup": "tmux display-popup",
@@ -376,43 +376,43 @@ _SAME_PROGRAM = {
 }  # fmt: skip
 _WITH_VERBS = frozenset(key.split()[0] for key in WRAPPERS if " " in key)
 NAMES = frozenset(key.split()[0] for key in WRAPPERS) | frozenset(_SAME_PROGRAM)
-"""The programs that may run another one."""
+"""The programs that may run another program."""
 
 
-def started(call: Call) -> Started:
-    """What a call runs by its words; nothing where it is no wrapper."""
-    result = Started([], [], [], [])
+def wrapped_commands(call: Call) -> WrappedCommands:
+    """The commands in the words of a call; empty if it is no wrapper."""
+    wrapped = WrappedCommands([], [], [], [])
     if call.name in ("find", "fd", "fdfind"):
-        _finds(call, result)
-        return result
+        _collect_search_commands(call, wrapped)
+        return wrapped
     wrapper, args = _entry(call)
     if wrapper is None:
-        return result
+        return wrapped
     options = read_options(args, wrapper.takes, stop=not wrapper.anywhere)
     if any(option.name in wrapper.looks for option in options.options):
-        return result
-    _words_of(wrapper, args, call, result)
+        return wrapped
+    _collect_commands(wrapper, args, call, wrapped)
     if wrapper.anywhere:
-        result.lines.extend(options.values(*wrapper.lines))
-    return result
+        wrapped.lines.extend(options.values(*wrapper.lines))
+    return wrapped
 
 
 def innermost(call: Call) -> Call:
-    """The call inside all wrappers around it, or one without words where none is known."""
+    """The call inside all wrappers around it; a call without words if it is unknown."""
     for _ in range(MOST_INSIDE):
         wrapper, _ = _entry(call)
         if wrapper is None:
             break
-        inside = started(call).calls
-        if not inside:
-            # Without a command these give a shell, to root or on another computer: it reads what comes in.
+        inner = wrapped_commands(call).calls
+        if not inner:
+            # Without a command these start a shell, as root or on another computer, which runs its input.
             return call if call.name in ROOT or call.name == "ssh" else call.inside(())
-        call = inside[0]
+        call = inner[0]
     return call
 
 
 def _entry(call: Call) -> tuple[Wrapper | None, tuple[Word, ...]]:
-    """The entry of the table that fits a call, and the words that it is about."""
+    """The table entry for a call, None if there is none, and the words after the program or its verb."""
     name = _SAME_PROGRAM.get(call.name, call.name)
     if name in _WITH_VERBS:
         for place, word in enumerate(call.args[:_VERB_WITHIN]):
@@ -423,82 +423,84 @@ def _entry(call: Call) -> tuple[Wrapper | None, tuple[Word, ...]]:
     return WRAPPERS.get(name), call.args
 
 
-def _words_of(wrapper: Wrapper, args: tuple[Word, ...], call: Call, result: Started) -> None:
-    """Find where the command begins, behind options, their values, operands and assignments."""
+def _collect_commands(wrapper: Wrapper, args: tuple[Word, ...], call: Call, wrapped: WrappedCommands) -> None:
+    """Find the start of the command after options, their values, operands and assignments."""
     texts = [word.written for word in args]
     places = [place for place, text in enumerate(texts) if text in wrapper.after]
     if wrapper.only and not places:
         return
     at = places[0] + 1 if places else 0
     skip = 0 if places else wrapper.skip
-    ended, doubtful = bool(places), False
+    options_ended, uncertain = bool(places), False
     while at < len(args):
         text = texts[at]
-        if ended or len(text) < 2 or text[0] != "-":
+        if options_ended or len(text) < 2 or text[0] != "-":
             if wrapper.sets and (text == "-" or _ASSIGNMENT.match(text)):
                 name, sign, _ = text.partition("=")
                 if sign:
-                    result.assignments.append(Assignment(name, args[at].cut(len(name) + 1)))
+                    wrapped.assignments.append(Assignment(name, args[at].cut(len(name) + 1)))
             elif skip:
                 skip -= 1
             else:
                 break
             at += 1
         elif text == "--":
-            ended, at = True, at + 1
+            options_ended, at = True, at + 1
         else:
-            options, used = options_at(args, at, wrapper.takes)
-            at += used
-            doubtful = doubtful or (wrapper.open and used == 1 and "=" not in text)
+            options, count = options_at(args, at, wrapper.takes)
+            at += count
+            uncertain = uncertain or (wrapper.open and count == 1 and "=" not in text)
             for option in options:
                 if option.name in wrapper.program and option.value is not None:
-                    result.calls.append(_program(option.value, args, call))
+                    wrapped.calls.append(_program_call(option.value, args, call))
                 elif option.name in wrapper.lines and option.value is not None and not wrapper.anywhere:
-                    rest = args[at:] if wrapper.splits else ()
-                    result.lines.append(joined((option.value, *rest)))
+                    tail = args[at:] if wrapper.splits else ()
+                    wrapped.lines.append(join_words((option.value, *tail)))
                     if wrapper.splits:
                         return
-    _begins(wrapper, args[at:], call, result)
-    if doubtful:
-        for place in range(at + 1, min(at + _PERHAPS_WITHIN, len(args))):
+    _collect_command_words(wrapper, args[at:], call, wrapped)
+    if uncertain:
+        for place in range(at + 1, min(at + _POSSIBLE_COMMAND_WITHIN, len(args))):
             if not texts[place].startswith("-"):
-                line = joined(args[place:]) if wrapper.shell else None
-                result.perhaps.append((call.inside(args[place:]), line))
+                line = join_words(args[place:]) if wrapper.shell else None
+                wrapped.possible.append((call.inside(args[place:]), line))
 
 
-def _begins(wrapper: Wrapper, words: tuple[Word, ...], call: Call, result: Started) -> None:
+def _collect_command_words(
+    wrapper: Wrapper, words: tuple[Word, ...], call: Call, wrapped: WrappedCommands
+) -> None:
     if not words:
         return
     if wrapper.each:
-        result.lines.extend(words)
+        wrapped.lines.extend(words)
     elif wrapper.shell:
         ends = next((place for place, word in enumerate(words) if word.text.startswith(":::")), len(words))
         if ends:
-            result.lines.append(joined(words[:ends]))
+            wrapped.lines.append(join_words(words[:ends]))
     else:
-        result.calls.append(call.inside(words))
+        wrapped.calls.append(call.inside(words))
         if " " in words[0].text:
-            # No program is called so: what was meant is a line, and some programs take it for one.
-            result.lines.append(words[0])
+            # No program has such a name: the word is a shell line, and some programs run it as one.
+            wrapped.lines.append(words[0])
 
 
-def _program(value: Word, args: tuple[Word, ...], call: Call) -> Call:
+def _program_call(value: Word, args: tuple[Word, ...], call: Call) -> Call:
     texts = [word.text for word in args]
-    rest = args[texts.index("--") + 1 :] if "--" in texts else ()
-    return call.inside((value, *rest))
+    arguments = args[texts.index("--") + 1 :] if "--" in texts else ()
+    return call.inside((value, *arguments))
 
 
-def _finds(call: Call, result: Started) -> None:
-    """`find`'s commands end with `;`, or with `+` behind `{}`; those of `fd` with the line."""
-    begins = _FINDS if call.name == "find" else frozenset({"-x", "-X", "--exec", "--exec-batch"})
+def _collect_search_commands(call: Call, wrapped: WrappedCommands) -> None:
+    """Collect the commands of a search: in `find` up to `;`, or `+` after `{}`; in `fd` up to the end."""
+    starting = _FINDS if call.name == "find" else frozenset({"-x", "-X", "--exec", "--exec-batch"})
     words: list[Word] | None = None
     for before, word in zip(call.words, call.args, strict=False):
         if words is None:
-            words = [] if word.text in begins else None
+            words = [] if word.text in starting else None
         elif word.text == ";" or (word.text == "+" and before.written == "{}"):
-            result.calls.append(call.inside(tuple(words)))
+            wrapped.calls.append(call.inside(tuple(words)))
             words = None
         else:
             words.append(word)
     if words:
-        result.calls.append(call.inside(tuple(words)))
+        wrapped.calls.append(call.inside(tuple(words)))
