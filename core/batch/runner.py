@@ -151,14 +151,14 @@ class Runner:
     async def _carry(self, run: ActiveRun) -> None:
         free = asyncio.Semaphore(run.batch.rollout.parallel)
 
-        async def one(device: str) -> None:
+        async def carry_when_free(device: str) -> None:
             async with free:
                 await self._carry_device(run, device)
 
         try:
             async with asyncio.TaskGroup() as group:
                 for number, device in enumerate(run.devices):
-                    group.create_task(one(device), name=f"run {run.id} on {device}")
+                    group.create_task(carry_when_free(device), name=f"run {run.id} on {device}")
                     if number % AT_A_TIME == 0:
                         # Starting 1000 devices in one event loop iteration blocks the loop for half a second.
                         await asyncio.sleep(0)
@@ -168,7 +168,7 @@ class Runner:
     async def _carry_device(self, run: ActiveRun, device: str) -> None:
         failed = False
         for entry in run.batch.steps:
-            steps = [one for one in flatten([entry]) if one.enabled]
+            steps = [step for step in flatten([entry]) if step.enabled]
             if run.cancelled or (failed and run.batch.on_failure == "stop"):
                 why = "cancelled" if run.cancelled else "an earlier step did not succeed"
                 for step in steps:

@@ -111,7 +111,7 @@ def _known(home: Home, earlier: _Earlier) -> dict[str, KnownDevice]:
             f"{home.devices} is damaged ({copy.problem}). "
             "Put a copy back, or move it away and pair every device anew."
         )
-    found: dict[str, KnownDevice] = {}
+    known: dict[str, KnownDevice] = {}
     for name, row in copy.devices.items():
         paired = earlier.paired.get(name)
         if paired is None or row.direction != paired.direction:
@@ -122,8 +122,8 @@ def _known(home: Home, earlier: _Earlier) -> dict[str, KnownDevice]:
                 continue
         revoked_at = row.revoked_at or earlier.revoked.get(name)
         dialled = _dial_digest(home, name) if row.direction == "out" else ""
-        found[name] = row.model_copy(update={"revoked_at": revoked_at, "dial_token_sha256": dialled})
-    return found
+        known[name] = row.model_copy(update={"revoked_at": revoked_at, "dial_token_sha256": dialled})
+    return known
 
 
 def _dial_digest(home: Home, name: str) -> str:
@@ -169,10 +169,10 @@ def _copied_names(home: Home) -> set[tuple[str, str, str]]:
 
 async def _kept_name(journal: Journal, digest: str) -> str:
     try:
-        found = json.loads(await journal.get_blob(digest))
+        definition = json.loads(await journal.get_blob(digest))
     except (JournalError, BadInput, ValueError):
         return ""
-    name = found.get("tool_name") if isinstance(found, dict) else None
+    name = definition.get("tool_name") if isinstance(definition, dict) else None
     return name if isinstance(name, str) else ""
 
 

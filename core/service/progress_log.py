@@ -65,10 +65,10 @@ class ProgressLog:
         if cell.call_id != progress.call_id or cell.ended_at is not None:
             self._calls.pop(progress.call_id, None)
             return progress
-        told = {"progress": in_words(progress) or cell.progress}
+        changes = {"progress": in_words(progress) or cell.progress}
         if progress.stream != "note":
-            told["output_tail"] = (cell.output_tail + progress.text)[-TAIL:]
-        cell = cell.model_copy(update=told)
+            changes["output_tail"] = (cell.output_tail + progress.text)[-TAIL:]
+        cell = cell.model_copy(update=changes)
         call.live.put(cell)
         self._tell_cell(cell)
         self._enter(call, cell, progress)

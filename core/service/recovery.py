@@ -187,10 +187,10 @@ def _place(entry: Entry) -> EntryFields:
 async def grants_before(journal: Journal) -> list[Entry]:
     """All journal entries about grants, oldest first."""
     kinds = ",".join((Kind.GRANT_GIVEN, Kind.GRANT_USED, Kind.GRANT_REVOKED))
-    found: list[Entry] = []
+    entries: list[Entry] = []
     after: int | None = 0
     while after is not None:
         page = await journal.query(f"kind:{kinds}", after=after, limit=1_000)
-        found.extend(page.entries)
+        entries.extend(page.entries)
         after = page.next_after
-    return found
+    return entries

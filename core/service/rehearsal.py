@@ -36,20 +36,20 @@ async def rehearse(service: Service, text: str) -> list[str]:
     after = parse_policy(text)
     before = parse_policy(service.policy.accepted_text)
     pairs, all_of_them = _pairs(service, after)
-    found = await asyncio.to_thread(_compare, pairs, before, after)
+    sentences = await asyncio.to_thread(_compare, pairs, before, after)
     if not all_of_them:
-        found.append(f"Only the first {MOST_PAIRS:,} tools of devices were compared.")
+        sentences.append(f"Only the first {MOST_PAIRS:,} tools of devices were compared.")
     devices = {device.name: device for device in service.fleet.devices()}
     trial = await try_over_journal(service.journal, after, devices.get, 0)
     now = await try_over_journal(service.journal, before, devices.get, 0)
     if trial.allowed > now.allowed:
-        found.append(
+        sentences.append(
             f"Of {trial.looked_at:,} commands in the journal it would have run {trial.allowed:,} unasked; "
             f"the accepted policy {now.allowed:,}."
         )
     if trial.allowed_but_denied_by_human:
-        found.append(f"{trial.allowed_but_denied_by_human:,} of these an operator denied then.")
-    return found
+        sentences.append(f"{trial.allowed_but_denied_by_human:,} of these an operator denied then.")
+    return sentences
 
 
 def _pairs(service: Service, after: PolicyFile) -> tuple[list[_Pair], bool]:
