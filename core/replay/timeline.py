@@ -17,6 +17,7 @@ from core.audit.events import (
     ApprovalExpired,
     DeviceConnected,
     DeviceLost,
+    Event,
     EvidenceTaken,
     GrantUsed,
     Json,
@@ -93,7 +94,7 @@ class _Builder:
                 # Answers to the earlier service process can no longer arrive.
                 self._add_open_spans(end=self._now)
         self._journalled.apply(entry, event)
-        self._moments.append(self._moment(entry))
+        self._moments.append(self._moment(entry, event))
 
     def timeline(self, title: str, run: str | None, truncated: bool) -> Timeline:
         self._add_open_spans(end=None)
@@ -125,13 +126,13 @@ class _Builder:
             self._now = max(self._now, (when - self._start).total_seconds())
         self._at[entry.seq] = self._now
 
-    def _moment(self, entry: Entry) -> Moment:
+    def _moment(self, entry: Entry, event: Event) -> Moment:
         return Moment(
             seq=entry.seq,
             at=self._now,
             time=entry.time,
             kind=entry.kind.value,
-            title=title_of(entry),
+            title=title_of(entry, event),
             actor=entry.actor,
             device=entry.device,
             tool=entry.tool,

@@ -85,9 +85,12 @@ _WITHDRAWN = "The request for {tool} was withdrawn"
 _ANSWERS = {"allow": "allowed", "ask": "an operator is asked", "deny": "denied"}
 
 
-def title_of(entry: Entry) -> str:
-    """The title of an entry in one line; missing or malformed parts are left out."""
-    event = event_of(entry)
+def title_of(entry: Entry, event: Event | None = None) -> str:
+    """The title of an entry in one line; missing or malformed parts are left out.
+
+    `event` is the entry's event, if the caller has read it already.
+    """
+    event = event or event_of(entry)
     withdrawn = isinstance(event, ApprovalExpired) and event.state == "withdrawn"
     form = _WITHDRAWN if withdrawn else _OF_ENTRY.get(entry.kind, "")
     words = _PLAIN.get(entry.kind) or form.format(
