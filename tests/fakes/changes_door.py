@@ -145,7 +145,7 @@ class ChangesDoor(JournalDoor):
         """The service's own book of operators, with those of this console."""
         book = Operators(Path(os.devnull))
         for operator in self.operators:
-            book._take(operator)
+            book._register(operator)
         return book
 
     def _service(self) -> Service:
