@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from core.aip.link_events import LateAnswer
 from core.aip.messages import Result, ResultStatus
 from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.events import LateAnswerReceived
 from core.audit.models import Page
 from core.dispatch.live_secrets import LiveSecrets, Redaction
 from core.dispatch.models import Evidence
@@ -62,50 +63,47 @@ class LateResults:
             self._journal.note_late(entries)
 
     async def _entry(self, device: str, call_id: str | None, result: Result | None, problem: str) -> NewEntry:
-        body: dict[str, Any] = {}
-        evidence: list[Evidence] = []
         sent_entry = await self._sent_entry(call_id)
         redaction = self._live_secrets.redaction(device, sent_entry.run if sent_entry else None)
         status = None
+        answer: dict[str, Any] = {}
+        evidence: list[Evidence] = []
         if result is not None:
             status = result.status
             if status is ResultStatus.SUCCESS and (failure := failure_in(result.result)) is not None:
                 # Judged like an answer that comes in time.
                 status, problem = ResultStatus.FAILURE, "; ".join(filter(None, (problem, failure)))
-            problem, evidence = await self._sanitize_into(result, problem, body, redaction)
-        if problem:
-            body["problem"] = (await take_evidence(problem, self._journal, redaction))[0]
-        return NewEntry(
-            kind=Kind.LATE_ANSWER_RECEIVED,
-            actor=f"device:{device}",
+            answer, evidence, problem = await self._sanitized(result, problem, redaction)
+        event = LateAnswerReceived(
+            result=answer.get("result"),
+            error=answer.get("error"),
+            evidence=[item.model_dump(mode="json", exclude_none=True) for item in evidence],
+            problem=(await take_evidence(problem, self._journal, redaction))[0] if problem else None,
+        )
+        return event.entry(
+            f"device:{device}",
             run=sent_entry.run if sent_entry else None,
             step=sent_entry.step if sent_entry else None,
             device=device,
             call_id=call_id,
             tool=sent_entry.tool if sent_entry else None,
             status=status.value if status is not None else None,
-            body=body,
             blobs=[item.blob for item in evidence],
         )
 
-    async def _sanitize_into(
-        self, result: Result, problem: str, body: dict[str, Any], redaction: Redaction
-    ) -> tuple[str, list[Evidence]]:
-        """Put a sanitized result into an entry's body; returns its problem and the stored evidence."""
+    async def _sanitized(
+        self, result: Result, problem: str, redaction: Redaction
+    ) -> tuple[dict[str, Any], list[Evidence], str]:
+        """The sanitized `result` and `error` of an answer, the stored evidence, and what is wrong with it."""
         answer = {"result": result.result, "error": result.error}
         try:
-            sanitized, evidence = await take_evidence(answer, self._journal, redaction)
+            return (*await take_evidence(answer, self._journal, redaction), problem)
         except UnusableAnswer as error:
-            sanitized, evidence = {}, error.evidence
-            problem = "; ".join(filter(None, (problem, error.message)))
+            return {}, error.evidence, "; ".join(filter(None, (problem, error.message)))
         except QuarterdeckError as error:
             # The blob store is unreachable: still record that an answer came.
-            sanitized, evidence = {}, []
-            problem = "; ".join(filter(None, (problem, f"what it said could not be kept: {error.message}")))
-        body.update({key: value for key, value in sanitized.items() if value is not None})
-        if evidence:
-            body["evidence"] = [item.model_dump(mode="json", exclude_none=True) for item in evidence]
-        return problem, evidence
+            unkept = f"what it said could not be kept: {error.message}"
+            return {}, [], "; ".join(filter(None, (problem, unkept)))
 
     async def _sent_entry(self, call_id: str | None) -> Entry | None:
         """The `COMMAND_SENT` entry of a call, which names its run; None if there is none."""
