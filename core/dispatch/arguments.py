@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any, NoReturn, TypeVar
 
 from core.commitments import Opening
-from core.policy.analysis.call_analysis import CallAnalysis
+from core.fleet.models import Tool
+from core.policy.analysis.call_analysis import CallAnalysis, analyze_call
 
 Kind = TypeVar("Kind", bound="Sealed")
 
@@ -45,16 +46,26 @@ class PreparedCall(Sealed):
     """Arguments that fit one contract: valid by its schema, and hardened. Made by `CallPreparer`.
 
     It depends on nothing but the contract and the arguments, so equal calls to a thousand devices share it.
-    `contract` is the contract's digest and `canonical` the canonical bytes of `arguments.sent`. `analysis`
-    states what the arguments would do on a device whose disk is not this computer's.
+    `tool` is the tool of the first of them, and `canonical` are the canonical bytes of `arguments.sent`.
     """
 
-    __slots__: tuple[str, ...] = ("analysis", "arguments", "canonical", "contract")
+    __slots__: tuple[str, ...] = ("_analyses", "arguments", "canonical", "contract", "tool")
 
     contract: str
+    tool: Tool
     arguments: Arguments
     canonical: bytes
-    analysis: CallAnalysis
+    _analyses: dict[str, CallAnalysis]
+
+    def analysis(self, home: str = "") -> CallAnalysis:
+        """What the arguments would do; made when it is first wanted.
+
+        `home` is the home folder of the device's user, if the device uses this computer's disk; else empty.
+        """
+        analysis = self._analyses.get(home)
+        if analysis is None:
+            analysis = self._analyses[home] = analyze_call(self.tool, self.arguments.shown, home)
+        return analysis
 
 
 def seal(kind: type[Kind], **fields: Any) -> Kind:

@@ -12,7 +12,6 @@ from core.dispatch.command_request import Devices
 from core.dispatch.redaction import Redactor, fault_words
 from core.errors import BadInput
 from core.fleet.models import Tool
-from core.policy.analysis.call_analysis import analyze_call
 from core.schema_forms.validator import FieldError, ThreadedValidator, errors_at_once, with_defaults
 from core.text import sentences
 
@@ -110,9 +109,10 @@ class CallPreparer:
         call = seal(
             PreparedCall,
             contract=tool.contract.digest,
+            tool=tool,
             arguments=arguments,
             canonical=canonical_bytes(arguments.sent),
-            analysis=analyze_call(tool, arguments.shown),
+            _analyses={},
         )
         key = _key_of(tool, arguments.sent) if not arguments.openings else None
         if key is not None:

@@ -62,7 +62,7 @@ from core.dispatch.redaction import Redactor
 from core.dispatch.result_sanitizer import UnusableAnswer, take_evidence
 from core.errors import BadInput, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.fleet.models import Effect
-from core.policy.engine import PolicyQuery
+from core.policy.engine import PolicyQuery, home_of
 from core.policy.models import Answer, Decision
 from core.policy.policy_store import Explanation, Policy
 from core.policy.real_paths import NOT_FOLLOWED, Links, ResolvedPaths, paths_in
@@ -313,6 +313,8 @@ class Dispatcher:
         return decision
 
     def _query(self, command: PreparedCommand) -> PolicyQuery:
+        home = home_of(command.target.shares_disk)
+        analysis = command.call.analysis(home) if command.leads is None else None
         return PolicyQuery(
             device=command.target.device,
             tool=command.tool,
@@ -322,7 +324,7 @@ class Dispatcher:
             run=command.request.run,
             shares_disk=command.target.shares_disk,
             real=command.leads.real if command.leads is not None else None,
-            analysis=command.call.analysis,
+            analysis=analysis,
         )
 
     async def _leads(self, bound: BoundCommand) -> ResolvedPaths | None:

@@ -31,8 +31,8 @@ class PolicyQuery(NamedTuple):
     `redacted`, the arguments without secrets. `shares_disk`: the device uses this computer's disk; `real`
     then resolves the paths in the arguments (`core.policy.real_paths`), if there are any.
 
-    `analysis` is the analysis of the arguments for a device that does not share this computer's disk, if the
-    caller has it. It is not used for a device that does, because it depends on this computer's folders.
+    `analysis` is the analysis of the arguments on this device, if the caller has it. Where paths are resolved
+    it depends on where they lead now, so that it is made here.
     """
 
     device: Device
@@ -92,9 +92,14 @@ class PolicyEngine:
 
 
 def _analysis_of(query: PolicyQuery) -> CallAnalysis:
-    if query.shares_disk:
-        return analyze_call(query.tool, query.redacted, os.path.expanduser("~"), query.real)
-    return query.analysis or analyze_call(query.tool, query.redacted, real=query.real)
+    if query.analysis is not None and query.real is None:
+        return query.analysis
+    return analyze_call(query.tool, query.redacted, home_of(query.shares_disk), query.real)
+
+
+def home_of(shares_disk: bool) -> str:
+    """The home folder of a device's user, if the device uses this computer's disk; else empty."""
+    return os.path.expanduser("~") if shares_disk else ""
 
 
 def match_context_of(query: PolicyQuery, risk: Risk) -> MatchContext:
