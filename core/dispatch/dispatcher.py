@@ -69,6 +69,9 @@ from core.policy.real_paths import NOT_FOLLOWED, Links, ResolvedPaths, paths_in
 
 # Edits of one command by operators; each begins a new request for approval.
 MOST_EDITS = 50
+# A call whose contract was edited in policy.toml meanwhile is bound again; one that is edited each time is
+# refused before it is sent.
+_MOST_BINDINGS = 3
 
 
 class Dispatcher:
@@ -177,6 +180,7 @@ class Dispatcher:
         self, device: str, tool: str, parameters: dict[str, Any], actor: str, leads: ResolvedPaths
     ) -> PolicyQuery:
         request = CommandRequest(device, tool, parameters, actor)
+        # An operator's entry for a tool in policy.toml is part of the tool's contract.
         self._policy.refresh()
         target = self._devices.target(device)
         offered = tool_of(request, target)
@@ -271,6 +275,18 @@ class Dispatcher:
 
     # Stages 1 to 3
     async def _prepare(self, attempt: Attempt) -> PreparedCommand:
+        """Prepare a command for a decision, which has to follow at once: the policy was read just now."""
+        for _ in range(_MOST_BINDINGS):
+            overrides = self._policy.overrides
+            command = await self._prepare_once(attempt)
+            # Once for each command: a look at the file lets other threads run, which costs more than it.
+            self._policy.refresh()
+            # An operator's entry for a tool in policy.toml is part of the tool's contract.
+            if self._policy.overrides is overrides:
+                break
+        return command
+
+    async def _prepare_once(self, attempt: Attempt) -> PreparedCommand:
         self._check_wanted(attempt.request)
         bound, call = self._bind(attempt.request)
         attempt.bound, attempt.stage = bound, CommandStage.VALIDATE
@@ -283,8 +299,6 @@ class Dispatcher:
     # Stage 1
     def _bind(self, request: CommandRequest) -> tuple[BoundCommand, PreparedCall | None]:
         """The request bound to the device's present tool, and its prepared call if that is known already."""
-        # An operator's entry for a tool in policy.toml is part of the tool's contract.
-        self._policy.refresh()
         target = self._devices.target(request.device)
         tool = tool_of(request, target)
         call = self.calls.known(tool, request.parameters)
@@ -343,6 +357,7 @@ class Dispatcher:
     ) -> None:
         # Symlinks may have been changed while the request waited.
         command = replace(command, leads=await self._leads(command))
+        self._policy.refresh()
         now = self._policy.decide(self._query(command))
         check_still_allowed(now, decision, approval, self._policy.problem)
 

@@ -137,8 +137,10 @@ class Policy:
         return more_careful([file.profile_for(device)[0] for file in self.files])
 
     def decide(self, query: PolicyQuery) -> Decision:
-        """Decide one call. The returned object is the one that is enforced, shown and journalled."""
-        self.refresh()
+        """Decide one call by the policy that was last read (`refresh`).
+
+        The returned object is the one that is enforced, shown and journalled.
+        """
         decision = self._accepted.decide(query, self.grants, self.problem)
         if self._edited is None:
             return decision

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from core.aip.messages import Command
 from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import CommandResult
 from core.errors import ErrorCode
-from core.fleet.models import Health
+from core.fleet.models import Health, Risk
 from core.home import Home
 from tests.fakes.rig import DEVICE, open_rig
 
@@ -69,3 +70,23 @@ async def test_an_edit_counts_for_the_next_command_even_in_the_same_iteration_of
         second = await rig.dispatcher.dispatch(order)
         assert first.error is None
         assert second.error is not None
+
+
+async def test_a_contract_that_policy_toml_changes_while_a_call_is_prepared_is_bound_anew(home: Home) -> None:
+    async with open_rig(home) as rig:
+        prepare = rig.dispatcher.calls.prepare
+
+        async def edited_meanwhile(tool: Any, arguments: Any) -> Any:
+            rig.dispatcher.calls.prepare = prepare  # type: ignore[method-assign]
+            rig.use_policy('[[contract]]\ntool = "get_system_info"\nrisk = "critical"\nwhy = "shown"\n')
+            return await prepare(tool, arguments)
+
+        rig.dispatcher.calls.prepare = edited_meanwhile  # type: ignore[method-assign]
+        task = rig.start("get_system_info", info_type="memory")
+        waiting = await asyncio.wait_for(rig.asked.get(), 10)
+        assert waiting.decision.risk is Risk.CRITICAL
+        tool = rig.fleet.target(DEVICE).tools["get_system_info"]
+        assert waiting.request.contract == tool.contract.digest
+        task.cancel()
+        await asyncio.wait([task])
+        assert rig.tools.seen == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import UTC, datetime, timedelta
 from uuid import RFC_4122, UUID
@@ -52,3 +53,19 @@ def test_a_new_second_is_never_written_with_the_old_ones_start(monkeypatch: pyte
     monkeypatch.setattr(ids.time, "time_ns", lambda: next(moments))
     written = [now_utc() for _ in range(5_000)]
     assert written == sorted(set(written))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_does_not_repeat_its_parents_random_bytes() -> None:
+    random_word(1)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, random_word(16).encode())
+        os._exit(0)
+    os.close(writing)
+    of_child = os.read(reading, 100).decode()
+    os.close(reading)
+    os.waitpid(child, 0)
+    assert len(of_child) == 32
+    assert random_word(16) != of_child
