@@ -161,9 +161,9 @@ class FileLock:
             OSError: the file system has no locks.
         """
         if shared:
-            return _try_lock(self.handle, shared=True)
+            return try_lock(self.handle, shared=True)
         for _ in range(_MOST_LOOKS):
-            if _try_lock(self.handle, shared=False):
+            if try_lock(self.handle, shared=False):
                 return True
             # A process that only looks must not make this one fail: try again.
             if not self.is_free():
@@ -197,7 +197,8 @@ class FileLock:
 if sys.platform == "win32":
     import msvcrt
 
-    def _try_lock(handle: int, *, shared: bool) -> bool:
+    def try_lock(handle: int, *, shared: bool = False) -> bool:
+        """As on other systems, but a shared lock is like any other."""
         os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
         try:
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
@@ -208,7 +209,7 @@ if sys.platform == "win32":
     def _is_free(handle: int) -> bool:
         # Without shared locks, two processes that only look exclude each other for a moment.
         for _ in range(_MOST_LOOKS):
-            if _try_lock(handle, shared=True):
+            if try_lock(handle, shared=True):
                 os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
                 msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
                 return True
@@ -218,7 +219,12 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _try_lock(handle: int, *, shared: bool) -> bool:
+    def try_lock(handle: int, *, shared: bool = False) -> bool:
+        """Lock an open file until it is closed; False if another open file has locked it.
+
+        Raises:
+            OSError: the file system has no locks.
+        """
         try:
             fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -226,7 +232,7 @@ else:
         return True
 
     def _is_free(handle: int) -> bool:
-        if not _try_lock(handle, shared=True):
+        if not try_lock(handle, shared=True):
             return False
         fcntl.flock(handle, fcntl.LOCK_UN)
         return True

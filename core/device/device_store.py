@@ -19,7 +19,6 @@ import os
 import secrets
 import sqlite3
 import stat
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,7 +29,7 @@ import structlog
 
 from core.device.hang_tolerant_executor import WorkerThreads
 from core.errors import BadInput, DeviceError, ErrorCode
-from core.files import sync_folder
+from core.files import sync_folder, try_lock
 from core.machine_id import machine_mark
 
 log = structlog.get_logger(__name__)
@@ -49,9 +48,6 @@ _TURN_S = 10.0
 _OPENING_S = 10.0
 _PAGES_BETWEEN_CHECKPOINTS = 256
 _LARGEST_LOG = 4 * 1024 * 1024
-# Where a lock file is locked on Windows, whose locks forbid reading: beyond its content.
-_LOCKED_BYTE = 1024
-_HELD = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK})
 # Errors that may pass without a change to the state folder.
 _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO})
 _PASSING_IN_SQLITE = frozenset(
@@ -176,8 +172,9 @@ class DeviceStore:
             return True
         try:
             end = os.open(self._lock_path(client), os.O_RDWR | _NO_LINK)
-        except OSError:
-            return False
+        except OSError as error:
+            # Without a free file number it is unknown, and a live client's calls must not be taken over.
+            return error.errno in _PASSING
         try:
             return not try_lock(end, shared=True)
         except OSError:
@@ -540,26 +537,3 @@ def _opening(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(end)
-
-
-def try_lock(end: int, *, shared: bool = False) -> bool:
-    """Lock an open file until it is closed; False if another client has locked it.
-
-    Raises:
-        OSError: this file system has no locks.
-    """
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            os.lseek(end, _LOCKED_BYTE, os.SEEK_SET)
-            msvcrt.locking(end, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(end, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno not in _HELD:
-            raise
-        return False
-    return True

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import structlog
 
-from core.device.device_store import try_lock
+from core.files import try_lock
 from core.machine_id import machine_mark
 
 log = structlog.get_logger(__name__)

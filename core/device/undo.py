@@ -25,9 +25,9 @@ import structlog
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from core.device.config import Undo
-from core.device.device_store import DeviceStore, try_lock
+from core.device.device_store import DeviceStore
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
-from core.files import sync_folder
+from core.files import sync_folder, try_lock
 
 log = structlog.get_logger(__name__)
 

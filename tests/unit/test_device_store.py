@@ -194,6 +194,24 @@ def test_a_client_is_alive_until_it_ends(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "clients").iterdir()] == ["opening"]
 
 
+def test_a_client_of_which_nothing_can_be_learnt_now_counts_as_alive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = DeviceStore(tmp_path), DeviceStore(tmp_path)
+    first.open()
+    second.open()
+
+    def without_a_free_number(*_: object, **__: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", without_a_free_number)
+        assert second.is_alive(first.client)
+    first.close()
+    assert not second.is_alive(first.client)
+    second.close()
+
+
 def test_lock_files_of_killed_clients_do_not_pile_up(tmp_path: Path) -> None:
     filled(tmp_path)
     for number in range(5):
