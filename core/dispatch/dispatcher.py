@@ -179,14 +179,10 @@ class Dispatcher:
     def _explained(
         self, device: str, tool: str, parameters: dict[str, Any], actor: str, leads: ResolvedPaths
     ) -> PolicyQuery:
-        request = CommandRequest(device, tool, parameters, actor)
-        # An operator's entry for a tool in policy.toml is part of the tool's contract.
         self._policy.refresh()
-        target = self._devices.target(device)
-        offered = tool_of(request, target)
-        bound = bind(request, target, offered, self.calls.redact(offered, parameters))
-        call = self.calls.prepare_at_once(offered, bound.arguments)
-        follows = target.shares_disk and may_have_paths(offered, bound.arguments.sent)
+        bound, call = self._bind(CommandRequest(device, tool, parameters, actor))
+        call = call or self.calls.prepare_at_once(bound.tool, bound.arguments)
+        follows = bound.target.shares_disk and may_have_paths(bound.tool, bound.arguments.sent)
         command = PreparedCommand.of(bound, call, leads if follows else None)
         self._harden(command)
         return self._query(command)

@@ -9,9 +9,10 @@ import pytest
 
 from core.audit.entries import Kind
 from core.canonical_json import flat_key
+from core.dispatch import arguments
 from core.dispatch.command_request import CommandRequest
 from core.errors import ErrorCode
-from core.fleet.models import Health
+from core.fleet.models import Health, Tool
 from core.home import Home
 from core.schema_forms.validator import ThreadedValidator
 from tests.fakes.rig import DEVICE, TEXT, USUAL_TOOLS, Rig, open_rig, tool_info
@@ -186,3 +187,21 @@ async def test_a_command_does_not_move_the_time_since_when_a_device_is_online(ho
         assert after.last_heard > online.since
         assert [busy.since, after.since] == [online.since] * 2
         assert rig.fleet.history(DEVICE)[-1].at >= online.since
+
+
+async def test_equal_calls_are_analysed_once_for_many_devices(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    analysed: list[str] = []
+    real = arguments.analyze_call
+
+    def counting(tool: Tool, *more: Any) -> Any:
+        analysed.append(tool.tool_name)
+        return real(tool, *more)
+
+    monkeypatch.setattr(arguments, "analyze_call", counting)
+    async with open_rig(home) as rig:
+        for _ in range(10):
+            assert rig.dispatcher.explain(DEVICE, "get_system_info", dict(READ)).summary
+        assert await code_of(rig, dict(READ)) is None
+    assert analysed == ["get_system_info"]
