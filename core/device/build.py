@@ -16,7 +16,6 @@ from core.device.approval import ApprovalCheck
 from core.device.config import DeviceConfig
 from core.device.device_store import DeviceStore
 from core.device.guard import Guard
-from core.device.hang_tolerant_executor import WorkerThreads
 from core.device.mcp.host import host_for
 from core.device.observations import ObservationStore
 from core.device.processes.child_process import Children
@@ -36,6 +35,7 @@ from core.device.tools import (
     undo,
 )
 from core.device.undo import UndoStore
+from core.device.worker_threads import WorkerThreads
 from core.errors import BadInput
 
 log = structlog.get_logger(__name__)

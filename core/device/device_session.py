@@ -35,7 +35,7 @@ from core.aip.messages import (
 )
 from core.device.binary_values import BinaryResult, for_binary_peer, is_ready_for_binary_peer, plain
 from core.device.call_log import MOST_BLOBS
-from core.device.executor import MOST_STEPS, Asker, Frame
+from core.device.frame_runner import MOST_STEPS, Asker, Frame
 from core.device.frames import Received, Step, read_frame
 from core.device.fs.safe_path import shown
 from core.device.metrics import LoadMeter

@@ -27,7 +27,7 @@ from typing import Literal, TypeVar, get_args
 
 import structlog
 
-from core.device.hang_tolerant_executor import WorkerThreads
+from core.device.worker_threads import WorkerThreads
 from core.errors import BadInput, DeviceError, ErrorCode
 from core.files import sync_folder, try_lock
 from core.machine_id import machine_mark

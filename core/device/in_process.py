@@ -118,7 +118,7 @@ class InProcessDevice:
 
     def cancel(self, call_id: str) -> bool:
         """Stop a running command; False if it does not run or cannot be stopped."""
-        return self._router.cancel(call_id)
+        return self._router.executor.cancel(call_id)
 
     async def _tell_progress(self, frame: str) -> None:
         self._told.on_progress(Progress.model_validate_json(frame))

@@ -1,14 +1,13 @@
-"""Runs commands: finds the named tool, checks approval and arguments, runs it and always returns a result."""
+"""Serves commands: finds the named tool, checks approval and arguments, has it run; always answers."""
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
 import functools
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from core.aip.frames import error_text
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo
 from core.device.approval import ApprovalCheck
 from core.device.binary_values import BinaryResult, Blobs, as_base64, base64_size, has_bytes, plain, take_out
+from core.device.executor import Execution, Executor
 from core.device.mcp.host import McpHost
 from core.device.observations import ObservationStore
 from core.device.processes.child_process import Children
@@ -37,9 +37,6 @@ from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 
 log = structlog.get_logger(__name__)
 
-_CLOSE_S = 5.0
-# The time after its deadline that a tool with `keeps_deadline` has to end by itself.
-_OWN_END_S = 5.0
 # Tool: the tool that does the same. Switching the second off in `tools_off` switches off the first.
 _SAME_AS = {
     "EXEC_CLI": "shell_execute",
@@ -50,38 +47,25 @@ _SAME_AS = {
 PLATFORM = {"linux": "linux", "win32": "windows", "darwin": "macos"}.get(sys.platform, sys.platform)
 
 
-@dataclass(slots=True)
-class _Run:
-    """One run of a tool. `end` is set when it ends; the task that runs it may continue with other work."""
-
-    tool: Tool
-    call_id: str | None
-    end: asyncio.Future[None]
-    started: bool = False
-
-
 class Router:
-    """This device's tools by key. Actions run one at a time; observations may run beside them."""
+    """This device's tools by key."""
 
     def __init__(
         self,
-        workshop: ToolContext,
+        context: ToolContext,
         threads: concurrent.futures.Executor,
         approvals: ApprovalCheck | None = None,
     ) -> None:
         """`approvals`: this device's check of operators' signed approvals; None requires none."""
+        self.executor = Executor()
         self.unavailable: list[Unavailable] = []
         self.on_tools_changed: Callable[[], None] = lambda: None
-        self._workshop = workshop
-        self._guard = workshop.guard
+        self._context = context
+        self._guard = context.guard
         self._approvals = approvals
         self._threads = threads
         self._tools: dict[str, Tool] = {}
         self._by_name: dict[str, Tool] = {}
-        self._one_action = asyncio.Lock()
-        self._running: dict[asyncio.Task[Any], _Run] = {}
-        self._cancelled: set[asyncio.Task[Any]] = set()
-        self._closed = False
         # The MCP servers that device.toml names, whose tools are offered beside the built-in ones.
         self.hosted: McpHost | None = None
         # Tools that may become available later; `DeviceRuntime` and `InProcessDevice` run its `watch`.
@@ -89,7 +73,7 @@ class Router:
 
     def offer(self, tool: Tool) -> bool:
         """Add a tool, unless device.toml switches it off or it is for another platform; True if added."""
-        off = self._workshop.config.tools_off
+        off = self._context.config.tools_off
         if tool.name in off or (tool.namespace == NAMESPACE and _SAME_AS.get(tool.name) in off):
             self.unavailable.append(
                 Unavailable(tool.name, "It is switched off here", "Take it out of tools_off in device.toml")
@@ -116,23 +100,23 @@ class Router:
     @property
     def approvers(self) -> int:
         """How many operators must have signed for an action; 0 where no approval is required."""
-        config = self._workshop.config
+        config = self._context.config
         return config.approvers if config.require_signed_approval else 0
 
     @property
     def roots(self) -> tuple[Path, ...]:
         """The folders that paths must be below."""
-        return self._workshop.config.roots
+        return self._context.config.roots
 
     @property
     def children(self) -> Children:
         """The programs that this device runs, hosted servers included."""
-        return self._workshop.children
+        return self._context.children
 
     @property
     def observations(self) -> ObservationStore:
         """The observation refs of this device's screenshots."""
-        return self._workshop.observations
+        return self._context.observations
 
     def is_observation(self, command: Command) -> bool:
         """Whether a command can run beside an action: it names an observation tool, or no known tool."""
@@ -152,14 +136,23 @@ class Router:
         report: Report = no_progress,
         terms: CommandOptions | None = None,
         binary: bool = False,
+        execution: Execution | None = None,
     ) -> Result:
         """Serve one command within `deadline_s` seconds from now.
 
+        `execution`: the command's entry in the executor, if the caller made one when the command arrived.
         Every error becomes a result with status `failure`, whose error text begins with the error code. Only
         a cancelled task returns no result. Bytes in a result come as base64 or, with `binary`, as the blobs
         of a `BinaryResult`.
         """
-        result = await self._answer(command, deadline_s, max_result_bytes, report, terms)
+        if execution is not None:
+            result = await self._answer(command, deadline_s, max_result_bytes, report, terms, execution)
+        else:
+            execution = self.executor.admit(command.call_id)
+            try:
+                result = await self._answer(command, deadline_s, max_result_bytes, report, terms, execution)
+            finally:
+                self.executor.release(execution)
         if (tool := self._by_name.get(command.tool_name)) is not None:
             # Failures name the tool's namespace too.
             result.namespace = tool.namespace
@@ -172,22 +165,22 @@ class Router:
         max_result_bytes: int | None,
         report: Report,
         terms: CommandOptions | None,
+        execution: Execution,
     ) -> Result:
         if (meta := self._meta(command)) is not None:
             return meta
+        execution.waiting = False
         try:
-            return await self._serve(command, deadline_s, max_result_bytes, report, terms)
+            return await self._serve(command, deadline_s, max_result_bytes, report, terms, execution)
         except FailedWithResult as error:
             return failure(error, command.call_id, await self._shown(error.result, max_result_bytes))
         except QuarterdeckError as error:
             # A cancelled tool may raise its own error, which says more than `cancelled`.
-            self._cancelled.difference_update({asyncio.current_task()})
             return failure(error, command.call_id)
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            if task is None or not (self._closed or task in self._cancelled):
+            if task is None or not (self.executor.closed or execution.cancelled):
                 raise
-            self._cancelled.discard(task)
             task.uncancel()
             told = DeviceError(
                 f"{command.tool_name} was stopped; part of it may have happened", ErrorCode.CANCELLED
@@ -209,7 +202,7 @@ class Router:
         if command.tool_name != CANCEL_COMMAND:
             return None
         wanted = (command.parameters or {}).get("call_id")
-        answer = {"cancelled": isinstance(wanted, str) and self.cancel(wanted)}
+        answer = {"cancelled": isinstance(wanted, str) and self.executor.cancel(wanted)}
         return Result(
             status=ResultStatus.SUCCESS, result=answer, namespace=NAMESPACE, call_id=command.call_id
         )
@@ -221,19 +214,20 @@ class Router:
         max_result_bytes: int | None,
         report: Report,
         terms: CommandOptions | None,
+        execution: Execution,
     ) -> Result:
         tool = self._find(command)
         approval = self._approvals.check(tool, command, terms) if self._approvals is not None else None
         arguments = self._guard.check(tool, command.parameters)
         if self._approvals is not None and approval is not None:
-            await self._workshop.in_thread(self._approvals.use, approval)
+            await self._context.in_thread(self._approvals.use, approval)
         if tool.is_instant(arguments):
             value = await tool.run(ToolCall(arguments, report=report))
         else:
             seconds = min(deadline_s, self._longest)
             approved = approval is not None or await self._approved_look(tool, command, terms)
             call = ToolCall(arguments, report=report, room=max_result_bytes, approved=approved)
-            value = await self._within(tool, command, call, seconds)
+            value = await self.executor.run(execution, tool, call, seconds, self._hold_paths)
         value, blobs = await self._bound(value, max_result_bytes)
         answer = {
             "status": ResultStatus.SUCCESS,
@@ -248,9 +242,9 @@ class Router:
         if self._approvals is None or tool.tool_type == "action" or tool.namespace != NAMESPACE:
             return False
         approval = self._approvals.approval_of_look(tool, command, terms)
-        if approval is not None and self._workshop.config.pinned_operators:
+        if approval is not None and self._context.config.pinned_operators:
             # Used up, so that a replayed frame does not return the private content again.
-            await self._workshop.in_thread(self._approvals.use, approval)
+            await self._context.in_thread(self._approvals.use, approval)
         return approval is not None
 
     async def _shown(self, value: Any, most: int | None) -> Any:
@@ -272,8 +266,8 @@ class Router:
             return bounded, {}
         blobs: Blobs = {}
         # In a thread: hashing megabytes would block the loop.
-        skeleton = await self._workshop.in_thread(take_out, value, blobs)
-        allowed = min(self._workshop.config.limits.max_output_bytes, most or sys.maxsize)
+        skeleton = await self._context.in_thread(take_out, value, blobs)
+        allowed = min(self._context.config.limits.max_output_bytes, most or sys.maxsize)
         size = base64_size(blobs)
         if size > allowed:
             raise DeviceError(
@@ -283,45 +277,24 @@ class Router:
         bounded, _ = self._guard.bound(skeleton, max(1024, allowed - size))
         return bounded, blobs
 
-    def cancel(self, call_id: str) -> bool:
-        """Stop a running command, child processes included; its result has the error `cancelled`.
-
-        False when it does not run, or is at a point where it cannot be stopped.
-        """
-        for task, run in self._running.items():
-            if run.call_id == call_id:
-                stoppable = (
-                    not run.started or run.tool.stops_with_task or run.tool.tool_type == "data_collection"
-                )
-                if stoppable and task not in self._cancelled:
-                    self._cancelled.add(task)
-                    task.cancel()
-                return stoppable
-        return False
-
     async def close(self) -> None:
         """Stop all running calls, child processes included, and wait until they have ended."""
-        self._closed = True
-        ends = [run.end for run in self._running.values()]
-        for task in list(self._running):
-            task.cancel()
-        if ends:
-            await asyncio.wait(ends, timeout=_CLOSE_S)
+        await self.executor.close()
         if self.hosted is not None:
             await self.hosted.close()
-        await self._workshop.children.close()
-        await self._workshop.desktop.close()
+        await self._context.children.close()
+        await self._context.desktop.close()
         # A file that is being written is finished first; a disk that does not answer is not waited for.
         end_threads = functools.partial(self._threads.shutdown, wait=True, cancel_futures=True)
         await asyncio.to_thread(end_threads)
-        self._workshop.store.close()
+        self._context.store.close()
 
     @property
     def _longest(self) -> float:
-        return self._workshop.config.limits.tool_timeout_s
+        return self._context.config.limits.tool_timeout_s
 
     def _find(self, command: Command) -> Tool:
-        if self._closed:
+        if self.executor.closed:
             raise DeviceError("The device client is ending", ErrorCode.CANCELLED)
         tool = self._tools.get(f"{command.tool_type}::{command.tool_name}")
         if tool is not None:
@@ -346,48 +319,12 @@ class Router:
             f"This device has no tool {command.tool_name[:120]!r}. It has: {offered}", ErrorCode.UNKNOWN_TOOL
         )
 
-    async def _within(self, tool: Tool, command: Command, call: ToolCall, seconds: float) -> Any:
-        if seconds <= 0:
-            # A tool that never suspends would run to its end before a timer could stop it.
-            raise DeviceError(f"{tool.name} was not started before its deadline", ErrorCode.TIMEOUT)
-        task = asyncio.current_task()
-        assert task is not None, "Router.run is awaited inside a task"
-        end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        run = self._running[task] = _Run(tool, command.call_id, end)
-        until = asyncio.get_running_loop().time() + seconds
-        try:
-            async with asyncio.timeout_at(until) as deadline:
-                async with self._one_action if tool.tool_type == "action" else contextlib.nullcontext():
-                    if tool.path_arguments:
-                        hold = self._guard.hold_paths
-                        paths = await self._workshop.in_thread(hold, tool, call.arguments, call.approved)
-                        call = replace(call, paths=paths)
-                    run.started = True
-                    if tool.keeps_deadline:
-                        # The tool ends by itself and returns its partial result, which a cancelled tool
-                        # cannot; the timer stops it only if it does not end.
-                        deadline.reschedule(until + _OWN_END_S)
-                    return await tool.run(replace(call, until=until))
-        except TimeoutError:
-            if not deadline.expired():
-                raise
-            raise _too_late(tool, seconds, run.started) from None
-        finally:
-            del self._running[task]
-            end.set_result(None)
-
-
-def _too_late(tool: Tool, seconds: float, started: bool) -> DeviceError:
-    # Rounded: the rest of a deadline has many meaningless digits.
-    shown = f"{seconds:.3g}" if seconds < 1 else f"{round(seconds, 1):g}"
-    if not started:
-        return DeviceError(f"{tool.name} was not started within {shown} s", ErrorCode.TIMEOUT)
-    if tool.tool_type == "action" and not tool.stops_with_task:
-        return DeviceError(
-            f"{tool.name} did not end within {shown} s, and may still do so", ErrorCode.OUTCOME_UNKNOWN
-        )
-    end = "was stopped" if tool.stops_with_task else "is not waited for any more"
-    return DeviceError(f"{tool.name} did not end within {shown} s and {end}", ErrorCode.TIMEOUT)
+    async def _hold_paths(self, tool: Tool, call: ToolCall) -> ToolCall:
+        """The call with its paths opened below the roots, so that what was checked is what is used."""
+        if not tool.path_arguments:
+            return call
+        paths = await self._context.in_thread(self._guard.hold_paths, tool, call.arguments, call.approved)
+        return replace(call, paths=paths)
 
 
 def failure(error: QuarterdeckError, call_id: str | None, result: Any = None) -> Result:

@@ -13,7 +13,7 @@ from core.aip.extensions import FEATURE_PROGRESS
 from core.device.call_log import CallLog
 from core.device.config import DeviceConfig
 from core.device.device_store import DeviceStore
-from core.device.executor import BatchRunner
+from core.device.frame_runner import FrameRunner
 from core.device.router import Router
 from core.tasks import TaskGroupOwner
 
@@ -46,7 +46,7 @@ class DeviceRuntime:
         self.name = name
         self.router = router
         self.deliveries = CallLog(None if state_dir is None else DeviceStore(state_dir))
-        self.batches = BatchRunner(router, config.limits, self.deliveries)
+        self.batches = FrameRunner(router, config.limits, self.deliveries)
         self.tasks = TaskGroupOwner(f"device {name}")
         self._serving: set[asyncio.Task[None]] = set()
         self._link: LinkSender | None = None

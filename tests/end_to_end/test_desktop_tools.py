@@ -258,7 +258,7 @@ async def test_a_cancelled_typing_stops_and_leaves_no_key_down_and_no_layout_cha
     tasks = TaskGroupOwner("test")
     typing = tasks.spawn("typing", device.result("type_text", text="Ж" * 5_000))
     await app.told("key")
-    assert device.router.cancel("c")
+    assert device.router.executor.cancel("c")
     assert ((await typing).error or "").startswith("cancelled: ")
     assert [list(one) for one in display.get_keyboard_mapping(first, count)] == before
     assert not any(display.query_keymap())

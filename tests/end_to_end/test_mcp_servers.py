@@ -68,7 +68,7 @@ async def behaves(built: Hosted, whistle: Whistle) -> None:
     running = tasks.spawn("wait", built.call("wait", call_id="long", fifo=str(whistle.path)))
     await whistle.blown()
     assert (await built.call("waited")).result["structured"] == {"waited": 1}
-    assert built.router.cancel("long")
+    assert built.router.executor.cancel("long")
     # Whether it stopped, the server does not say.
     assert code(await running) is ErrorCode.OUTCOME_UNKNOWN
     async with asyncio.timeout(PATIENCE):
@@ -243,7 +243,7 @@ async def test_the_task_of_a_cancelled_action_can_do_other_things_afterwards(
         tasks = TaskGroupOwner("test")
         running = tasks.spawn("both", both())
         await whistle.blown()
-        assert built.router.cancel("h")
+        assert built.router.executor.cancel("h")
         first, second = await running
         assert code(first) is ErrorCode.OUTCOME_UNKNOWN
         assert second.status is ResultStatus.SUCCESS

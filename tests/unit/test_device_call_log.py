@@ -19,7 +19,7 @@ from core.aip.extensions import CommandOptions
 from core.aip.messages import Command, Result, ResultStatus
 from core.device.call_log import Call, CallLog
 from core.device.device_store import DATABASE, EXPIRY_S, SET_ASIDE, DeviceStore
-from core.device.hang_tolerant_executor import WorkerThreads
+from core.device.worker_threads import WorkerThreads
 from core.errors import BadInput, DeviceError
 from tests.fakes.small_disk import fill, small_disk_at
 from tests.fakes.watched_syncs import watching_syncs

@@ -18,17 +18,17 @@ import psutil
 import pytest
 
 from core.aip.messages import Command, Result
-from core.device import executor, undo
+from core.device import frame_runner, undo
 from core.device.build import build_router
 from core.device.config import DeviceConfig, Limits, Undo
 from core.device.credentials import CredentialStore
 from core.device.device_store import DATABASE, DeviceStore
-from core.device.executor import STOCK, BatchRunner
+from core.device.frame_runner import STOCK, FrameRunner
 from core.device.frames import Step
 from core.device.fs import listing
-from core.device.hang_tolerant_executor import WorkerThreads
 from core.device.self_check import facts, report
 from core.device.undo import UndoStore
+from core.device.worker_threads import WorkerThreads
 from core.errors import BadInput
 
 
@@ -48,9 +48,9 @@ def test_writes_of_new_files_leave_a_bounded_number_of_undo_entries(
 async def test_frames_that_wait_are_bounded_in_bytes_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executor, "MOST_WAITING_BYTES", 1_000)
+    monkeypatch.setattr(frame_runner, "MOST_WAITING_BYTES", 1_000)
     router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "limits")
-    runner = BatchRunner(router, Limits())
+    runner = FrameRunner(router, Limits())
     steps = [Step("1", Command(tool_name="", tool_type="action", call_id="1"))]
     assert runner.refusal("large", steps, size=5_000) is None
     large = runner.admit(steps, STOCK, 0.0, 5_000)

@@ -21,7 +21,7 @@ from core.aip.messages import Command, Result, ResultStatus
 from core.device import DeviceConfig, Router, build_router, metrics, system_info
 from core.device.binary_values import BinaryResult
 from core.device.config import Limits, PinnedOperator
-from core.device.executor import SKIPPED, BatchRunner
+from core.device.frame_runner import SKIPPED, FrameRunner
 from core.device.frames import Step, read_frame
 from core.device.guard import Guard, result_size, text_within
 from core.device.system_info import FACTS
@@ -361,7 +361,7 @@ async def test_a_device_that_wants_approvals_refuses_what_comes_without(
 
 
 async def test_a_batch_stops_after_a_failure_but_answers_every_step(router: Router, tmp_path: Path) -> None:
-    runner = BatchRunner(router, Limits())
+    runner = FrameRunner(router, Limits())
     steps = [
         Step("1", look("get_system_info", info_type="memory")),
         Step("2", None, DeviceError("Not a command", ErrorCode.PROTOCOL_ERROR)),
@@ -376,7 +376,7 @@ async def test_a_batch_stops_after_a_failure_but_answers_every_step(router: Rout
 
 
 async def test_one_response_id_is_never_served_twice(router: Router) -> None:
-    runner = BatchRunner(router, Limits())
+    runner = FrameRunner(router, Limits())
     assert runner.refusal("r") is None
     assert runner.refusal(None) is None
     refusal = runner.refusal("r")
