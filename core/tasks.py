@@ -61,6 +61,7 @@ class TaskGroupOwner:
 
 async def set_within(event: asyncio.Event, seconds: float) -> bool:
     """Wait until the event is set, at most `seconds`; returns whether it is set."""
+    # Not `asyncio.wait_for`: in Python 3.11 it loses a cancellation that arrives together with the event.
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()

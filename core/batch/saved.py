@@ -11,7 +11,7 @@ from core.batch.batch_file import batch_to_yaml, read_batch
 from core.batch.file_names import batch_name, file_stem
 from core.batch.models import Batch, SavedBatch, flatten
 from core.errors import BadInput, ErrorCode
-from core.files import write_atomic
+from core.files import sync_folder, write_atomic
 
 SUFFIX = ".yaml"
 # Reading takes 0.4 ms per KiB (measured), so `listing` does not count the steps of larger files.
@@ -107,6 +107,7 @@ class SavedBatches:
         renamed = _renamed(text, name, to)
         try:
             old.rename(new)
+            sync_folder(new.parent)
         except OSError as error:
             raise BadInput(f"{old} cannot be renamed: {error.strerror}.") from error
         if renamed != text:

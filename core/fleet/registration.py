@@ -1,8 +1,9 @@
-"""Reads a device's registration into an `ConnectionInfo`, and lists the tools of stock devices."""
+"""Reads a device's registration into a `ConnectionInfo`, and lists the tools of stock devices."""
 
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 from typing import Any
 
 from core.aip.device_link import DeviceLink
@@ -68,6 +69,31 @@ def arrival_of(link: DeviceLink, channel: BasicCommandDispatcher) -> ConnectionI
         ours=not stock,
         approvers=approvers_of(ours),
         own_computer=_is_own(ours, system),
+    )
+
+
+def own_process_arrival(link: DeviceLink, channel: BasicCommandDispatcher, system: str) -> ConnectionInfo:
+    """The `ConnectionInfo` of the device client that this service itself started on this computer.
+
+    `system`: the name of this computer's operating system, as determined here.
+    """
+    metadata = link.metadata
+    ours = _object(metadata.get("quarterdeck"))
+    roots = ours.get("roots")
+    return ConnectionInfo(
+        channel=channel,
+        kind="process",
+        platform=_words(metadata.get("platform") or _object(metadata.get("system_info")).get("platform")),
+        system=system,
+        client=f"quarterdeck-device {_words(ours.get('version'))}".strip(),
+        unavailable=read_unavailable(ours.get("unavailable")),
+        roots=[Path(root) for root in roots if isinstance(root, str)]
+        if isinstance(roots, list) and roots
+        else None,
+        features=sorted(link.features),
+        approvers=approvers_of(ours),
+        own_computer=True,
+        shares_disk=True,
     )
 
 

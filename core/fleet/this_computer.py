@@ -31,7 +31,7 @@ from core.errors import BadInput, QuarterdeckError
 from core.fleet.device_state import ConnectionInfo
 from core.fleet.fleet import Fleet
 from core.fleet.models import Health, Unavailable
-from core.fleet.registration import approvers_of, read_unavailable
+from core.fleet.registration import own_process_arrival, read_unavailable
 from core.tasks import TaskGroupOwner, set_within
 
 log = structlog.get_logger(__name__)
@@ -285,7 +285,9 @@ class ThisComputer:
 
     async def _introduce(self, link: DeviceLink, channel: WebSocketCommandDispatcher) -> None:
         try:
-            await self._fleet.arrived(NAME, _arrival_of(link, channel), lambda: link in self._channels)
+            # No other process was given the token, so the link is from the client that this service started.
+            arrival = own_process_arrival(link, channel, _system())
+            await self._fleet.arrived(NAME, arrival, lambda: link in self._channels)
         except QuarterdeckError as error:
             self._fleet.lost(NAME, channel, error.message, Health.OFFLINE)
             return
@@ -302,7 +304,7 @@ class ThisComputer:
 
     def _tools_changed(self, link: DeviceLink) -> None:
         if link in self._channels:
-            unavailable = _arrival_of(link, self._channels[link]).unavailable
+            unavailable = own_process_arrival(link, self._channels[link], "").unavailable
             self._tasks.spawn("list this computer's tools again", self._list_again(unavailable))
 
     async def _list_again(self, unavailable: list[Unavailable]) -> None:
@@ -315,30 +317,6 @@ class ThisComputer:
         channel = self._channels.pop(link, None)
         health = Health.OFFLINE if self._ending.is_set() else Health.RECONNECTING
         self._fleet.lost(NAME, channel, reason, health)
-
-
-def _arrival_of(link: DeviceLink, channel: WebSocketCommandDispatcher) -> ConnectionInfo:
-    metadata = link.metadata or {}
-    system = metadata.get("system_info") or {}
-    ours = metadata.get("quarterdeck") or {}
-    roots = ours.get("roots")
-    # The link is from the process that this service started: no other process was given the token.
-    return ConnectionInfo(
-        channel=channel,
-        kind="process",
-        platform=str(metadata.get("platform") or system.get("platform") or ""),
-        # Determined here, as it is the same machine: more useful than the client's kernel build number.
-        system=_system(),
-        client=f"quarterdeck-device {ours.get('version', '')}".strip(),
-        unavailable=read_unavailable(ours.get("unavailable")),
-        roots=[Path(root) for root in roots if isinstance(root, str)]
-        if isinstance(roots, list) and roots
-        else None,
-        features=sorted(link.features),
-        approvers=approvers_of(ours),
-        own_computer=True,
-        shares_disk=True,
-    )
 
 
 def _unavailable_in(rows: Iterable[Any]) -> list[Unavailable]:
@@ -389,6 +367,7 @@ def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None
 
 
 def _system() -> str:
+    # Determined here, as it is the same machine: more useful than the client's kernel build number.
     import platform
 
     try:

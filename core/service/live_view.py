@@ -24,7 +24,7 @@ from core.fleet.models import Device, Health, Tool
 from core.policy.analysis.built_in_tools import SCREENSHOT
 from core.policy.models import Answer, Decision
 from core.service.api.models import LivePicture, LiveState
-from core.tasks import TaskGroupOwner
+from core.tasks import TaskGroupOwner, set_within
 
 NO_TOOL = "no screenshot tool"
 # Large enough for the largest tile, and half the bytes of a 640-pixel JPEG: the journal keeps every picture.
@@ -187,7 +187,7 @@ class LiveView:
         self._closed = True
         self._wishes.clear()
         self._changed.set()
-        await _set_within(self._idle, within)
+        await set_within(self._idle, within)
 
     # Scheduling
 
@@ -197,7 +197,7 @@ class LiveView:
             wait = self._pace.look
             if not self._dispatcher.stopped and not self._journal_problem():
                 wait = self._begin(wanted, time.monotonic())
-            await _set_within(self._changed, wait)
+            await set_within(self._changed, wait)
 
     def _wanted(self) -> dict[str, list[_Lease]]:
         """The devices of all valid leases, each with the requests for it."""
@@ -340,13 +340,6 @@ class LiveView:
 
     def _waits_for(self, device: str) -> str:
         return self._dispatcher.stopped or self._journal_problem() or self._away(device)
-
-
-async def _set_within(event: asyncio.Event, seconds: float) -> None:
-    # Not `asyncio.wait_for`: in Python 3.11 it loses a cancellation that arrives together with the event.
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()
 
 
 def small_parameters(tool: Tool) -> dict[str, Any]:

@@ -109,6 +109,15 @@ def test_a_value_after_a_comma_is_completed_alone() -> None:
     assert completed(text, slot, "build-lnx-03")[0] == "device:lab-lnx-01,build-lnx-03 status:failure"
 
 
+def test_a_quote_after_an_escaped_backslash_ends_the_value() -> None:
+    text = r'device:"C:\\",bu'
+    slot = slot_at(text, len(text))
+    assert slot.prefix == "bu"
+    assert completed(text, slot, "build-lnx-03")[0].startswith(r'device:"C:\\",build-lnx-03')
+    inside = r'device:"a\",bu'
+    assert slot_at(inside, len(inside)).start == len("device:")
+
+
 def test_a_stretch_of_time_replaces_the_one_before() -> None:
     start, end = datetime(2026, 3, 1, 10, 0, 0, 400, UTC), datetime(2026, 3, 1, 11, 0, 0, 1, UTC)
     text = with_time("tool:x since:1h until:5m", start, end)

@@ -71,12 +71,13 @@ def slot_at(text: str, cursor: int) -> Slot:
     if span.field is None or cursor < span.value_start:
         start = min(cursor, span.start + span.negated)
         return Slot("key", "", text[start:cursor], start, span.end if span.field is None else cursor)
-    start, quoted = span.value_start, False
+    start, quoted, escaped = span.value_start, False, False
     for place in range(span.value_start, cursor):
-        if text[place] == '"' and text[place - 1] != "\\":
+        if text[place] == '"' and not escaped:
             quoted = not quoted
         elif text[place] == "," and not quoted:
             start = place + 1
+        escaped = quoted and text[place] == "\\" and not escaped
     end = span.end
     if (comma := text.find(",", cursor, span.end)) >= 0 and not quoted:
         end = comma
