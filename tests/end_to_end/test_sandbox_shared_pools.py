@@ -344,6 +344,9 @@ USUAL = {
     "a pipeline": ("seq 100 | sort -rn | head -1 | cat", "100\n"),
     "many of them": ("for i in $(seq 200); do echo $i | cat; done | wc -l", "200\n"),
     "substitutions": ('x=""; for i in $(seq 150); do x="$x$(echo y)"; done; echo ${#x}', "150\n"),
+    "pipes opened and closed at once": (
+        "python3 -c 'import os; print(len([[*map(os.close, os.pipe())] for _ in range(500)]))'", "500\n"
+    ),
     "a database": ("python3 -c \"import sqlite3; print(*sqlite3.connect('file:data.db?mode=ro', uri=True)"
                    ".execute('select count(*) from t'))\"", "(1,)\n"),
     "an event loop": ("python3 -c 'import asyncio; print(asyncio.run(asyncio.sleep(0, 7)))'", "7\n"),

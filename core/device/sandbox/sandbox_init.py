@@ -355,8 +355,8 @@ class Pools:
 
     The kernel asks before the command creates either. The call is allowed while the last count plus all calls
     allowed since is below the command's share. When the share is used up, the members are counted again in
-    all processes at once. All processes are stopped meanwhile, because a process that forks quickly enough
-    would evade a count of running processes.
+    all processes at once, at most every 20 ms. All processes are stopped meanwhile, because a process that
+    forks quickly enough would evade a count of running processes.
     """
 
     def __init__(self, listener: int, shares: str) -> None:
@@ -376,7 +376,10 @@ class Pools:
             return
         number, _, _, call = _NOTICE.unpack(notice.raw)[:4]
         kind = 1 if call == self._epoll_ctl else 0
-        if self._left[kind] <= 0 and not self._is_new and time.monotonic_ns() > self._count_again_at:
+        if self._left[kind] <= 0 and not self._is_new:
+            # The caller waits for the next count: what it has closed since the last one is not held against
+            # it, however quickly it opens and closes.
+            time.sleep(max(0, self._count_again_at - time.monotonic_ns()) / 1e9)
             self._count()
         if self._left[kind] > 0:
             self._left[kind] -= 1
