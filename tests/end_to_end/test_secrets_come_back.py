@@ -1,7 +1,8 @@
 """Secrets that a device says again, in every way and through every door: none is on disk or on a screen.
 
 The service, its control socket and its log, the device client's process, its hosted server and the command
-line are real. What is looked for is looked for in every file of the home, and in everything shown.
+line are real, and the same for all tests; each test has a secret of its own. What is looked for is looked for
+in every file of the home, and in everything shown.
 """
 
 from __future__ import annotations
@@ -9,14 +10,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import itertools
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+import pytest_asyncio
 
 from core.approvals.models import Approval
 from core.approvals.operator_keys import OperatorKey
@@ -32,10 +35,13 @@ from tests.fakes.remote_device import Expected, expecting
 from tests.fakes.signing import accepted
 from tests.fakes.vault_server import OTHER_WAYS, WAYS, kept_in, vault
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 NAME = "d1"
 PATIENCE = 60.0
 SECRET = {"type": "string", "writeOnly": True}
 HOW = {"how": {"type": "string"}}
+# Every secret begins with this, so looking for it is looking for all of them, in every encoding.
 MARKER = "tr0ub4dor&3"
 
 
@@ -94,10 +100,13 @@ class Place:
     folder: Path
     here: Expected
     key: OperatorKey
+    secret: str = ""
+    runs: list[str] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
 
     async def call(self, tool: str, **given: Any) -> CommandResult:
         run = await self.here.console.runs.call(NAME, tool, given, 30)
+        self.runs.append(run.summary.id)
         [cell] = (ended := await self.here.console.runs.wait(run.summary.id, 30)).cells
         self.shown.append(ended.model_dump_json())
         assert cell.result is not None, ended
@@ -109,10 +118,10 @@ class Place:
         self.shown += [ended.out, ended.err]
         return ended.out
 
-    async def check_no_trace(self, *secrets: str) -> None:
-        """No file of the home and nothing that was shown holds a secret, in whatever encoding."""
+    async def check_no_trace(self) -> None:
+        """No file of the home and nothing that was shown holds a secret of any test, in whatever encoding."""
         await self.here.service.journal.settle()
-        forms = {form for secret in secrets for form in spelt(secret)}
+        forms = spelt(MARKER)
         files = [path for path in self.home.path.rglob("*") if path.is_file()]
         assert any(path.name == "journal.db" for path in files)
         assert any(path.name == "service.log" for path in files)
@@ -123,6 +132,7 @@ class Place:
         for text in self.shown:
             left = [form for form in forms if form in text]
             assert not left, f"{left} in {text[:2_000]}"
+        self.shown.clear()
 
 
 def spelt(secret: str) -> set[str]:
@@ -135,7 +145,7 @@ def spelt(secret: str) -> set[str]:
 
 def tools() -> dict[str, Any]:
     found = {f"tool_{number}": schema for number, (schema, _) in enumerate(FORMS.values())}
-    found["tool_plain"] = {
+    found["tool_plain"] = found["asking"] = {
         "type": "object",
         "properties": {"word": SECRET, "code": {"type": "integer"}, **HOW},
     }
@@ -143,26 +153,26 @@ def tools() -> dict[str, Any]:
     return found
 
 
-@pytest.fixture
-async def place(home: Home, operator: OperatorKey, tmp_path: Path) -> AsyncIterator[Place]:
-    (tmp_path / "device").mkdir()
-    (tmp_path / "device" / "root").mkdir()
-    servers = {"mcpServers": vault(tmp_path / "record", tools())}
-    (tmp_path / "device" / "mcp.json").write_text(json.dumps(servers))
-    (tmp_path / "device" / "device.toml").write_text(
-        f'mcp_servers = "mcp.json"\nroots = ["{tmp_path}/device/root"]\n'
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place]:
+    folder = tmp_path_factory.mktemp("secrets")
+    (folder / "device" / "root").mkdir(parents=True)
+    servers = {"mcpServers": vault(folder / "record", tools())}
+    (folder / "device" / "mcp.json").write_text(json.dumps(servers))
+    (folder / "device" / "device.toml").write_text(
+        f'mcp_servers = "mcp.json"\nroots = ["{folder}/device/root"]\n'
     )
-    await accepted(home, ALLOWS)
+    home = Home(folder / "home").create()
+    operator = await accepted(home, ALLOWS)
     async with contextlib.AsyncExitStack() as stack:
-        stack.enter_context(logging_to(home.create().log))
         here = await stack.enter_async_context(expecting(home, operator, NAME))
         server = ControlServer(here.service, home)
         await server.open()
         stack.push_async_callback(server.close)
-        made = Place(home, tmp_path, here, operator)
+        made = Place(home, folder, here, operator)
         watching = here.service.tasks.spawn("watch", _watch(made))
         url = f"ws://127.0.0.1:{here.port}/ws"
-        await stack.enter_async_context(forked_device(url, tmp_path / "device", here.token))
+        await stack.enter_async_context(forked_device(url, folder / "device", here.token))
         events = here.console.events()
         async with asyncio.timeout(PATIENCE):
             while not any(
@@ -171,6 +181,25 @@ async def place(home: Home, operator: OperatorKey, tmp_path: Path) -> AsyncItera
                 await anext(event async for event in events if isinstance(event, DeviceChanged))
         yield made
         watching.cancel()
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def log(shared_place: Place) -> Iterator[None]:
+    """Each test ends the log; this begins it again."""
+    with logging_to(shared_place.home.log):
+        yield
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def place(shared_place: Place, log: None) -> Place:
+    """The place of all tests, whose server forgets what earlier ones have brought, with another secret."""
+    shared_place.secret = f"{MARKER}-{next(_numbers):03}"
+    await shared_place.call("vault_tool_plain", forget=True)
+    shared_place.runs.clear()
+    return shared_place
 
 
 async def _watch(place: Place) -> None:
@@ -183,42 +212,52 @@ async def _watch(place: Place) -> None:
 async def test_what_was_masked_on_the_way_out_is_masked_wherever_it_comes_back(
     place: Place, how: str
 ) -> None:
-    result = await place.call("vault_tool_plain", word=MARKER, code=271_828, how=how)
-    assert kept_in(place.folder / "record")[-1]["word"] == MARKER, "the device has it as it was"
+    result = await place.call("vault_tool_plain", word=place.secret, code=271_828, how=how)
+    [ran] = place.runs
+    assert kept_in(place.folder / "record")[-1]["word"] == place.secret, "the device has it as it was"
     later = await place.call("vault_tool_plain", how=how)
     said = await place.here.console.runs.call(
-        NAME, "vault_tool_plain", {"how": how}, 30, said=f"I used {MARKER} before"
+        NAME, "vault_tool_plain", {"how": how}, 30, said=f"I used {place.secret} before"
     )
     await place.here.console.runs.wait(said.summary.id, 30)
     assert "•••" in result.model_dump_json() or result.evidence or how == "in progress"
     assert (result.error is None) == (later.error is None)
-    await place.says("runs", "show", "r-0001")
+    await place.says("runs", "show", ran)
     await place.says("audit", "find", "", "--json")
     await place.says("call", NAME, "vault_tool_plain", f"how={how}")
-    await place.says("call", NAME, "vault_tool_plain", f"how={how}", f"word={MARKER}", "--json")
-    await place.check_no_trace(MARKER)
+    await place.says("call", NAME, "vault_tool_plain", f"how={how}", f"word={place.secret}", "--json")
+    await place.check_no_trace()
 
 
 @pytest.mark.parametrize("form", FORMS)
 async def test_every_form_of_a_schema_that_hides_an_argument_is_seen(place: Place, form: str) -> None:
     number = list(FORMS).index(form)
-    result = await place.call(f"vault_tool_{number}", hidden=FORMS[form][1], how="in a text")
+    result = await place.call(
+        f"vault_tool_{number}", hidden=_with(place.secret, FORMS[form][1]), how="in a text"
+    )
     assert result.error is None, result
     assert "hidden" in kept_in(place.folder / "record")[-1]
     await place.says("audit", "find", "kind:command_prepared", "--json")
-    await place.check_no_trace(MARKER)
+    await place.check_no_trace()
 
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_an_argument_with_the_name_of_a_secret_is_one(place: Place, name: str) -> None:
-    result = await place.call("vault_tool_names", **{name: MARKER, "author": "anna", "how": "in a text"})
+    result = await place.call(
+        "vault_tool_names", **{name: place.secret, "author": "anna", "how": "in a text"}
+    )
     assert result.error is None
     assert "anna" in result.model_dump_json()
-    await place.check_no_trace(MARKER)
+    await place.check_no_trace()
+
+
+def _with(secret: str, value: Any) -> Any:
+    """An argument of `FORMS` with this secret in it."""
+    return json.loads(json.dumps(value).replace(MARKER, secret))
 
 
 async def test_a_number_comes_back_masked_as_a_whole_and_in_texts(place: Place) -> None:
-    await place.call("vault_tool_plain", word=MARKER)
+    await place.call("vault_tool_plain", word=place.secret)
     await place.call("vault_tool_names", pin=271_828_182)
     result = await place.call(
         "vault_tool_names", said=[271_828_182, "code 271828182!", 271], how="in a member"
@@ -229,11 +268,10 @@ async def test_a_number_comes_back_masked_as_a_whole_and_in_texts(place: Place) 
 async def test_a_request_that_waits_shows_no_secret_and_neither_does_what_is_said_about_it(
     place: Place,
 ) -> None:
-    place.home.policy.write_text("")
     console = place.here.console
     events = console.events()
     run = await console.runs.call(
-        NAME, "vault_tool_plain", {"word": MARKER, "how": "in a text"}, 30, said=f"It is {MARKER}"
+        NAME, "vault_asking", {"word": place.secret, "how": "in a text"}, 30, said=f"It is {place.secret}"
     )
     asked: Approval | None = None
     async for event in events:
@@ -247,18 +285,18 @@ async def test_a_request_that_waits_shows_no_secret_and_neither_does_what_is_sai
     await approve(console, asked, place.key)
     ended = await console.runs.wait(run.summary.id, 30)
     place.shown.append(ended.model_dump_json())
-    await place.check_no_trace(MARKER)
+    await place.check_no_trace()
 
 
 async def test_a_tool_that_is_not_there_bares_nothing(place: Place) -> None:
     for tool, given in (
-        ("vault_tool_plane", {"word": MARKER}),
-        ("type_text", {"text": MARKER, "secret": True}),
-        ("vault_tool_plain", {"word": {"$secret": MARKER}}),
-        ("vault_tool_plain", {"word": [MARKER]}),
-        ("vault_tool_plain", {"code": "x", "password": MARKER}),
+        ("vault_tool_plane", {"word": place.secret}),
+        ("type_text", {"text": place.secret, "secret": True}),
+        ("vault_tool_plain", {"word": {"$secret": place.secret}}),
+        ("vault_tool_plain", {"word": [place.secret]}),
+        ("vault_tool_plain", {"code": "x", "password": place.secret}),
     ):
         result = await place.call(tool, **given)
         assert result.error is not None
-    await place.says("call", NAME, "type_text", f"text={MARKER}", "secret=true")
-    await place.check_no_trace(MARKER)
+    await place.says("call", NAME, "type_text", f"text={place.secret}", "secret=true")
+    await place.check_no_trace()

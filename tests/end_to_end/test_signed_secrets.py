@@ -1,7 +1,7 @@
 """A device that wants signed approvals is sent secrets that no approver saw: it opens each commitment itself.
 
-The console, the device client's process, its hosted server and the operator's key are real; between console
-and device is a proxy. Every call that arrives is a line in the server's own record.
+The console, the device client's process, its hosted server and the operator's key are real, and the same in
+all tests; between console and device is a proxy. Every call that arrives is a line in the server's record.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import asyncio
 import copy
 import json
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
-from core.approvals.operator_keys import OperatorKey
+from core.approvals.operator_keys import create_operator_key
 from core.dispatch.models import CommandResult
 from core.home import Home
 from core.service.console import DeviceChanged
-from tests.fakes.altering_proxy import Frame
+from tests.fakes.altering_proxy import Frame, honest
 from tests.fakes.desk import PATIENCE, approve, next_approval
 from tests.fakes.signed_desk import (
     NAME,
@@ -32,6 +32,8 @@ from tests.fakes.signed_desk import (
     refused_by_device,
 )
 from tests.fakes.vault_server import kept_in, vault
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SECRET = {"type": "string", "writeOnly": True}
 SCHEMA = {
@@ -47,16 +49,17 @@ SCHEMA = {
 GIVEN = {"user": "anna", "word": "tr0ub4dor", "others": [{"code": "s3same-1"}, {"code": "s3same-2"}]}
 
 
-@pytest.fixture
-async def desk(home: Home, operator: OperatorKey, tmp_path: Path) -> AsyncIterator[Desk]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_desk(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
     """Our own client, which pins anna and hosts a server with secrets, behind the proxy and online."""
-    demanding(tmp_path, operator)
-    (tmp_path / "mcp.json").write_text(
-        json.dumps({"mcpServers": vault(tmp_path / "record", {"log_in": SCHEMA})})
-    )
-    config = tmp_path / "device.toml"
+    folder = tmp_path_factory.mktemp("desk")
+    home = Home(folder / "home").create()
+    operator = create_operator_key(home, "anna", None)
+    demanding(folder, operator)
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": vault(folder / "record", {"log_in": SCHEMA})}))
+    config = folder / "device.toml"
     config.write_text(f'mcp_servers = "mcp.json"\n{config.read_text()}')
-    async with open_desk(home, operator, tmp_path) as desk, connected(desk):
+    async with open_desk(home, operator, folder) as desk, connected(desk):
         events = desk.console.events()
         async with asyncio.timeout(PATIENCE):
             while not any(
@@ -64,6 +67,14 @@ async def desk(home: Home, operator: OperatorKey, tmp_path: Path) -> AsyncIterat
             ):
                 await anext(event async for event in events if isinstance(event, DeviceChanged))
         yield desk
+
+
+@pytest.fixture
+def desk(shared_desk: Desk) -> Desk:
+    """The desk of all tests, with an honest proxy and nothing in the server's record."""
+    shared_desk.proxy.attack = honest
+    (shared_desk.folder / "record").unlink(missing_ok=True)
+    return shared_desk
 
 
 async def log_in(desk: Desk, **given: Any) -> CommandResult:
@@ -202,9 +213,13 @@ async def test_whatever_is_altered_on_the_way_does_not_run(
     assert kept_in(desk.folder / "record") == []
     assert "tr0ub4do" not in result.error.message
 
+    desk.proxy.attack = honest
+    assert (await log_in(desk)).error is None, "an honest approval is served as ever"
+    assert kept_in(desk.folder / "record") == [GIVEN]
+
 
 async def test_a_service_that_hides_what_is_no_secret_has_nothing_run(
-    home: Home, operator: OperatorKey, tmp_path: Path, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A console that was tampered with has `user` approved unseen; the device knows that it is no secret."""
     from core.dispatch import redaction

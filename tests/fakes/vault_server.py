@@ -2,7 +2,8 @@
 
 `python vault_server.py OPTIONS`, with OPTIONS as JSON: `tools` (input schemas by name) and `record` (a file
 that gets a line of JSON for each call). The argument `how` names one of `WAYS` to say every text again that
-the call, or an earlier one, brought. It knows no SDK, so it starts at once.
+the call, or an earlier one, brought; `forget` lets it forget the earlier ones first. It knows no SDK, so it
+starts at once.
 """
 
 from __future__ import annotations
@@ -110,6 +111,8 @@ class Vault:
         with self.record.open("a") as file:
             file.write(json.dumps(given) + "\n")
         how = given.pop("how", "")
+        if given.pop("forget", False):
+            self.words.clear()
         self.words += [word for word in _texts(given) if word not in self.words]
         if how == "in a protocol error":
             error = {"code": -32000, "message": f"refused {' '.join(self.words)}"}
