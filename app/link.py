@@ -76,6 +76,11 @@ class ConsoleLink(QObject):
         """Whether wishes reach a service now."""
         return self._console is not None
 
+    @property
+    def busy(self) -> bool:
+        """Whether an answer of the service is awaited."""
+        return self._under_way.total() > 0
+
     def start(self) -> None:
         """Begin to attach; needs the running loop. Returns at once."""
         self._tasks.spawn("link", self._stay_attached())

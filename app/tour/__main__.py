@@ -1,7 +1,8 @@
 """`python -m app.tour --out build/tour`: play the main job in the real window, a picture for each screen.
 
-Everything is real: a fresh home, the service and the device client as processes, the window on a display (a
-virtual one where there is none). It fails when a step does not happen. Exit code 0 when all of them did.
+`index.html` beside the pictures shows all of them. Everything is real: a fresh home, the service and the
+device client as processes, the window on a display (a virtual one where there is none). It fails when a step
+does not happen. Exit code 0 when all of them did.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ def _play(out: Path, folder: Path) -> int:
     from PySide6.QtWidgets import QApplication
 
     from app.event_loop import run_on_qt
+    from app.tour.album import INDEX, Album
     from app.tour.hand import StepDidNotHappen
     from app.tour.performance import perform
 
@@ -68,11 +70,12 @@ def _play(out: Path, folder: Path) -> int:
     app = QApplication(sys.argv[:1])
     app.setApplicationName("Quarterdeck")
     try:
-        pictures = run_on_qt(app, perform(app, Home(folder / "home").create(), out, folder))
+        with Album(out) as album:
+            run_on_qt(app, perform(app, Home(folder / "home").create(), album, folder))
     except StepDidNotHappen as missed:
         print(f"The tour ended early, in {missed}.\nPictures so far: {out}", file=sys.stderr)
         return 1
-    print(f"{len(pictures)} pictures in {out}")
+    print(f"{len(album.pictures)} pictures in {out / INDEX}")
     return 0
 
 

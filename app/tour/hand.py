@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
@@ -26,11 +25,16 @@ from PySide6.QtWidgets import (
 
 from app.hand import BlindSource, Stroke
 from app.hand import Hand as HandBehind
+from app.link import ConsoleLink
+from app.tour.album import Album
 from app.window import MainWindow
 
 PATIENCE_S = 20.0
 LOOK_EVERY_S = 0.03
-SETTLE_S = 0.25
+# Before a picture: what the window shows after a pause (a filter, a search, a toast that goes) is awaited
+# where the pause is shorter than this, and for no longer than that.
+SOON_MS = 300
+SETTLE_S = 1.0
 
 Found = TypeVar("Found", bound=QWidget)
 
@@ -51,13 +55,13 @@ class TourInput(BlindSource):
 
 
 class Hand:
-    """Works one window and keeps the pictures."""
+    """Works one window and takes the pictures."""
 
-    def __init__(self, window: MainWindow, folder: Path, pictures: list[Path]) -> None:
-        """`pictures` grows by one with each `look`; the names count on from what is in it."""
+    def __init__(self, window: MainWindow, link: ConsoleLink, album: Album) -> None:
+        """`link` is the window's; `album` grows by one picture with each `look`."""
         self.window = window
-        self._folder = folder
-        self.pictures = pictures
+        self._link = link
+        self.album = album
 
     async def until(self, what: str, is_so: Callable[[], bool]) -> None:
         """Wait until something is so, as a person would by looking.
@@ -157,14 +161,27 @@ class Hand:
         QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=point)
         await asyncio.sleep(0)
 
-    async def look(self, name: str) -> Path:
-        """Keep a picture of the whole window under a name."""
-        await asyncio.sleep(SETTLE_S)
-        path = self._folder / f"{len(self.pictures) + 1:02d}-{name}.png"
-        if not self.window.grab().save(str(path)):
-            raise StepDidNotHappen(f"the picture {path} could not be written")
-        self.pictures.append(path)
-        return path
+    async def look(self, name: str) -> None:
+        """Put a picture of the whole window into the album, once nothing in it is about to change."""
+        await self._settle()
+        self.album.add(name, self.window.grab().toImage())
+
+    async def _settle(self) -> None:
+        """Wait until the window is at rest at two looks in a row, at most `SETTLE_S`."""
+        deadline = time.monotonic() + SETTLE_S
+        at_rest = 0
+        while at_rest < 2 and time.monotonic() < deadline:
+            await asyncio.sleep(LOOK_EVERY_S)
+            at_rest = at_rest + 1 if self._is_at_rest() else 0
+
+    def _is_at_rest(self) -> bool:
+        """Whether no answer of the service is awaited and no timer is due soon; those that repeat go on."""
+        if self._link.busy:
+            return False
+        timers = self.window.findChildren(QTimer)
+        return not any(
+            timer.isActive() and timer.isSingleShot() and timer.remainingTime() < SOON_MS for timer in timers
+        )
 
 
 def _names(widget: QWidget) -> tuple[str, ...]:

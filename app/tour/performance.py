@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QApplication
 from app.look.icons import load_icons
 from app.main import Desk, attach, layout_store, theme_from
 from app.tour.after_restart import AFTER_RESTART
+from app.tour.album import Album
 from app.tour.approval_story import APPROVAL_SCENES
 from app.tour.crew import Crew, free_port
 from app.tour.fleet_story import FLEET_SCENES
@@ -34,7 +35,7 @@ SITTINGS: list[list[Scene]] = [
 ]
 
 
-async def perform(app: QApplication, home: Home, out: Path, folder: Path) -> list[Path]:
+async def perform(app: QApplication, home: Home, album: Album, folder: Path) -> None:
     """Play the whole story; the service that was started for it is stopped at the end, whatever happened.
 
     Raises:
@@ -47,20 +48,16 @@ async def perform(app: QApplication, home: Home, out: Path, folder: Path) -> lis
     theme = theme_from(layout_store(home))
     theme.setParent(app)
     theme.apply(app)
-    pictures: list[Path] = []
     crew = Crew(folder / "devices")
     try:
         for scenes in SITTINGS:
-            await _play(home, Desk(home, theme, attach(home), TourInput()), crew, scenes, work, out, pictures)
+            await _play(home, Desk(home, theme, attach(home), TourInput()), crew, scenes, work, album)
     finally:
         crew.close()
-    return pictures
 
 
-async def _play(
-    home: Home, desk: Desk, crew: Crew, scenes: list[Scene], work: Path, out: Path, pictures: list[Path]
-) -> None:
-    hand = Hand(desk.window, out, pictures)
+async def _play(home: Home, desk: Desk, crew: Crew, scenes: list[Scene], work: Path, album: Album) -> None:
+    hand = Hand(desk.window, desk.link, album)
     desk.window.resize(SIZE)
     async with AsyncExitStack() as stack:
         doors: list[Console] = []

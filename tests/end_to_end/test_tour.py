@@ -52,7 +52,9 @@ def test_the_main_job_is_played_in_the_real_window_with_a_picture_of_each_screen
         "palette",
     ):
         assert screen in names
+    sheet = (out / "index.html").read_text("utf-8")
     for path in out.glob("*.png"):
+        assert f'src="{path.name}"' in sheet
         with Image.open(path) as picture:
             assert picture.width >= 1280
             # A window that was never painted has one colour.

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QAbstractButton, QComboBox
 from app.look.theme import Theme
 from app.main import Desk
 from app.tour import hand as tour_hand
+from app.tour.album import INDEX, Album
 from app.tour.crew import Crew
 from app.tour.hand import Hand, StepDidNotHappen
 from app.tour.stage import Stage
@@ -32,11 +33,13 @@ def test_a_button_that_is_not_there_ends_the_tour_with_its_name_and_a_picture(
         await stage.hand.press("Launch the boats")
 
     async def scenario(desk: Desk) -> None:
-        hand = Hand(desk.window, tmp_path, [])
-        with pytest.raises(StepDidNotHappen, match=r"presses_nothing: .*Launch the boats"):
+        album = Album(tmp_path)
+        hand = Hand(desk.window, desk.link, album)
+        with album, pytest.raises(StepDidNotHappen, match=r"presses_nothing: .*Launch the boats"):
             await play_scenes(Stage(desk, hand, tmp_path, Crew(tmp_path), nobody), [presses_nothing])
-        assert [path.name for path in hand.pictures] == ["01-failed-in-presses_nothing.png"]
-        assert hand.pictures[0].stat().st_size > 0
+        assert [path.name for path in album.pictures] == ["01-failed-in-presses_nothing.png"]
+        assert album.pictures[0].stat().st_size > 0
+        assert album.pictures[0].name in (tmp_path / INDEX).read_text("utf-8")
 
     play(theme, tmp_path, story(), scenario)
 
@@ -47,7 +50,7 @@ def test_a_button_that_is_switched_off_or_hidden_is_not_pressed(
     monkeypatch.setattr(tour_hand, "PATIENCE_S", 0.1)
 
     async def scenario(desk: Desk) -> None:
-        hand = Hand(desk.window, tmp_path, [])
+        hand = Hand(desk.window, desk.link, Album(tmp_path))
         stop = await hand.find(QAbstractButton, "Stop all")
         stop.setEnabled(False)
         with pytest.raises(StepDidNotHappen):
@@ -63,7 +66,7 @@ def test_a_value_is_chosen_from_a_list_whatever_was_chosen_before(
     monkeypatch.setattr(tour_hand, "PATIENCE_S", 0.1)
 
     async def scenario(desk: Desk) -> None:
-        hand = Hand(desk.window, tmp_path, [])
+        hand = Hand(desk.window, desk.link, Album(tmp_path))
         box = QComboBox(desk.window)
         box.setAccessibleName("Harbour")
         box.addItems(["Aden", "Brest", "Cork"])
