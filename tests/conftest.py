@@ -12,7 +12,6 @@ from pathlib import Path
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("QT_API", "pyside6")
 
-import hypothesis
 import pytest
 import structlog
 from PySide6.QtCore import QCoreApplication, QEvent
@@ -23,6 +22,7 @@ from tests.fakes import pace
 from tests.fakes.desk import Whistle
 from tests.fakes.display import virtual_display
 from tests.fakes.memory_folder import folder_of_a_test, memory_folder
+from tests.fakes.run_size import load_profile
 
 # A shell starts what runs in its background deaf to Ctrl-C, and every process it starts inherits that;
 # tests that press Ctrl-C in another process are the same there.
@@ -32,9 +32,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# A busy machine makes an example slow, not wrong; what has to be quick is measured where that is said.
-hypothesis.settings.register_profile("any machine", deadline=None)
-hypothesis.settings.load_profile("any machine")
+# Before anything loads a test: its properties take their number of examples from the profile.
+load_profile()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
