@@ -13,6 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 run: $(VENV)/ready
 	@if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ]; then exec $(BIN)/python -m app; else $(MAKE) --no-print-directory tour; fi
 
+# `HYPOTHESIS_PROFILE=full make test` tries all generated examples and altered bytes, not some of each kind.
 # Half of the tests' time is waiting for processes, so there are twice as many workers as cores: on two cores
 # 416 s with four, 550 s with two. A file's tests stay together and in order. The plugin's own order begins
 # with the files of the most tests, and so ends with the longest, which are of one test. When a process of

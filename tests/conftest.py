@@ -12,7 +12,6 @@ from pathlib import Path
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("QT_API", "pyside6")
 
-import hypothesis
 import pytest
 import structlog
 from PySide6.QtCore import QCoreApplication, QEvent
@@ -20,9 +19,11 @@ from PySide6.QtCore import QCoreApplication, QEvent
 from core.approvals.operator_keys import OperatorKey, create_operator_key
 from core.home import Home
 from tests.fakes import pace
+from tests.fakes.compiled import compile_all
 from tests.fakes.desk import Whistle
 from tests.fakes.display import virtual_display
 from tests.fakes.memory_folder import folder_of_a_test, memory_folder
+from tests.fakes.run_size import load_profile
 
 # A shell starts what runs in its background deaf to Ctrl-C, and every process it starts inherits that;
 # tests that press Ctrl-C in another process are the same there.
@@ -32,9 +33,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# A busy machine makes an example slow, not wrong; what has to be quick is measured where that is said.
-hypothesis.settings.register_profile("any machine", deadline=None)
-hypothesis.settings.load_profile("any machine")
+# Collection makes half a million objects that stay: looking for garbage among them takes a third of its time.
+# Afterwards garbage is collected between tests.
+gc.disable()
+
+# Before anything loads a test: its properties take their number of examples from the profile.
+load_profile()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,6 +47,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     pace.strict = config.getoption("--pace")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile before this process starts its workers."""
+    several = session.config.getoption("numprocesses", None)
+    if several and not hasattr(session.config, "workerinput"):
+        compile_all(session.config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -19,13 +19,13 @@ from core.aip.extensions import FEATURES, pack_blob
 from core.aip.tool_discovery import list_tools
 from core.errors import DeviceError, QuarterdeckError
 from tests.fakes.aip_house import House, hear, look, running_house, say, soon
+from tests.fakes.run_size import examples
 
 Frame = str | bytes
 RESPONSE, CALL = "<the response id>", "<the call id>"
 
 FUZZ = settings(
-    max_examples=150,
-    deadline=None,
+    max_examples=examples(150),
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -10,6 +10,7 @@ from core.audit.encode import MAX_ENTRY_BYTES, decode, encode_parts
 from core.audit.entries import Entry, Kind, NewEntry
 from core.canonical_json import MAX_DEPTH, canonical_bytes
 from core.errors import BadInput, ErrorCode, JournalCorrupt
+from tests.fakes.run_size import examples
 
 TIME = "2026-11-01T10:20:30.000001Z"
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -46,7 +47,7 @@ def new(**fields) -> NewEntry:
     return NewEntry(**{"kind": Kind.SERVICE_STARTED, "actor": "service", **fields})
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(entries, st.integers(1, 2**53 - 1))
 def test_the_fast_encoder_gives_the_bytes_of_rfc_8785(entry, seq):
     whole = Entry(**entry.model_dump(), seq=seq, time=TIME)

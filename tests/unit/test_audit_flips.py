@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.flips import SHARES, KilledHome
+from tests.fakes.run_size import examples
 from tests.fakes.sqlite_space import NULL_TYPE, UNUSED, Space
 
-POSITIONS = 200
+POSITIONS = examples(200, quick=60)
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,6 @@ def home(tmp_path_factory: pytest.TempPathFactory, _in_memory: Path) -> KilledHo
     shutil.rmtree(folder)
 
 
-@pytest.mark.slow
 def test_no_changed_byte_of_a_killed_home_passes_unseen(home):
     flips = list(home.flips(POSITIONS, seed=20_261_122))
     assert [flip for flip in flips if flip.unnoticed] == []

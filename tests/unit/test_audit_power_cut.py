@@ -19,11 +19,12 @@ from core.audit.entries import Kind, NewEntry
 from core.audit.head_file import read_head_file
 from core.audit.journal import Journal
 from core.audit.verify import verify_folder
+from tests.fakes.run_size import examples
 from tests.fakes.watched_syncs import watching_syncs
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 BEFORE, APPENDS, NOTES = 5, 12, 3
-ROUNDS = 4
+ROUNDS = examples(4, quick=2)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel that watches is Linux")
 

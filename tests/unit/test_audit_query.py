@@ -28,6 +28,7 @@ from core.audit.query import (
 from core.audit.search import facets_of, histogram_of
 from core.audit.store import connect
 from core.errors import BadInput
+from tests.fakes.run_size import examples
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
@@ -139,7 +140,7 @@ terms = st.builds(
 )
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(query=st.lists(terms, max_size=4), small=st.booleans())
 def test_sql_finds_exactly_what_the_terms_mean(connection, entries, query, small):
     text = " ".join(query)
@@ -166,7 +167,7 @@ def test_sql_finds_exactly_what_the_terms_mean(connection, entries, query, small
         assert sum(bucket.unknown for bucket in buckets) == sum(one.verdict == "unknown" for one in found)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=terms, limit=st.integers(1, 40), newest_first=st.booleans())
 def test_pages_follow_each_other_without_gap_or_overlap(connection, text, limit, newest_first):
     whole = numbers(ask(connection, text, after=None if newest_first else 0))

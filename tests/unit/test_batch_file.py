@@ -20,6 +20,7 @@ from core.device.config import DeviceConfig
 from core.errors import BadInput, ErrorCode
 from core.schema_forms.validator import ThreadedValidator
 from tests.fakes.pace import once_within
+from tests.fakes.run_size import examples
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "resources" / "batches").glob("*.yaml"))
 HEAD = "name: x\nsteps:\n  - {id: a, tool: t}\n"
@@ -320,7 +321,7 @@ def exact(value: Any) -> str:
     return repr(value)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(batches())
 def test_a_written_batch_reads_back_exactly_as_it_was(batch: Batch) -> None:
     text = batch_to_yaml(batch)
@@ -329,7 +330,7 @@ def test_a_written_batch_reads_back_exactly_as_it_was(batch: Batch) -> None:
     assert exact(again) == exact(batch)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(batches())
 def test_a_written_batch_means_the_same_to_a_yaml_1_1_reader(batch: Batch) -> None:
     plain = yaml.safe_load(batch_to_yaml(batch))
@@ -341,14 +342,14 @@ def test_a_written_batch_means_the_same_to_a_yaml_1_1_reader(batch: Batch) -> No
     assert list(loaded.get("with", {})) == list(first.parameters)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(batches())
 def test_a_batch_as_json_reads_back_exactly_as_it_was(batch: Batch) -> None:
     text = json.dumps(batch.model_dump(mode="json", by_alias=True), indent=1)
     assert exact(read_batch(text, "b")) == exact(batch)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.text(max_size=60) | st.text(alphabet="name:steps -[]{}'\"\n\t#&*!|>?%@", max_size=60))
 def test_any_text_is_a_batch_or_a_named_mistake(text: str) -> None:
     with contextlib.suppress(BadInput):

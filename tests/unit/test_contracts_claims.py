@@ -20,6 +20,7 @@ from core.fleet.models import Effect, Risk, Tool
 from core.home import Home
 from tests.fakes.known_devices import pinned_without_claims
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
+from tests.fakes.run_size import examples
 
 SWEEP = tool_info("sweep", "action", {"path": TEXT}, namespace="mcp:far")
 LOOKS = tool_info("screenshot", "data_collection")
@@ -261,7 +262,7 @@ async def test_of_a_definition_that_was_not_kept_it_is_still_told_that_only_the_
 CLAIMS = st.sampled_from([None, "low", "medium", "high", "critical", "none"])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20, quick=8))
 @given(st.lists(st.tuples(CLAIMS, st.booleans(), st.booleans()), min_size=2, max_size=6))
 def test_whatever_a_device_says_in_turn_its_risk_never_falls_without_a_review(
     tmp_path_factory: pytest.TempPathFactory, said: list[tuple[str | None, bool, bool]]

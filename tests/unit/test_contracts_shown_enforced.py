@@ -30,6 +30,7 @@ from core.policy.policy_file import Override
 from core.schema_forms.validator import ThreadedValidator
 from tests.fakes.known_devices import pinned_without_claims
 from tests.fakes.rig import DEVICE, Rig, open_rig
+from tests.fakes.run_size import examples
 
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 NAMES = st.one_of(st.sampled_from([*BUILT_IN_TOOLS]), st.from_regex(r"[a-z_]{1,12}", fullmatch=True))
@@ -149,7 +150,7 @@ def test_what_is_shown_of_our_own_tools_is_what_is_enforced(rig: Rig, runner: as
     runner.run(check_every_tool(rig, infos, {}))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(INFOS, max_size=4, unique_by=lambda info: info.tool_name), st.none() | OVERRIDES)
 def test_what_is_shown_of_a_hostile_tool_is_what_is_enforced(
     rig: Rig, runner: asyncio.Runner, infos: list[ToolInfo], override: Override | None
@@ -166,7 +167,7 @@ def _toml(override: Override) -> str:
     return "\n".join(["[[contract]]", *lines, ""])
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(INFOS, st.none() | OVERRIDES, st.booleans())
 def test_the_contract_before_a_change_is_the_one_that_was_enforced_before_it(
     rig: Rig, runner: asyncio.Runner, info: ToolInfo, override: Override | None, client_is_ours: bool
@@ -269,7 +270,7 @@ def worse(first: Contract, second: Contract) -> bool:
     return first.risk.value.rank >= second.risk.value.rank
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 @given(INFOS, st.booleans())
 def test_what_a_device_says_of_its_tool_never_makes_it_look_better(info: ToolInfo, client_is_ours: bool):
     silent = judge(info.model_copy(update={"annotations": {}, "meta": None}), client_is_ours)
@@ -285,7 +286,7 @@ def test_what_a_device_says_of_its_tool_never_makes_it_look_better(info: ToolInf
     assert claimed.risk.source is not Source.OPERATOR
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(INFOS, OVERRIDES, st.booleans())
 def test_what_an_operator_says_holds_whatever_the_device_says(
     info: ToolInfo, override: Override, client_is_ours: bool

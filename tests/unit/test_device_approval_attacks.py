@@ -29,6 +29,7 @@ from core.device.used_approvals import KEPT, UsedApprovals, VerifiedApproval
 from core.errors import ErrorCode, Refused
 from core.home import Home
 from core.statements import short_code
+from tests.fakes.run_size import examples
 from tests.fakes.signing_bench import CONTRACT, DEVICE, FACTS, NOTE, Keys, bench, command_of, terms_of
 from tests.fakes.watched_syncs import watching_syncs
 
@@ -400,7 +401,7 @@ def test_both_sides_show_the_same_code(tmp_path: Path, keys: Keys) -> None:
     assert leave.code == short_code(signed.statement.request_digest)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(400, quick=100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_byte_of_the_frame_changes_only_the_signed_command_passes(
     tmp_path: Path, keys: Keys, data: st.DataObject

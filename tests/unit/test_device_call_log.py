@@ -21,6 +21,7 @@ from core.device.call_log import Call, CallLog
 from core.device.device_store import DATABASE, EXPIRY_S, SET_ASIDE, DeviceStore
 from core.device.worker_threads import WorkerThreads
 from core.errors import BadInput, DeviceError
+from tests.fakes.run_size import examples
 from tests.fakes.small_disk import fill, small_disk_at
 from tests.fakes.watched_syncs import watching_syncs
 
@@ -268,7 +269,7 @@ async def test_after_a_damaged_file_no_call_is_said_never_to_have_come(tmp_path:
     store.close()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25, quick=10))
 @given(
     at=some.floats(0, 1, exclude_max=True),
     junk=some.binary(min_size=1, max_size=2000),

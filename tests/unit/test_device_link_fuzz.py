@@ -22,10 +22,10 @@ from core.device.build import build_router
 from core.device.client import DeviceClient
 from core.device.config import DeviceConfig
 from tests.fakes.link_console import QUICK, Bench, LinkConsole, Wire, command, link_console, running, welcome
+from tests.fakes.run_size import examples
 
 MODEST = settings(
-    max_examples=60,
-    deadline=None,
+    max_examples=examples(60),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

@@ -108,7 +108,7 @@ def test_where_lines_may_be_missing_no_call_is_said_never_to_have_come(tmp_path:
         assert (state, error.partition(":")[0]) == ("done", "outcome_unknown")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(junk=some.binary(max_size=300))
 def test_damage_costs_the_damaged_lines_only(tmp_path_factory: pytest.TempPathFactory, junk: bytes) -> None:
     folder = tmp_path_factory.mktemp("state")

@@ -13,6 +13,7 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.history import rebuild_run
 from core.batch.models import Batch, CellState, Run, RunState, flatten
 from core.errors import JournalCorrupt
+from tests.fakes.run_size import examples
 from tests.fakes.scripted_runs import ENDS, House, open_house
 
 CANCELLED_AT = st.none() | st.integers(0, 12)
@@ -69,7 +70,7 @@ async def play(batch: Batch, devices: list[str], ends: list[str], cancel_at: int
     return run.whole(), house
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 @given(
     batch=batches(),
     devices=st.integers(1, 4),
@@ -82,7 +83,7 @@ def test_whatever_happened_the_run_read_back_equals_the_run_that_was(batch, devi
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 def test_a_run_cut_anywhere_is_still_readable_and_has_ended(data):
     batch = data.draw(batches())
     ends = data.draw(st.lists(st.sampled_from(sorted(ENDS)), min_size=1, max_size=4))

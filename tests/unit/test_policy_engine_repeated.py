@@ -14,6 +14,7 @@ from core.policy.engine import PolicyEngine, PolicyQuery
 from core.policy.models import Answer
 from core.policy.policy_file import parse_policy
 from tests.fakes.policy_calls import MONDAY_NOON, a_device, a_tool
+from tests.fakes.run_size import examples
 
 RULES = {
     "device": 'decision = "deny"\ndevice = "db-*"',
@@ -66,7 +67,7 @@ def asked_for(
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(
     rules=st.lists(st.sampled_from(sorted(RULES)), unique=True),
     profiles=st.sampled_from(sorted(PROFILES)),

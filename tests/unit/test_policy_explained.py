@@ -16,6 +16,7 @@ from core.dispatch.command_request import CommandRequest
 from core.home import Home
 from core.policy.models import Answer, Decision
 from tests.fakes.rig import DEVICE, Rig, open_rig
+from tests.fakes.run_size import examples
 
 SENT: dict[str, list[dict[str, Any]]] = {
     "read_file": [{"file_path": "/srv/a"}, {"file_path": "/home/anna/.ssh/id_rsa"}],
@@ -127,7 +128,7 @@ async def carried_out(rig: Rig, tool: str, sent: dict[str, Any], actor: str) -> 
 ENDS = {Answer.ALLOW: "ran", Answer.ASK: "waits", Answer.DENY: "refused"}
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(120), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(POLICY, CALLS, st.sampled_from(["operator:anna", "agent:night"]), st.booleans())
 def test_what_is_explained_is_what_is_done(
     rig: Rig, runner: asyncio.Runner, policy: Any, call: tuple[str, dict[str, Any]], actor: str, broken: bool

@@ -16,6 +16,7 @@ from core.policy.rule_index import RuleIndex
 from core.policy.rules import Rule
 from tests.fakes.pace import within
 from tests.fakes.policy_calls import NO_ETC, a_question, a_tool, rule
+from tests.fakes.run_size import examples
 
 
 def test_a_catastrophic_pattern_is_decided_in_bounded_time_and_in_doubt_against_the_call():
@@ -107,7 +108,7 @@ RULES = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300, quick=60))
 @given(
     st.lists(RULES, max_size=12),
     st.dictionaries(

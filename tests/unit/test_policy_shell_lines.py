@@ -16,6 +16,7 @@ from core.policy.analysis.shell import findings
 from core.policy.analysis.shell.findings import findings_in_line
 from core.policy.analysis.shell.parser import LONGEST, MOST_SIGNS, Line, read_line
 from core.policy.analysis.shell.wrappers import MOST_INSIDE, WRAPPERS
+from tests.fakes.run_size import examples
 from tests.fakes.shell_lines import DANGEROUS, EFFECTS, HARMLESS, lines_of
 
 
@@ -202,7 +203,7 @@ def test_all_lines_inside_a_line_are_together_in_proportion_to_it(
 SOURCES = st.text(alphabet="ab \t\n\\'\"$`{}(),x=é|;#<>", max_size=40)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300, quick=60))
 @given(SOURCES, st.integers(0, 40), st.integers(0, 40))
 def test_a_part_of_a_word_is_where_the_line_says_it_is(line: str, start: int, length: int):
     for call in read_line(line).calls:

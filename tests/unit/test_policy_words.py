@@ -24,6 +24,7 @@ from core.policy.analysis.shell.tables import system_folder
 from core.policy.analysis.summaries import size_words
 from core.policy.models import Finding
 from tests.fakes.pace import within
+from tests.fakes.run_size import examples, spread
 
 
 def a_tool(name: str = "shell_execute", effect: Effect = Effect.CHANGE, reversible: bool = False) -> Tool:
@@ -279,9 +280,10 @@ def test_tangled_lines_within_the_limits_stay_quick() -> None:
 
 def test_characters_outside_ascii_do_not_crash_the_parser() -> None:
     """The grammar's own scanner looks such characters up in a table of 256, and the process dies."""
+    blocks = list(spread(range(0x80, 0x110000, 0x40), 1_000))
     program = (
         "from core.policy.analysis.shell.parser import read_line\n"
-        "for low in range(0x80, 0x110000, 0x40):\n"
+        f"for low in {blocks}:\n"
         "    read_line('{' + ' {'.join(chr(low + i) for i in range(0, 0x40, 5)) + 'a {')"
     )
     root = Path(__file__).parents[2]
@@ -302,7 +304,7 @@ def test_many_findings_are_cut_but_the_gravest_stay() -> None:
     assert any(one.text.startswith("And ") for one in found)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150, quick=50))
 @given(st.text(max_size=80) | st.text(alphabet="rm -f/$()`'\"|&;<>{}\\*~ax\n\u200b", max_size=60))
 def test_any_line_is_judged_without_failing_and_marks_stay_inside_it(line: str) -> None:
     for one in findings_in_call(a_tool(), {"command": line}):
@@ -312,7 +314,7 @@ def test_any_line_is_judged_without_failing_and_marks_stay_inside_it(line: str) 
     assert "\n" not in summary_of(a_tool(), {"command": line})
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.sampled_from(["rm -rf /", "sudo reboot", "curl x | sh", "dd of=/dev/sda"]),
     st.sampled_from(

@@ -19,6 +19,7 @@ from core.policy.analysis.sql import findings_in_query
 from core.policy.models import Finding
 from tests.fakes.pace import within
 from tests.fakes.policy_calls import a_tool, judged
+from tests.fakes.run_size import examples
 
 LOW, MEDIUM, HIGH, CRITICAL = Risk.LOW, Risk.MEDIUM, Risk.HIGH, Risk.CRITICAL
 
@@ -367,7 +368,7 @@ NAMES = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(
     st.sampled_from(["click_element", "press_key", "shell_execute", "kill_process", "frob", "write_file"]),
     st.dictionaries(NAMES, JSON, max_size=4),

@@ -36,6 +36,7 @@ from core.policy.rules import Rule
 from core.statements import make_request
 from tests.fakes.policy_calls import a_question, a_tool, judged, rule
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
+from tests.fakes.run_size import examples
 
 NAMES = dict.fromkeys(PROGRAM_NAMES, TEXT)
 DIFFER = {"process_name": "gedit", "app_root_name": "quarterdeck"}
@@ -115,7 +116,7 @@ class TestRules:
         assert judged(policy, strange, both).answer is not Answer.ALLOW
         assert judged(policy, strange, {"process_name": "gedit"}).answer is Answer.ALLOW
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200))
     @given(
         st.sampled_from(["allow", "ask", "deny"]),
         st.sampled_from(PROGRAM_NAMES),

@@ -14,6 +14,7 @@ from PIL import Image
 from core.errors import BadInput
 from core.replay.image_diff import MOST_PIXELS, Changes, Rect, changed_tiles, thumbnail
 from tests.fakes.pace import within
+from tests.fakes.run_size import examples
 
 GREY = (100, 100, 100)
 
@@ -67,7 +68,7 @@ def test_neighbouring_tiles_are_one_rectangle_cut_at_the_edge() -> None:
     assert changes.share == 60 * 40 / 6000
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     st.sets(st.tuples(st.integers(0, 69), st.integers(0, 44)), max_size=30),
     st.integers(1, 16),
@@ -145,7 +146,7 @@ def test_what_is_not_a_usable_picture_is_refused_with_the_reason(data: bytes, sa
         thumbnail(data, 10, 10)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_damaged_pictures_are_refused_or_read_but_never_crash(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(["PNG", "JPEG", "WEBP"]))

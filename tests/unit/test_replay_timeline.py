@@ -6,13 +6,13 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.audit.entries import Entry, Kind
 from core.replay.timeline import build_timeline
 from tests.fakes.pace import within
+from tests.fakes.run_size import examples
 
 START = datetime(2026, 5, 4, 10, 0, 0, tzinfo=UTC)
 
@@ -272,8 +272,7 @@ ENTRY = st.builds(
 )
 
 
-@pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.lists(ENTRY, max_size=12))
 def test_any_entries_make_a_timeline_that_adds_up(entries: list[Entry]) -> None:
     line = build_timeline(entries, "x")

@@ -11,7 +11,6 @@ import shutil
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
@@ -25,6 +24,7 @@ from core.ids import new_id
 from core.statements import SignedStatement, signed_bytes
 from tests.fakes.request_model import OPERATORS, RequestModel
 from tests.fakes.rig import DEVICE, USUAL_TOOLS
+from tests.fakes.run_size import examples
 
 ACTORS = ["operator:anna", "operator:bert", "agent:claude"]
 VERDICTS = ["approve", "approve", "approve", "deny"]
@@ -356,11 +356,10 @@ class RequestMachine(RequestModel):
             shutil.rmtree(self.folder)
 
 
-TestRequestMachine = pytest.mark.slow(RequestMachine.TestCase)
+TestRequestMachine = RequestMachine.TestCase
 TestRequestMachine.settings = settings(
-    max_examples=120,
+    max_examples=examples(120, quick=25),
     stateful_step_count=50,
-    deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )

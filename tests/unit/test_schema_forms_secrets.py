@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from core.schema_forms import secrets
 from core.schema_forms.secrets import secret_arguments, secret_paths
 from core.secret_rule import SecretNames
+from tests.fakes.run_size import examples
 
 SECRET: dict[str, Any] = {"type": "string", "writeOnly": True}
 NAMES = ["alpha", "beta", "gamma", "delta"]
@@ -123,7 +124,7 @@ def without(arguments: dict[str, Any], paths: list[tuple[str | int, ...]]) -> di
     return left
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(600, quick=100), suppress_health_check=[HealthCheck.too_slow])
 @given(hidden())
 def test_however_deep_and_by_whatever_ways_a_secret_is_found(case: Any) -> None:
     schema, arguments, taken, path = case
@@ -139,7 +140,7 @@ def test_however_deep_and_by_whatever_ways_a_secret_is_found(case: Any) -> None:
     assert left["delta"] == "open"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(hidden(), hidden())
 def test_of_several_schemas_each_may_say_so(first: Any, second: Any) -> None:
     schema, arguments, *_ = first
@@ -147,7 +148,7 @@ def test_of_several_schemas_each_may_say_so(first: Any, second: Any) -> None:
         assert MARK not in json.dumps(without(arguments, secret_paths(arguments, schemas)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(hidden())
 def test_what_is_found_given_values_is_found_without_them_where_it_is_the_argument_itself(case: Any) -> None:
     schema, arguments, taken, _ = case
@@ -178,7 +179,7 @@ ODD_SCHEMA = st.recursive(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500))
 @given(ODD_SCHEMA, st.dictionaries(st.sampled_from(NAMES), JSON, max_size=4))
 def test_no_schema_and_no_arguments_break_the_search(schema: Any, arguments: dict[str, Any]) -> None:
     paths = secret_paths(arguments, [schema])

@@ -20,6 +20,7 @@ from core.errors import BadInput
 from core.policy.analysis import summaries
 from core.statements import make_request
 from core.text_encodings import _CODECS, codec_of, decoded, encoded, refuse_too_large
+from tests.fakes.run_size import examples
 
 NO_TEXT = """
 zlib zlib_codec zip bz2 bz2_codec hex hex_codec rot13 rot_13 rot-13 uu quopri quoted_printable base64_codec
@@ -184,7 +185,7 @@ async def test_a_text_that_would_not_be_written_as_it_is_shown_is_refused(
     assert not (root / "a").exists()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 @given(st.text(max_size=20), st.sampled_from(sorted(_CODECS)))
 def test_what_is_written_is_read_back_as_the_same_text_or_refused(text: str, codec: str):
     try:
@@ -195,7 +196,7 @@ def test_what_is_written_is_read_back_as_the_same_text_or_refused(text: str, cod
     assert decoded(data, codec) == (text, len(data))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 @given(st.binary(max_size=40), st.sampled_from(sorted(_CODECS)), st.integers(0, 9), st.booleans())
 def test_no_bytes_make_anything_but_a_text_or_an_error_that_names_a_byte_of_the_file(
     data: bytes, codec: str, offset: int, cut: bool

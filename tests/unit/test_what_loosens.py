@@ -37,6 +37,7 @@ from core.statements import verify_signature
 from tests.fakes.desk import next_approval
 from tests.fakes.remote_device import make_listening_home
 from tests.fakes.rig import USUAL_TOOLS, ScriptedTools
+from tests.fakes.run_size import examples
 from tests.fakes.signing import accepted, signing
 
 DEVICE = "desk"
@@ -339,9 +340,8 @@ def test_nothing_runs_unasked_that_no_operator_signed(memory_path: Path):
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=25,
+            max_examples=examples(25, quick=8),
             stateful_step_count=12,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )
