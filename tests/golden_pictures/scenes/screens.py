@@ -25,7 +25,6 @@ from app.screens.fleet.pairing import PairingSheet
 from app.screens.fleet.screen import FleetScreen
 from app.screens.runs.screen import RunsScreen
 from core.approvals.operator_keys import create_operator_key
-from core.audit.entries import Kind
 from core.home import Home
 from core.service.console import Console
 from tests.fakes.bay_count import RUN
@@ -98,8 +97,7 @@ def _entry_for(tab: str, console: FakeConsole) -> int:
     """An entry of a command in the middle; for the pictures' tab one with a picture."""
     if tab != "pictures":
         return LAST_ENTRY - 20
-    entries = console.fake_journal.entries
-    return next(one.seq for one in reversed(entries) if one.kind is Kind.EVIDENCE_TAKEN)
+    return next(entry.seq for entry in reversed(console.fake_journal.entries) if entry.blobs)
 
 
 async def _open_over(desk: Desk, name: str, console: FakeConsole) -> None:
