@@ -22,7 +22,7 @@ from app.state import AppState, Link, ServiceStatus
 from core.backoff import Backoff
 from core.errors import ErrorCode, QuarterdeckError, ServiceError
 from core.service.console import Console, Event, Missed
-from core.tasks import Reporter, TaskGroupOwner, report_to_log, set_within
+from core.tasks import Reporter, TaskGroupOwner, set_within
 
 log = structlog.get_logger(__name__)
 
@@ -50,8 +50,8 @@ class ConsoleLink(QObject):
         self,
         open_console: OpenConsole,
         state: AppState,
+        report: Reporter,
         parent: QObject | None = None,
-        report: Reporter = report_to_log,
     ) -> None:
         """`open_console` starts or finds the service and returns the door; it raises `QuarterdeckError`.
 

@@ -122,6 +122,22 @@ class FakeNav:
         raise AssertionError("the screen has no say in this")
 
 
+class Uncaught:
+    """Errors in answers and background work of a screen without a window, which has the banner for them."""
+
+    def __init__(self) -> None:
+        self._errors: list[BaseException] = []
+
+    def report(self, _task: str, error: BaseException) -> None:
+        """Keep an error for `check`."""
+        self._errors.append(error)
+
+    def check(self) -> None:
+        """Raise the first error, so that the test fails."""
+        if self._errors:
+            raise self._errors[0]
+
+
 @dataclass
 class ApprovalsDesk:
     """One running screen and everything around it."""
@@ -212,7 +228,8 @@ async def open_desk(
     async def open_console() -> Console:
         return console
 
-    link = ConsoleLink(open_console, state)
+    uncaught = Uncaught()
+    link = ConsoleLink(open_console, state, uncaught.report)
     nav = FakeNav(keys, ByHand(link, keys), QSettings(str(folder / "window.ini"), QSettings.Format.IniFormat))
     screen = ApprovalsScreen()
     screen.input_source = ScriptedHand(hand)  # type: ignore[attr-defined]  # as the window has it
@@ -233,3 +250,4 @@ async def open_desk(
         screen.close()
         screen.deleteLater()
         QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    uncaught.check()

@@ -21,7 +21,7 @@ from app.shell.operator import OperatorKeys
 from app.state import AppState
 from core.home import Home
 from core.service.console import Console
-from tests.fakes.approvals_desk import FakeNav
+from tests.fakes.approvals_desk import FakeNav, Uncaught
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.hand import ScriptedHand, press_button
 from tests.fakes.window import seen
@@ -39,7 +39,8 @@ async def open_screen(home: Home) -> AsyncIterator[tuple[ApprovalsScreen, Consol
         async def open_console() -> Console:
             return console
 
-        link = ConsoleLink(open_console, state)
+        uncaught = Uncaught()
+        link = ConsoleLink(open_console, state, uncaught.report)
         nav = FakeNav(
             keys, ByHand(link, keys), QSettings(str(home.path / "w.ini"), QSettings.Format.IniFormat)
         )
@@ -58,6 +59,7 @@ async def open_screen(home: Home) -> AsyncIterator[tuple[ApprovalsScreen, Consol
             await link.close()
             screen.close()
             screen.deleteLater()
+        uncaught.check()
 
 
 @pytest.mark.parametrize("approve", [True, False], ids=["approved", "denied"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+from functools import partial
 
 from app.main import Desk
 from app.screens.base import OpenDevice, OpenSection
@@ -14,20 +14,15 @@ from core.home import Home
 from core.service.console import ControlChanged
 from tests.fakes.console import FakeConsole
 from tests.fakes.story import story
-from tests.gui.shots.studio import SETTLE_S, Studio
+from tests.golden_pictures.studio import Studio, settled
 
 POLICY = ("policy", "policy-broken", "policy-examples", "policy-time", "policy-why", "policy-rule",
           "policy-compare", "policy-banner")  # fmt: skip
-SHOTS = (*POLICY, "grants", "revoke", "operators", "review")
+_NAMES = (*POLICY, "grants", "revoke", "operators", "review")
 _TABS = {"policy-examples": "examples", "policy-time": "time", "policy-why": "why"}
 
 
-async def shoot(studio: Studio, names: list[str]) -> list[Path]:
-    """These pictures, or all."""
-    return [await _one(studio, name) for name in names or SHOTS]
-
-
-async def _one(studio: Studio, name: str) -> Path:
+async def _play(name: str, studio: Studio) -> None:
     told: list[FakeConsole] = []
     homes: list[Home] = []
 
@@ -42,15 +37,14 @@ async def _one(studio: Studio, name: str) -> Path:
             await asyncio.to_thread(create_operator_key, homes[0], "quay", "correct horse battery")
             await desk.window.keys.refresh()
         await _show(desk, name, told[0])
-        await asyncio.sleep(SETTLE_S)
-        return studio.take(desk, name)
+        await studio.take(desk, f"settings-{name}")
 
 
 async def _show(desk: Desk, name: str, console: FakeConsole) -> None:
     window = desk.window
     if name == "review":
         window.open("fleet", OpenDevice("build-lnx-03", "tools"))
-        await asyncio.sleep(SETTLE_S)
+        await settled(window)
         fleet = window.current
         assert isinstance(fleet, FleetScreen)
         fleet.panel.tools_tab.choose(desk.state.devices["build-lnx-03"].changed_tools[0])
@@ -58,7 +52,7 @@ async def _show(desk: Desk, name: str, console: FakeConsole) -> None:
         return
     section = {"revoke": "grants"}.get(name, "policy" if name in POLICY else name)
     window.open("settings", OpenSection(section))
-    await asyncio.sleep(SETTLE_S)
+    await settled(window)
     settings = window.current
     assert isinstance(settings, SettingsScreen)
     if name == "revoke":
@@ -78,24 +72,24 @@ async def _show_policy(settings: SettingsScreen, name: str, console: FakeConsole
         case "policy-broken":
             page.editor.replace_text(text.replace('tool = "write_file"', 'tol = "write_file"'))
             page.check_now()
-            await asyncio.sleep(SETTLE_S)
+            await settled(settings.window())
             page.check.table.choose("p0")
         case "policy-examples":
             page.editor.replace_text(text.replace("/srv/spool/label.txt", "/srv/other/label.txt"))
         case "policy-time":
             page.time_machine.start()
-            await asyncio.sleep(SETTLE_S)
+            await settled(settings.window())
             page.time_machine.chips["against"].click()
         case "policy-why":
             page.why.choose("lab-lnx-01", "shell_execute", {"command": "df -h /srv"})
         case "policy-rule":
             page.insert_rule()
-            await asyncio.sleep(SETTLE_S)
+            await settled(settings.window())
         case "policy-compare":
             page.editor.append_text('\n[[rule]]\nid = "mine"\ndecision = "ask"\n')
             console.policy_on_disk = text.replace('"guarded"', '"trusted"', 1)
             page.work.read()
-            await asyncio.sleep(SETTLE_S)
+            await settled(settings.window())
             page.compare()
         case "policy-banner":
             problem = "policy.toml line 29: rule spool-files: tol: there is no such key"
@@ -106,3 +100,6 @@ async def _show_policy(settings: SettingsScreen, name: str, console: FakeConsole
                     stopped=False, stopped_note="", policy=console.policy_status, operators=console.operators
                 )
             )
+
+
+SCENES = {f"settings-{name}": partial(_play, name) for name in _NAMES}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from pathlib import Path
+from functools import partial
 
 from app.main import Desk
 from app.screens.approvals.edit_sheet import EditSheet
@@ -15,9 +14,9 @@ from core.approvals.operator_keys import create_operator_key
 from core.home import Home
 from tests.fakes.approvals_story import add_critical, approvals_story
 from tests.fakes.console import FakeConsole
-from tests.gui.shots.studio import SETTLE_S, Studio
+from tests.golden_pictures.studio import Studio, settled
 
-SHOTS = ("shell", "file", "file-side", "click", "group", "helpers", "grant", "edit", "edited", "several",
+_NAMES = ("shell", "file", "file-side", "click", "group", "helpers", "grant", "edit", "edited", "several",
          "second", "filter", "filter-none", "filter-wrong", "critical", "locked")  # fmt: skip
 _OPENS = {
     "file": "a-file",
@@ -32,9 +31,7 @@ _OPENS = {
 }
 
 
-async def shoot(studio: Studio, names: list[str]) -> list[Path]:
-    """These pictures of the screen, or all."""
-    made: list[Path] = []
+async def _play(name: str, studio: Studio) -> None:
     told: list[FakeConsole] = []
 
     def tell(home: Home) -> FakeConsole:
@@ -47,24 +44,17 @@ async def shoot(studio: Studio, names: list[str]) -> list[Path]:
     async with studio.desk(tell) as desk:
         await desk.keys.refresh()
         await desk.keys.unlock("harbour", None)
-        await asyncio.sleep(SETTLE_S)
-        for name in names or SHOTS:
-            if name == "critical":
-                add_critical(told[0])
-                await asyncio.sleep(0.1)
-            desk.window.open("approvals", OpenApproval(_OPENS.get(name, "a-shell")))
-            screen = desk.window.current
-            assert isinstance(screen, ApprovalsScreen)
-            screen.queue.clear_filter()
-            await asyncio.sleep(SETTLE_S)
-            await _act(desk, screen, name)
-            if name == "filter":
-                add_critical(told[0])
-            await asyncio.sleep(0.3)
-            made.append(studio.take(desk, f"approvals-{name}"))
-            screen.card.bytes.views.choose("unified")
-            screen.card.bytes._choose("unified")
-    return made
+        if name == "critical":
+            add_critical(told[0])
+            await settled(desk.window)
+        desk.window.open("approvals", OpenApproval(_OPENS.get(name, "a-shell")))
+        screen = desk.window.current
+        assert isinstance(screen, ApprovalsScreen)
+        await settled(desk.window)
+        await _act(desk, screen, name)
+        if name == "filter":
+            add_critical(told[0])
+        await studio.take(desk, f"approvals-{name}")
 
 
 async def _act(desk: Desk, screen: ApprovalsScreen, name: str) -> None:
@@ -75,12 +65,12 @@ async def _act(desk: Desk, screen: ApprovalsScreen, name: str) -> None:
             screen.card.bytes._choose("side")
         case "helpers":
             screen.card.helpers.buttons[0].click()
-            await asyncio.sleep(0.4)
+            await settled(desk.window)
             bar = screen.card.middle.verticalScrollBar()
             bar.setValue(bar.maximum())
         case "grant":
             screen.open_card("a-file")
-            await asyncio.sleep(SETTLE_S)
+            await settled(desk.window)
             screen.bar.press_grant()
             sheet = next(iter(desk.window.findChildren(GrantSheet)))
             sheet.devices.setText("scan-pc-04, lab-lnx-*")
@@ -90,9 +80,9 @@ async def _act(desk: Desk, screen: ApprovalsScreen, name: str) -> None:
             sheet.row("mode").widen(Breadth.ONE_OF, "overwrite, create")
         case "edit" | "edited":
             screen.open_card("a-file" if name == "edit" else "a-shell")
-            await asyncio.sleep(SETTLE_S)
+            await settled(desk.window)
             screen.bar.press_edit()
-            await asyncio.sleep(0.3)
+            await settled(desk.window)
             edit = next(iter(desk.window.findChildren(EditSheet)))
             value = dict(edit.form.value())
             if name == "edit":
@@ -103,7 +93,7 @@ async def _act(desk: Desk, screen: ApprovalsScreen, name: str) -> None:
             edit.show_versions()
             if name == "edited":
                 edit.answer("ask").click()
-                await asyncio.sleep(2 * SETTLE_S)
+                await settled(desk.window)
         case "second":
             screen.bar.press_second()
         case "locked":
@@ -119,3 +109,6 @@ async def _act(desk: Desk, screen: ApprovalsScreen, name: str) -> None:
             screen.queue.field.apply()
         case _:
             pass
+
+
+SCENES = {f"approvals-{name}": partial(_play, name) for name in _NAMES}

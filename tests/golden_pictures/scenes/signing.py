@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from pathlib import Path
+from functools import partial
 
 from app.main import Desk
 from app.screens.base import OpenDevice, OpenSection
@@ -19,23 +18,18 @@ from core.service.trusted import loosening_settings, pending_settings
 from tests.fakes.console import FakeConsole
 from tests.fakes.rules_door import RULES
 from tests.fakes.story import story
-from tests.gui.shots.studio import SETTLE_S, Studio
+from tests.golden_pictures.studio import Studio, settled
 
 PHRASE = "correct horse battery"
 WIDER = RULES.replace('tool = ["shell_execute", "launch_app"]', 'tool = "*"').replace(
     '"uptime", "df -h", "systemctl status"', '"uptime", "df -h", "systemctl *"'
 )
-SHOTS = ("policy", "profile", "resume", "pairing", "device", "review", "listen", "add", "remove", "locked",
+_NAMES = ("policy", "profile", "resume", "pairing", "device", "review", "listen", "add", "remove", "locked",
          "several", "first", "none-here", "banner", "banner-two", "banner-notes", "notes", "accepted",
          "settings")  # fmt: skip
 
 
-async def shoot(studio: Studio, names: list[str]) -> list[Path]:
-    """These pictures, or all."""
-    return [await _one(studio, name) for name in names or SHOTS]
-
-
-async def _one(studio: Studio, name: str) -> Path:
+async def _play(name: str, studio: Studio) -> None:
     told: list[FakeConsole] = []
 
     def tell(home: Home) -> FakeConsole:
@@ -59,8 +53,7 @@ async def _one(studio: Studio, name: str) -> Path:
             await desk.keys.unlock("harbour", PHRASE if name == "several" else None)
             desk.keys.lock() if name == "several" else None
         await _show(desk, name, told[0])
-        await asyncio.sleep(SETTLE_S)
-        return studio.take(desk, f"sign-{name}")
+        await studio.take(desk, f"sign-{name}")
 
 
 async def _show(desk: Desk, name: str, console: FakeConsole) -> None:
@@ -69,16 +62,16 @@ async def _show(desk: Desk, name: str, console: FakeConsole) -> None:
     match name:
         case "policy" | "locked" | "several":
             window.open("settings", OpenSection("policy"))
-            await asyncio.sleep(SETTLE_S)
+            await settled(window)
             page = _settings(desk).policy
             page.editor.replace_text(WIDER)
-            await asyncio.sleep(SETTLE_S)
+            await settled(window)
             page.save.click()
         case "profile" | "none-here":
             window.choose_profile(Profile.TRUSTED)
         case "resume":
             await console.service.stop_all()
-            await asyncio.sleep(SETTLE_S)
+            await settled(window)
             window.control.start_resume()
         case "pairing" | "first":
             window.open("fleet")
@@ -86,7 +79,7 @@ async def _show(desk: Desk, name: str, console: FakeConsole) -> None:
             sheet.name_field.setText("db-4")
             sheet.tags_field.setText("db lab")
             sheet.production.setChecked(True)
-            await asyncio.sleep(SETTLE_S)
+            await settled(window)
             sheet.answer("pair").click()
         case "device":
             window.open("fleet", OpenDevice("lab-lnx-01"))
@@ -95,25 +88,25 @@ async def _show(desk: Desk, name: str, console: FakeConsole) -> None:
             edit.answer("save").click()
         case "review":
             window.open("fleet", OpenDevice("build-lnx-03", "tools"))
-            await asyncio.sleep(SETTLE_S)
+            await settled(window)
             fleet = window.current
             assert isinstance(fleet, FleetScreen)
             key = desk.state.devices["build-lnx-03"].changed_tools[0]
             tool = next(one for one in await console.devices.tools("build-lnx-03") if one.tool_key == key)
             start_review(window, desk.link, window.signing, tool, lambda: None)
-            await asyncio.sleep(SETTLE_S)
+            await settled(window)
             opened = window.findChildren(ReviewSheet)[0]
             opened.trust.set_off("")
             opened.trust.click()
         case "listen":
             window.open("settings", OpenSection("devices"))
-            await asyncio.sleep(SETTLE_S)
+            await settled(window)
             devices = _settings(desk).devices
             devices.address.setText("0.0.0.0:5001")
             devices.listen.click()
         case "add" | "remove":
             window.open("settings", OpenSection("operators"))
-            await asyncio.sleep(SETTLE_S)
+            await settled(window)
             operators = _settings(desk).operators
             if name == "remove":
                 operators.table.choose("quay")
@@ -126,7 +119,7 @@ async def _show(desk: Desk, name: str, console: FakeConsole) -> None:
         case "banner" | "accepted":
             console.changed_by_another_program(WIDER)
             if name == "accepted":
-                await asyncio.sleep(SETTLE_S)
+                await settled(window)
                 window.open("settings", OpenSection("policy", tab="accepted"))
         case "banner-two" | "settings":
             console.settings = Settings(listen="0.0.0.0:5000")
@@ -134,7 +127,7 @@ async def _show(desk: Desk, name: str, console: FakeConsole) -> None:
             console.policy_status = console.policy_status.model_copy(update={"pending_settings": pending})
             if name == "settings":
                 console._tell_control()
-                await asyncio.sleep(SETTLE_S)
+                await settled(window)
                 window.accept_changes()
             else:
                 console.changed_by_another_program(WIDER)
@@ -154,3 +147,6 @@ def _settings(desk: Desk) -> SettingsScreen:
     settings = desk.window.current
     assert isinstance(settings, SettingsScreen)
     return settings
+
+
+SCENES = {f"sign-{name}": partial(_play, name) for name in _NAMES}
