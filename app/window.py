@@ -25,8 +25,6 @@ from app.components.keyboard_keeper import KeyboardKeeper
 from app.components.label import surface
 from app.hand import InputSource
 from app.link import ConsoleLink
-from app.look.theme import theme_of
-from app.look.tokens import FRAME, Density
 from app.screens.base import Screen, Target
 from app.shell.actions import WindowActions
 from app.shell.by_hand import ByHand
@@ -41,6 +39,8 @@ from app.shell.signing import Signing
 from app.shell.status_bar import StatusBar
 from app.shell.top_bar import TopBar
 from app.state import AppState
+from app.theme.theme import theme_of
+from app.theme.tokens import FRAME, Density
 from core.errors import QuarterdeckError
 from core.policy.models import Profile
 

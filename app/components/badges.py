@@ -9,10 +9,10 @@ from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
 from app.components import paint
 from app.components.pulse import Pulse, pulse_of
 from app.components.showing import show_or_hide
-from app.look.glyphs import paint_glyph
-from app.look.states import StateLook, cell_look, health_look, plan_look, risk_look
-from app.look.theme import Theme, theme_of
-from app.look.tokens import RADIUS
+from app.theme.shapes import paint_glyph
+from app.theme.status_styles import StateLook, cell_look, health_look, plan_look, risk_look
+from app.theme.theme import Theme, theme_of
+from app.theme.tokens import RADIUS
 
 RISK_SHAPE = 11
 VERDICT_SHAPE = 14

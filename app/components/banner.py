@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 from app.components import paint
 from app.components.buttons import IconButton
 from app.components.label import ElidedLabel, Label, Link
-from app.look.icons import paint_icon
-from app.look.theme import theme_of
-from app.look.tokens import SPACE
+from app.theme.icons import paint_icon
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE
 
 BannerKind = Literal["ok", "warn", "fail", "info"]
 _ICONS = {"ok": "verified", "warn": "warn", "fail": "failed", "info": "info"}

@@ -18,10 +18,10 @@ from app.components.keeps_keyboard import KeepsKeyboard
 from app.components.label import plain_tip
 from app.components.tells_hand import TellsHand
 from app.hand import stroke_of
-from app.look.glyphs import paint_glyph
-from app.look.icons import ICONS, paint_icon
-from app.look.theme import Theme, theme_of
-from app.look.tokens import FRAME, RADIUS
+from app.theme.icons import ICONS, paint_icon
+from app.theme.shapes import paint_glyph
+from app.theme.theme import Theme, theme_of
+from app.theme.tokens import FRAME, RADIUS
 
 Kind = Literal["primary", "normal", "danger", "ghost"]
 PAD = 10

@@ -34,8 +34,8 @@ from app.components.code_paint import (
     paint_over,
 )
 from app.components.code_text import Mark, show_bytes
-from app.look.states import risk_look
-from app.look.theme import theme_of
+from app.theme.status_styles import risk_look
+from app.theme.theme import theme_of
 
 __all__ = ["CodeBox", "Highlight"]
 

@@ -17,10 +17,10 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QPlainTextDocumentLayout, QPlainTextEdit, QWidget
 
 from app.components import paint
-from app.look.glyphs import paint_glyph
-from app.look.states import risk_look
-from app.look.theme import Theme, theme_of
-from app.look.tokens import TYPE
+from app.theme.shapes import paint_glyph
+from app.theme.status_styles import risk_look
+from app.theme.theme import Theme, theme_of
+from app.theme.tokens import TYPE
 
 if TYPE_CHECKING:
     from app.components.code_box import CodeBox

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
 
 from app.components.buttons import Button
 from app.components.label import Label
-from app.look.theme import theme_of
+from app.theme.theme import theme_of
 
 COPIED_MS = 2000
 _EDGES = 14  # the border, the margin above, and below what the text edit counts before it scrolls

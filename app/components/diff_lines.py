@@ -9,7 +9,7 @@ from PySide6.QtGui import QTextLayout, QTextOption
 
 from app.components.code_text import Mark, show_bytes
 from app.components.file_diff import FileDiff, Kind, Line
-from app.look.theme import Theme
+from app.theme.theme import Theme
 
 LINE = 21
 

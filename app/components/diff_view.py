@@ -19,8 +19,8 @@ from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QSizePolicy
 from app.components import paint
 from app.components.diff_lines import LINE, Row, ShownLine, pairs, shown_line, spoken, spots, wrapped
 from app.components.file_diff import FileDiff, Kind, Line
-from app.look.theme import Theme, theme_of
-from app.look.tokens import RADIUS
+from app.theme.theme import Theme, theme_of
+from app.theme.tokens import RADIUS
 
 NUMBERS = 34
 SIGN = 24

@@ -10,7 +10,7 @@ from app.components.buttons import Button
 from app.components.icon_mark import IconMark
 from app.components.label import Label, Link, plain_tip, surface
 from app.components.section import Card
-from app.look.tokens import SPACE
+from app.theme.tokens import SPACE
 
 WIDTH = 720
 WORDS_WIDTH = 460

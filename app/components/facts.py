@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QWidget
 
 from app.components.label import Label, Link, plain_tip
-from app.look.tokens import SPACE
+from app.theme.tokens import SPACE
 
 
 @dataclass(frozen=True, slots=True)

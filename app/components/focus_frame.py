@@ -22,8 +22,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.components import paint
-from app.look.theme import theme_of
-from app.look.tokens import RADIUS
+from app.theme.theme import theme_of
+from app.theme.tokens import RADIUS
 
 OUTSIDE = 4
 _TEXT_INPUTS = (QLineEdit, QPlainTextEdit, QTextEdit, QAbstractSpinBox)

@@ -12,9 +12,9 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from app.components.focus_frame import FocusFrame
 from app.components.gallery_parts import PAGES
-from app.look.icons import load_icons
-from app.look.theme import Theme
-from app.look.tokens import DENSITIES, MODES, Density
+from app.theme.icons import load_icons
+from app.theme.theme import Theme
+from app.theme.tokens import DENSITIES, MODES, Density
 
 
 def settle(milliseconds: int = 60) -> None:

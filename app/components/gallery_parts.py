@@ -33,9 +33,9 @@ from app.components.picture import PictureView
 from app.components.progress import Progress, Spinner
 from app.components.section import Card, ScreenHead, Section
 from app.components.tables import DataTable
-from app.look.icons import ICONS
-from app.look.states import CELLS, HEALTHS, PLANS, RISKS
-from app.look.tokens import TYPE
+from app.theme.icons import ICONS
+from app.theme.status_styles import CELLS, HEALTHS, PLANS, RISKS
+from app.theme.tokens import TYPE
 
 
 def _page() -> tuple[QWidget, QVBoxLayout]:

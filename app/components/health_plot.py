@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 from app.components import paint
 from app.components.label import plain_tip
 from app.components.spark import HOT_PERCENT, PERCENT, paint_spark
-from app.look.glyphs import paint_glyph
-from app.look.states import health_look
-from app.look.theme import Theme, theme_of
+from app.theme.shapes import paint_glyph
+from app.theme.status_styles import health_look
+from app.theme.theme import Theme, theme_of
 
 BAND = 14
 _FILLS = {

@@ -6,9 +6,9 @@ from PySide6.QtCore import QSize
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.look.glyphs import glyph_path, paint_glyph
-from app.look.icons import ICONS, paint_icon
-from app.look.theme import theme_of
+from app.theme.icons import ICONS, paint_icon
+from app.theme.shapes import glyph_path, paint_glyph
+from app.theme.theme import theme_of
 
 
 class IconMark(QWidget):

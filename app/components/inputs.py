@@ -21,10 +21,10 @@ from app.components.key_hint import KeyHint
 from app.components.label import Label
 from app.components.showing import show_or_hide
 from app.components.tells_hand import TellsHand
-from app.look.glyphs import paint_glyph
-from app.look.icons import ICONS, paint_icon
-from app.look.theme import theme_of
-from app.look.tokens import FRAME, RADIUS, SPACE
+from app.theme.icons import ICONS, paint_icon
+from app.theme.shapes import paint_glyph
+from app.theme.theme import theme_of
+from app.theme.tokens import FRAME, RADIUS, SPACE
 
 
 def mark_failed(widget: QWidget, failed: bool) -> None:

@@ -26,7 +26,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.components import paint
 from app.components.redo_key import RedoKey
-from app.look.theme import theme_of
+from app.theme.theme import theme_of
 from core.schema_forms.json_values import UNSET, JsonProblem, NotJson, json_text, parse_json, same_json
 
 _TOKEN = re.compile(

@@ -29,8 +29,8 @@ from PySide6.QtWidgets import (
 
 from app.components import paint
 from app.components.json_model import NODE_ROLE, JsonModel, JsonNode
-from app.look.glyphs import paint_glyph
-from app.look.theme import Theme, theme_of
+from app.theme.shapes import paint_glyph
+from app.theme.theme import Theme, theme_of
 from core.schema_forms.json_values import Path, json_text
 
 Index = QModelIndex | QPersistentModelIndex

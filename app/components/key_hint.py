@@ -7,7 +7,7 @@ from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.components import paint
-from app.look.theme import theme_of
+from app.theme.theme import theme_of
 
 _CAP_PAD = 5
 _GAP = 4

@@ -10,8 +10,8 @@ from app.components import paint
 from app.components.keeps_keyboard import KeepsKeyboard
 from app.components.tells_hand import TellsHand
 from app.hand import stroke_of
-from app.look.theme import theme_of
-from app.look.tokens import TYPE
+from app.theme.theme import theme_of
+from app.theme.tokens import TYPE
 
 
 class Label(QLabel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPainter, QPen, QPixmap, QPolygonF
 
-from app.look.theme import Theme
+from app.theme.theme import Theme
 
 _tiles: dict[tuple[int, int, float], QPixmap] = {}
 _metrics: dict[str, QFontMetricsF] = {}

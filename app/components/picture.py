@@ -18,8 +18,8 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.components import paint
-from app.look.icons import paint_icon
-from app.look.theme import theme_of
+from app.theme.icons import paint_icon
+from app.theme.theme import theme_of
 
 Overlay = Callable[[QPainter, "PictureView"], None]
 STEP = 1.25

@@ -10,9 +10,9 @@ from app.components import paint
 from app.components.buttons import Button
 from app.components.label import Label
 from app.components.pulse import pulse_of
-from app.look.glyphs import paint_glyph
-from app.look.theme import theme_of
-from app.look.tokens import SPACE, TURN_STEPS
+from app.theme.shapes import paint_glyph
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE, TURN_STEPS
 
 BAR = 6
 

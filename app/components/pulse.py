@@ -9,8 +9,8 @@ from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QApplication, QWidget
 from shiboken6 import isValid
 
-from app.look.theme import theme_of
-from app.look.tokens import TURN_INTERVAL_MS, TURN_STEPS
+from app.theme.theme import theme_of
+from app.theme.tokens import TURN_INTERVAL_MS, TURN_STEPS
 
 _PROPERTY = "quarterdeck_pulse"
 

@@ -14,7 +14,7 @@ from typing import Any
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 
 from app.components.label import plain_tip
-from app.look.states import cell_look, health_look, plan_look, risk_look
+from app.theme.status_styles import cell_look, health_look, plan_look, risk_look
 
 Index = QModelIndex | QPersistentModelIndex
 _NO_PARENT = QModelIndex()

@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.components import paint
 from app.components.label import Label
-from app.look.theme import theme_of
-from app.look.tokens import RADIUS, SPACE
+from app.theme.theme import theme_of
+from app.theme.tokens import RADIUS, SPACE
 
 
 class SectionHead(QWidget):

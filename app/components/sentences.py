@@ -9,7 +9,7 @@ from app.components.breaking import breakable
 from app.components.icon_mark import IconMark
 from app.components.label import Label
 from app.components.section import Card
-from app.look.tokens import SPACE
+from app.theme.tokens import SPACE
 from core.text import escape_hidden
 
 MOST_SHOWN = 100

@@ -8,7 +8,7 @@ from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen, QPixmap, QPolygonF
 
 from app.components import paint
-from app.look.theme import Theme
+from app.theme.theme import Theme
 
 PERCENT = (0.0, 100.0)
 HOT_PERCENT = 90.0

@@ -12,11 +12,11 @@ from app.components import paint
 from app.components.badges import HEALTH_SHAPE, paint_production_band, paint_risk, paint_state
 from app.components.rows import Cell, Column, Kind, Row
 from app.components.spark import paint_spark
-from app.look.glyphs import paint_glyph
-from app.look.icons import paint_icon
-from app.look.states import cell_look, health_look, plan_look, risk_look
-from app.look.theme import Theme, theme_of
-from app.look.tokens import FRAME
+from app.theme.icons import paint_icon
+from app.theme.shapes import paint_glyph
+from app.theme.status_styles import cell_look, health_look, plan_look, risk_look
+from app.theme.theme import Theme, theme_of
+from app.theme.tokens import FRAME
 
 if TYPE_CHECKING:
     from app.components.tables import DataTable

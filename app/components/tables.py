@@ -26,9 +26,9 @@ from app.components.pulse import pulse_of
 from app.components.rows import Cell, Column, Index, Kind, Row, RowsModel, cell_text, spoken
 from app.components.table_paint import PAD, CellDelegate, TableHead, cell_width, row_rect_in
 from app.components.timers import once
-from app.look.states import cell_look
-from app.look.theme import theme_of
-from app.look.tokens import FRAME
+from app.theme.status_styles import cell_look
+from app.theme.theme import theme_of
+from app.theme.tokens import FRAME
 
 __all__ = ["Cell", "Column", "DataTable", "Kind", "Row", "RowsModel"]
 

@@ -25,8 +25,8 @@ from app.components import paint
 from app.components.code_paint import LINE, RoomyLayout, lines_in_sight
 from app.components.label import plain_tip
 from app.components.redo_key import RedoKey
-from app.look.glyphs import paint_glyph
-from app.look.theme import theme_of
+from app.theme.shapes import paint_glyph
+from app.theme.theme import theme_of
 from core.text import hidden_characters
 
 _PAD = 4

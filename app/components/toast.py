@@ -7,9 +7,9 @@ from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.components import paint
-from app.look.glyphs import paint_glyph
-from app.look.theme import theme_of
-from app.look.tokens import RADIUS
+from app.theme.shapes import paint_glyph
+from app.theme.theme import theme_of
+from app.theme.tokens import RADIUS
 
 WIDTH = 320
 SHOWN_MS = 4000

@@ -7,7 +7,7 @@ import re
 from PySide6.QtGui import QFont, QSyntaxHighlighter, QTextCharFormat, QTextDocument
 from PySide6.QtWidgets import QWidget
 
-from app.look.theme import theme_of
+from app.theme.theme import theme_of
 
 _PLAIN, _IN_BASIC, _IN_LITERAL = -1, 1, 2
 _LONG = {'"""': _IN_BASIC, "'''": _IN_LITERAL}

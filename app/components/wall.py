@@ -35,8 +35,8 @@ from app.components.wall_layout import LEAST, MOST, STEP, USUAL, WallGroup, Wall
 from app.components.wall_model import Index, WallModel
 from app.components.wall_store import TileStore, paint_head, paint_mark, paint_ring
 from app.components.wall_tile import Tile
-from app.look.theme import Theme, theme_of
-from app.look.tokens import RADIUS
+from app.theme.theme import Theme, theme_of
+from app.theme.tokens import RADIUS
 
 Flag = QItemSelectionModel.SelectionFlag
 Action = QAbstractItemView.CursorAction

@@ -12,9 +12,9 @@ from PySide6.QtGui import QImage, QPainter, QPixmap
 from app.components import paint
 from app.components.wall_layout import PlacedGroup, WallLayout
 from app.components.wall_tile import Tile, fit_picture, paint_tile
-from app.look.glyphs import paint_glyph
-from app.look.theme import Theme
-from app.look.tokens import RADIUS
+from app.theme.shapes import paint_glyph
+from app.theme.theme import Theme
+from app.theme.tokens import RADIUS
 
 MOST_KEPT = 240
 UNREADABLE = "picture cannot be read"

@@ -10,11 +10,11 @@ from PySide6.QtGui import QImage, QPainter, QPainterPath, QPixmap
 from app.components import paint
 from app.components.badges import HEALTH_SHAPE, paint_production_band, paint_production_tag
 from app.components.spark import paint_meter
-from app.look.glyphs import paint_glyph
-from app.look.icons import paint_icon
-from app.look.states import health_look
-from app.look.theme import Theme
-from app.look.tokens import RADIUS
+from app.theme.icons import paint_icon
+from app.theme.shapes import paint_glyph
+from app.theme.status_styles import health_look
+from app.theme.theme import Theme
+from app.theme.tokens import RADIUS
 
 PAD = 8
 EDGE = 5

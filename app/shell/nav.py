@@ -11,10 +11,10 @@ from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QSizePolicy, QVBoxL
 from app.components import paint
 from app.components.badges import paint_pill
 from app.components.label import surface
-from app.look.icons import paint_icon
-from app.look.theme import theme_of
-from app.look.tokens import FRAME, RADIUS
 from app.shell.registry import ScreenEntry
+from app.theme.icons import paint_icon
+from app.theme.theme import theme_of
+from app.theme.tokens import FRAME, RADIUS
 
 LINE_HEIGHT = 34
 PILL = 16

@@ -28,9 +28,6 @@ from app.components.key_hint import KeyHint
 from app.components.label import Label, rule
 from app.components.timers import once
 from app.link import ConsoleLink
-from app.look.icons import paint_icon
-from app.look.states import StateLook, cell_look, health_look, plan_look
-from app.look.theme import Theme, theme_of
 from app.screens.base import Navigator
 from app.shell.actions import Action
 from app.shell.palette_search import Found, find
@@ -39,6 +36,9 @@ from app.shell.sheet import Overlay, SheetCard
 from app.shell.top_bar import PLACEHOLDER
 from app.shell.words import plural
 from app.state import AppState
+from app.theme.icons import paint_icon
+from app.theme.status_styles import StateLook, cell_look, health_look, plan_look
+from app.theme.theme import Theme, theme_of
 
 WIDTH, NARROW_WIDTH = 640, 600
 TOP = 48

@@ -51,7 +51,7 @@ class Hit:
     mono: bool = False
     production: bool = False
     risk: str = ""
-    state: str = ""  # a word of app.look.states, painted by `state_of`
+    state: str = ""  # a word of app.theme.status_styles, painted by `state_of`
     state_of: str = ""  # "plan", "health" or "run"
     note: str = ""
     fits: str = ""

@@ -11,8 +11,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPlainTextEdit, QVBoxLayout
 
 from app.components.label import Label, surface
-from app.look.theme import theme_of
 from app.screens.base import Screen
+from app.theme.theme import theme_of
 
 log = structlog.get_logger(__name__)
 

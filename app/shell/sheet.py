@@ -24,8 +24,8 @@ from app.components import paint
 from app.components.buttons import Button, Kind
 from app.components.keeps_keyboard import KeepsKeyboard
 from app.components.label import Label
-from app.look.theme import theme_of
-from app.look.tokens import FRAME, RADIUS, SCRIM_OPACITY
+from app.theme.theme import theme_of
+from app.theme.tokens import FRAME, RADIUS, SCRIM_OPACITY
 
 CANCELLED = ""
 EDGE = 20

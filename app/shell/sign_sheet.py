@@ -18,13 +18,13 @@ from app.components.sentences import Sentences
 from app.components.tells_hand import HandShortcut
 from app.hand import Hand, Stake
 from app.link import ConsoleLink
-from app.look.tokens import SPACE
 from app.shell.by_hand import TYPE_IT, ByHand
 from app.shell.change_words import USED_ONCE, change_facts, change_head, change_title
 from app.shell.operator import OperatorKeys
 from app.shell.sheet import Sheet
 from app.shell.unlock_part import UnlockPart
 from app.state import AppState
+from app.theme.tokens import SPACE
 from core.changes import Change, ChangeKind, Proposal, SignedChange
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 

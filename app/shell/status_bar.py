@@ -11,14 +11,14 @@ from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QSizePolicy, QWidget
 from app.components import paint
 from app.components.label import surface
 from app.components.toast import Toast
-from app.look.glyphs import paint_glyph
-from app.look.icons import ICONS, paint_icon
-from app.look.states import HEALTHS
-from app.look.theme import theme_of
-from app.look.tokens import FRAME
 from app.screens.base import OpenQuery
 from app.shell.words import clock, count_words, milliseconds, parse_time
 from app.state import AppState, Link
+from app.theme.icons import ICONS, paint_icon
+from app.theme.shapes import paint_glyph
+from app.theme.status_styles import HEALTHS
+from app.theme.theme import theme_of
+from app.theme.tokens import FRAME
 from core.fleet.models import Health
 
 VERIFIED_IS_OLD = timedelta(hours=24)

@@ -10,10 +10,10 @@ from app.components import paint
 from app.components.buttons import Button
 from app.components.key_hint import paint_key_cap
 from app.components.label import surface
-from app.look.icons import paint_icon
-from app.look.theme import theme_of
-from app.look.tokens import FRAME, RADIUS
 from app.state import AppState
+from app.theme.icons import paint_icon
+from app.theme.theme import theme_of
+from app.theme.tokens import FRAME, RADIUS
 from core.policy.models import Profile
 
 PLACEHOLDER = "Find devices, tools, runs, entries, commands"

@@ -8,8 +8,8 @@ from pathlib import Path
 from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QApplication
 
-from app.look.icons import load_icons
 from app.main import Desk, attach, layout_store, theme_from
+from app.theme.icons import load_icons
 from app.tour.after_restart import AFTER_RESTART
 from app.tour.approval_story import APPROVAL_SCENES
 from app.tour.crew import Crew, free_port

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.components.json_editor import JsonEditor
 from app.components.text_editor import TextEditor
-from app.look.theme import Theme
+from app.theme.theme import Theme
 
 app = QApplication([])
 Theme().apply(app)

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 
 from app.components.buttons import Button
 from app.components.inputs import DropDown
-from app.look.theme import Theme
+from app.theme.theme import Theme
 
 
 def looked_at(count: int) -> list[QWidget]:

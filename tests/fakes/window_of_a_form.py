@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtWidgets import QApplication
 
 from app.components.forms import SchemaForm
-from app.look.theme import Theme
+from app.theme.theme import Theme
 
 SCHEMA = {"properties": {"region": {"enum": ["fullscreen", "window"]}}}
 

@@ -17,8 +17,8 @@ from PySide6.QtCore import QCoreApplication, QSettings
 from PySide6.QtWidgets import QApplication
 
 from app import event_loop
-from app.look.icons import load_icons
-from app.look.theme import Theme
+from app.theme.icons import load_icons
+from app.theme.theme import Theme
 from tests.fakes.approvals_desk import Play, Story, open_desk
 from tests.fakes.window import apply_to_parts
 

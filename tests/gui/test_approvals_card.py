@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QLabel, QWidget
 
 from app.components import code_paint
 from app.components.label import Label
-from app.look.theme import Theme
 from app.screens.approvals.what_is_sent import DigestCheck, what_is_sent
 from app.screens.base import OpenApproval, OpenRun
+from app.theme.theme import Theme
 from core.canonical_json import canonical_bytes
 from core.fleet.models import Risk
 from core.policy.models import Finding, Reason

@@ -10,11 +10,11 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenRun, OpenTool, Target
 from app.screens.batch.content import content_of
 from app.screens.batch.screen import BatchScreen
+from app.theme.theme import Theme
 from core.batch.models import Batch, Parallel, Run, Step
 from tests.fakes.console import FakeConsole
 from tests.fakes.pointer import move_pointer

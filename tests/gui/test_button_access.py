@@ -13,10 +13,10 @@ from pytestqt.qtbot import QtBot
 
 from app.components.badges import Chip
 from app.components.buttons import Button, Segmented
-from app.look.theme import Theme
 from app.main import Desk
 from app.shell.nav import Nav, NavLine
 from app.shell.registry import SCREENS
+from app.theme.theme import Theme
 from tests.fakes.console import FakeConsole
 from tests.fakes.window import play_from_journal
 

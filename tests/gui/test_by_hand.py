@@ -13,7 +13,6 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
 
 from app.hand import Hand
-from app.look.theme import Theme
 from app.main import Desk
 from app.screens.approvals.edit_sheet import EditSheet
 from app.screens.approvals.grant_sheet import GrantSheet
@@ -27,6 +26,7 @@ from app.screens.settings.operators import Operators
 from app.screens.settings.screen import SettingsScreen
 from app.shell.by_hand import PassphraseSheet
 from app.shell.sheet import Sheet
+from app.theme.theme import Theme
 from core.aip.pairing import Pairing, encode_pairing
 from core.approvals.operator_keys import create_operator_key
 from core.home import Home

@@ -11,9 +11,9 @@ from pytestqt.qtbot import QtBot
 
 from app.components.forms import SchemaForm
 from app.components.inputs import DropDown, Field
-from app.look.theme import Theme
 from app.main import Desk
 from app.shell.palette import Palette
+from app.theme.theme import Theme
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 

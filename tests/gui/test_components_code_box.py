@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from app.components.code_box import CodeBox, Highlight
 from app.components.code_text import show_bytes
-from app.look.theme import Theme
+from app.theme.theme import Theme
 
 MUCH = b"".join(b"%05d: a line of twenty kilobytes\n" % n for n in range(560))
 

@@ -12,7 +12,7 @@ from app.components.buttons import Button, IconButton
 from app.components.focus_frame import FocusFrame
 from app.components.keyboard_keeper import KeyboardKeeper
 from app.components.label import Link
-from app.look.theme import Theme
+from app.theme.theme import Theme
 
 
 def test_the_ring_follows_the_keyboard_but_not_the_pointer(theme: Theme, qtbot: QtBot) -> None:

@@ -25,8 +25,8 @@ from app.components.progress import ProgressBar, Spinner
 from app.components.pulse import pulse_of
 from app.components.split import Split
 from app.components.toast import Toast
-from app.look.icons import load_icons
-from app.look.theme import Theme
+from app.theme.icons import load_icons
+from app.theme.theme import Theme
 from tests.fakes.window import apply_to_parts
 
 

@@ -9,7 +9,7 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from app.components.picture import PictureView
-from app.look.theme import Theme
+from app.theme.theme import Theme
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from app.components import paint
 from app.components.pulse import pulse_of
 from app.components.table_paint import cell_width, paint_cell
 from app.components.tables import Cell, Column, DataTable, Kind, Row, RowsModel
-from app.look.theme import Theme
+from app.theme.theme import Theme
 from tests.fakes.pace import within
 
 COLUMNS = (

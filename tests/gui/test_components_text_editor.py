@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from app.components.text_editor import TextEditor
 from app.components.toml_colors import TomlColors
-from app.look.theme import Theme
+from app.theme.theme import Theme
 
 TEXT = 'a = 1\n  b = "two"\nc = 3'
 

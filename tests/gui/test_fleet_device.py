@@ -12,7 +12,6 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from app.components.rows import Cell, cell_text
-from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenApproval, OpenDevice, OpenRun, Target
 from app.screens.fleet.doctor import TITLES
@@ -25,6 +24,7 @@ from app.screens.fleet.rows import device_row, no_tools_words, tool_title, unava
 from app.screens.fleet.screen import FleetScreen
 from app.screens.fleet.tools_tab import ToolsTab
 from app.screens.fleet.try_tab import TryTab
+from app.theme.theme import Theme
 from core.errors import DeviceError
 from core.fleet.models import Check, CheckName, CheckState, Health, HealthChange, Unavailable
 from tests.fakes.console import FakeConsole

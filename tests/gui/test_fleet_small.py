@@ -13,7 +13,6 @@ from PySide6.QtWidgets import QLabel, QPushButton, QScrollArea, QWidget
 from app.components import paint
 from app.components.rows import Cell
 from app.components.table_paint import cell_width, text_that_fits
-from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenDevice
 from app.screens.fleet.link_tab import REFUSED_COLUMNS, refusal_rows
@@ -21,6 +20,7 @@ from app.screens.fleet.pairing import LISTENS, PairingSheet
 from app.screens.fleet.recent_tab import COLUMNS
 from app.screens.fleet.rows import DEVICE_COLUMNS, device_row
 from app.screens.fleet.screen import FleetScreen
+from app.theme.theme import Theme
 from core.fleet.models import Check, CheckState, Refusal
 from tests.fakes.fleet_data import ago, make_devices
 from tests.fakes.story import story

@@ -16,7 +16,7 @@ from app.components.forms.building import AT_ONCE, MOST_ROWS
 from app.components.forms.row import FieldRow
 from app.components.forms.scalars import RawEditor
 from app.components.forms.wrapped import WrappedWords
-from app.look.theme import Theme
+from app.theme.theme import Theme
 from core.schema_forms.json_values import same_json
 from tests.fakes.window import apply_to_parts
 

@@ -21,7 +21,7 @@ from app.components.forms.checking import (
     Subject,
     checking_process,
 )
-from app.look.theme import Theme
+from app.theme.theme import Theme
 from core.schema_forms import validator
 from core.schema_forms.validator import FieldError
 from tests.fakes.window import apply_to_parts

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.components.forms.inputs import GrowingText
-from app.look.theme import Theme
+from app.theme.theme import Theme
 from tests.fakes.window import apply_to_parts
 
 COMMAND = "printf 'written by an approved command\\n' > /tmp/tour/here/note.txt && cat note.txt"

@@ -15,7 +15,7 @@ from app.components.forms import FormOptions, FormWithJson, SchemaForm
 from app.components.forms.any_of import AnyOfEditor
 from app.components.forms.arrays import ArrayEditor
 from app.components.forms.inputs import ChoiceBox, GrowingText, LineInput
-from app.look.theme import Theme
+from app.theme.theme import Theme
 from core.schema_forms.validator import FieldError
 from tests.fakes.window import apply_to_parts
 

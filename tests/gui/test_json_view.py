@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 
 from app.components.json_model import GROUP, JsonModel
 from app.components.json_view import JsonView, fold, size_words
-from app.look.theme import Theme
+from app.theme.theme import Theme
 from tests.fakes.pace import within
 from tests.fakes.window import apply_to_parts
 

@@ -11,7 +11,6 @@ from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.look.theme import Theme
 from app.main import Desk
 from app.screens.approvals.card_parts import FindingRow
 from app.screens.approvals.screen import ApprovalsScreen
@@ -22,6 +21,7 @@ from app.screens.fleet.pairing import PairingSheet
 from app.screens.fleet.screen import FleetScreen
 from app.shell.sheet import Overlay, Sheet
 from app.shell.unlock_part import UnlockPart
+from app.theme.theme import Theme
 from core.approvals.models import ApprovalState
 from tests.fakes.approvals_desk import find_in, make_approval
 from tests.fakes.console import FakeConsole

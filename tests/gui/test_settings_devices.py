@@ -8,12 +8,12 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenSection
 from app.screens.fleet.pairing import PairingSheet
 from app.screens.settings.devices import Devices, address_help, address_problem
 from app.screens.settings.screen import SettingsScreen
+from app.theme.theme import Theme
 from core.errors import BadInput
 from core.fleet.models import Listening
 from tests.fakes.story import story

@@ -12,7 +12,6 @@ from PySide6.QtGui import QImage, QPainter
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton
 
-from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenEntry, OpenQuery, OpenRun, OpenSection, OpenTool, Target
 from app.screens.settings.screen import SettingsScreen
@@ -20,6 +19,7 @@ from app.shell.keys_overlay import KeysOverlay
 from app.shell.palette import Palette, ResultsDelegate
 from app.shell.palette_search import Found, Hit, find, match_hit
 from app.shell.sheet import Sheet
+from app.theme.theme import Theme
 from core.approvals.operator_keys import create_operator_key
 from core.home import Home
 from core.service.console import Console, ConsoleState, EntryPage

@@ -11,12 +11,12 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QMenu
 
 from app.event_loop import ended
-from app.look.theme import Theme
 from app.main import Desk, layout_store
 from app.screens.base import OpenSection
 from app.screens.settings.screen import SettingsScreen
 from app.shell.sheet import Overlay, Sheet
 from app.shell.status_bar import StatusPart
+from app.theme.theme import Theme
 from app.window import fitted
 from core.batch.models import RunState
 from core.errors import DeviceError, ServiceError

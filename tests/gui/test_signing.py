@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from app.components.breaking import whole
 from app.components.sentences import MOST_SHOWN, Sentences
-from app.look.theme import Theme
 from app.main import Desk
 from app.screens.approvals.words import asker_words, unproved_words
 from app.screens.base import OpenSection
@@ -21,6 +20,7 @@ from app.screens.settings.screen import SettingsScreen
 from app.shell.change_words import change_facts, change_title
 from app.shell.control import pending_words
 from app.shell.words import person_words
+from app.theme.theme import Theme
 from core.audit.entries import Entry, Kind
 from core.changes import Change, ChangeKind
 from core.errors import ErrorCode, Refused, ServiceError

@@ -16,7 +16,7 @@ from app.components.inputs import TextField
 from app.components.label import Link
 from app.components.tells_hand import HandShortcut
 from app.hand import BlindSource, DeafSource, Hand, Stake, Stroke, StrokeKind, hand_behind, source_of
-from app.look.theme import Theme
+from app.theme.theme import Theme
 from app.x11_input import SentInputFilter, X11Source
 from core.fleet.models import Risk
 from tests.fakes.hand import press_button

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QAbstractButton, QComboBox
 
-from app.look.theme import Theme
 from app.main import Desk
+from app.theme.theme import Theme
 from app.tour import hand as tour_hand
 from app.tour.crew import Crew
 from app.tour.hand import Hand, StepDidNotHappen

@@ -18,7 +18,6 @@ from app.components import device_picture
 from app.components.device_picture import decode_picture, decoded
 from app.components.picture import PictureView
 from app.event_loop import ended
-from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenReplay
 from app.screens.fleet.device_sheets import start_revoke
@@ -26,6 +25,7 @@ from app.screens.fleet.pictures import PictureStore
 from app.screens.journal.blobs_tab import read_blob
 from app.screens.replay.screen import ReplayScreen
 from app.state import Link
+from app.theme.theme import Theme
 from core.errors import BadInput, Refused
 from core.service.console import Proof
 from tests.fakes.console import FakeConsole
@@ -180,7 +180,7 @@ def test_a_theme_that_nothing_else_keeps_lives_as_long_as_the_application() -> N
     program = (
         "import gc\n"
         "from PySide6.QtWidgets import QApplication\n"
-        "from app.look.theme import Theme, theme_of\n"
+        "from app.theme.theme import Theme, theme_of\n"
         "app = QApplication([])\n"
         "Theme().apply(app)\n"
         "gc.collect()\n"

@@ -20,9 +20,9 @@ from PySide6.QtWidgets import QComboBox, QCompleter, QLineEdit, QPlainTextEdit, 
 
 from app.components import paint
 from app.components.combo_access import show_combos_by_name
-from app.look.glyphs import paint_glyph
-from app.look.theme import theme_of
-from app.look.tokens import RADIUS
+from app.theme.shapes import paint_glyph
+from app.theme.theme import theme_of
+from app.theme.tokens import RADIUS
 
 _PARAGRAPH = "\u2029"
 # What the style sheet gives a text input above and below its text.

@@ -15,8 +15,8 @@ from app.components.forms.factory import editor_for
 from app.components.forms.scalars import RawEditor
 from app.components.forms.wrapped import WrappedWords
 from app.components.label import Label, Link, plain_tip
-from app.look.glyphs import paint_glyph
-from app.look.theme import theme_of
+from app.theme.shapes import paint_glyph
+from app.theme.theme import theme_of
 from core.schema_forms.form import NUMBER_KINDS, Field, FieldKind
 from core.schema_forms.json_values import UNSET, Path, same_json, type_word
 from core.schema_forms.validator import FieldError

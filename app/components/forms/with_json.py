@@ -12,8 +12,8 @@ from app.components.forms.editor import FormOptions
 from app.components.forms.form import SchemaForm
 from app.components.json_editor import JsonEditor
 from app.components.label import Label, Link, surface
-from app.look.glyphs import paint_glyph
-from app.look.theme import theme_of
+from app.theme.shapes import paint_glyph
+from app.theme.theme import theme_of
 from core.schema_forms.json_values import UNSET
 from core.schema_forms.validator import FieldError
 

@@ -7,7 +7,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.components.label import Label
-from app.look.tokens import TYPE
+from app.theme.tokens import TYPE
 
 
 class WrappedWords(Label):

@@ -9,10 +9,10 @@ from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 from app.components import paint
 from app.components.banner import Notice
 from app.components.label import ElidedLabel, plain_tip, surface
-from app.look.glyphs import paint_glyph
-from app.look.theme import theme_of
-from app.look.tokens import SPACE, TYPE
 from app.screens.approvals.words import one_line
+from app.theme.shapes import paint_glyph
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE, TYPE
 from core.approvals.models import Approval
 from core.approvals.operator_keys import valid_seconds
 from core.statements import short_code

@@ -13,7 +13,6 @@ from app.components.banner import Banner
 from app.components.facts import Fact, Facts, short_digest
 from app.components.label import Label, Link, rule, surface
 from app.components.section import Section
-from app.look.tokens import SPACE
 from app.screens.approvals.card_header import CardHeader
 from app.screens.approvals.card_parts import BytesPart, FindingsPart, ReasonsPart, SaidBox, UndoBox
 from app.screens.approvals.content_part import ContentPart
@@ -23,6 +22,7 @@ from app.screens.approvals.helpers_part import HelpersPart
 from app.screens.approvals.preview_part import SCREEN_TOOLS, Looked, ScreenPart
 from app.screens.approvals.what_is_sent import DigestCheck, WhatIsSent, what_is_sent
 from app.screens.approvals.words import asker_words, one_line
+from app.theme.tokens import SPACE
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.preview_models import Helper, Preview
 from core.fleet.models import Contract

@@ -15,10 +15,10 @@ from app.components.facts import short_digest
 from app.components.icon_mark import IconMark
 from app.components.label import ElidedLabel, Label, Link, rule
 from app.components.section import Card, Section
-from app.look.theme import theme_of
-from app.look.tokens import SPACE
 from app.screens.approvals.what_is_sent import Part
 from app.screens.approvals.words import asker_words, is_agent, one_line, quoted, said_title, unproved_words
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE
 from core.approvals.models import Approval
 from core.canonical_json import sha256_hex
 from core.fleet.models import Effect

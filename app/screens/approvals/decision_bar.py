@@ -11,8 +11,6 @@ from app.components.inputs import TextField
 from app.components.label import Label, surface
 from app.components.typed_field import TypedField
 from app.hand import Hand
-from app.look.theme import theme_of
-from app.look.tokens import SPACE
 from app.screens.approvals.bar_parts import AnswerError, CodeWords, GuardLine, Hint, Slots
 from app.screens.approvals.gate import (
     Situation,
@@ -24,6 +22,8 @@ from app.screens.approvals.gate import (
     why_not_grant,
 )
 from app.screens.approvals.words import one_line
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE
 from core.approvals.models import ApprovalState
 from core.errors import QuarterdeckError
 

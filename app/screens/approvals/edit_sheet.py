@@ -10,11 +10,11 @@ from PySide6.QtWidgets import QScrollArea, QSplitter, QVBoxLayout, QWidget
 from app.components.forms import SchemaForm
 from app.components.label import Label, surface
 from app.hand import Stake
-from app.look.tokens import SPACE
 from app.screens.approvals.edited_part import EditedPart
 from app.screens.approvals.words import one_line
 from app.shell.by_hand import ByHand
 from app.shell.sheet import FOCUS_ROOM, Sheet
+from app.theme.tokens import SPACE
 from core.approvals.models import Approval
 from core.canonical_json import canonical_bytes
 from core.errors import BadInput

@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QSizePolicy
 
 from app.components import paint
 from app.components.picture import PictureView
-from app.look.theme import Theme, theme_of
 from app.screens.approvals.ghost_place import AROUND, place_plate
+from app.theme.theme import Theme, theme_of
 from core.approvals.preview_models import Region
 
 DIM = 0.46

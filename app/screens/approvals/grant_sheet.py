@@ -15,7 +15,6 @@ from app.components.section import Card, Section
 from app.components.tells_hand import HandShortcut
 from app.components.typed_field import TypedField
 from app.hand import Hand, Stake
-from app.look.tokens import SPACE
 from app.screens.approvals.decision_bar import ApproveButton
 from app.screens.approvals.grant_draft import (
     BREADTH_WORDS,
@@ -33,6 +32,7 @@ from app.screens.approvals.words import one_line
 from app.shell.by_hand import ByHand
 from app.shell.sheet import FOCUS_ROOM, Sheet
 from app.state import AppState
+from app.theme.tokens import SPACE
 from core.approvals.grants import GrantTerms
 from core.approvals.models import Approval
 from core.commitments import is_stand_in

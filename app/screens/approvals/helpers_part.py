@@ -14,9 +14,9 @@ from app.components.code_box import CodeBox
 from app.components.label import Label
 from app.components.picture import PictureView
 from app.components.section import Card, Section, SectionHead
-from app.look.tokens import SPACE
 from app.screens.approvals.time_left import local_time
 from app.screens.approvals.words import one_line
+from app.theme.tokens import SPACE
 from core.approvals.preview_models import Helper
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError

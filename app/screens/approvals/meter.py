@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.components.label import ElidedLabel, Label
 from app.link import ConsoleLink
-from app.look.tokens import SPACE
+from app.theme.tokens import SPACE
 from core.approvals.models import Fatigue
 
 

@@ -17,10 +17,10 @@ from app.components.file_diff import FileDiff, diff_of, shows_all_of
 from app.components.icon_mark import IconMark
 from app.components.label import ElidedLabel, Label
 from app.components.section import Section
-from app.look.tokens import SPACE
 from app.screens.approvals.ghost import Ghost
 from app.screens.approvals.time_left import local_time
 from app.screens.approvals.words import one_line
+from app.theme.tokens import SPACE
 from core.approvals.models import Approval
 from core.approvals.preview_models import Preview
 from core.errors import QuarterdeckError

@@ -12,7 +12,6 @@ from app.components.buttons import Button
 from app.components.key_hint import KeyHint
 from app.components.label import Label, Link, rule, surface
 from app.components.section import ScreenHead
-from app.look.tokens import SPACE
 from app.screens.approvals.likeness import Group, Likeness
 from app.screens.approvals.meter import Meter
 from app.screens.approvals.queue_filter import EXAMPLE, QueueFilter
@@ -21,6 +20,7 @@ from app.screens.approvals.queue_view import QueueView
 from app.screens.approvals.time_left import TimeLeft
 from app.screens.filter_field import FilterField
 from app.shell.words import count_words
+from app.theme.tokens import SPACE
 from core.approvals.models import Approval, ApprovalState
 from core.fleet.models import Risk
 

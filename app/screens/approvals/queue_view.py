@@ -10,8 +10,6 @@ from PySide6.QtWidgets import QAbstractItemView, QListView, QStyledItemDelegate,
 
 from app.components import paint
 from app.components.badges import paint_production_band, paint_risk
-from app.look.glyphs import paint_glyph
-from app.look.theme import Theme, theme_of
 from app.screens.approvals.queue_model import (
     ALIKE_ROLE,
     APPROVAL_ROLE,
@@ -23,6 +21,8 @@ from app.screens.approvals.queue_model import (
 )
 from app.screens.approvals.time_left import TimeLeft, clock_words
 from app.screens.approvals.words import asker_words, one_line
+from app.theme.shapes import paint_glyph
+from app.theme.theme import Theme, theme_of
 from core.approvals.models import Approval, ApprovalState
 
 Index = QModelIndex | QPersistentModelIndex

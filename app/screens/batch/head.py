@@ -9,9 +9,9 @@ from app.components.badges import ProductionTag
 from app.components.buttons import Button
 from app.components.inputs import TextField, mark_failed
 from app.components.label import Label, rule, surface
-from app.look.tokens import FRAME, SPACE
 from app.screens.batch.in_place import InPlaceField
 from app.shell.words import plural
+from app.theme.tokens import FRAME, SPACE
 
 
 class BatchHead(QWidget):

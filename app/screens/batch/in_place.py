@@ -7,8 +7,8 @@ from PySide6.QtGui import QFocusEvent, QFontMetricsF, QKeyEvent, QPainter, QPain
 from PySide6.QtWidgets import QLineEdit, QSizePolicy, QWidget
 
 from app.components import paint
-from app.look.theme import theme_of
-from app.look.tokens import RADIUS
+from app.theme.theme import theme_of
+from app.theme.tokens import RADIUS
 
 PAD = 5
 

@@ -9,10 +9,10 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 from app.components.badges import RiskBadge, StateBadge
 from app.components.label import Label
 from app.components.section import Card
-from app.look.glyphs import paint_glyph
-from app.look.states import plan_look, risk_look
-from app.look.theme import theme_of
 from app.screens.batch.words import one_line
+from app.theme.shapes import paint_glyph
+from app.theme.status_styles import plan_look, risk_look
+from app.theme.theme import theme_of
 from core.policy.models import Answer, Decision, Finding
 
 MOST_FINDINGS = 12

@@ -10,11 +10,11 @@ from app.components import paint
 from app.components.buttons import Button, IconButton
 from app.components.empty_state import Action, ContentOrEmpty
 from app.components.label import ElidedLabel, Label, rule, surface
-from app.look.glyphs import paint_glyph
-from app.look.theme import theme_of
 from app.screens.batch.plan_matrix import ROW, PlanMatrix, head_height
 from app.screens.batch.words import count_outcomes, counted, outcome_look, plan_as_text
 from app.shell.words import milliseconds, plural
+from app.theme.shapes import paint_glyph
+from app.theme.theme import theme_of
 from core.batch.models import Plan
 
 HEAD = 36

@@ -29,8 +29,8 @@ from PySide6.QtWidgets import (
 from app.components import paint
 from app.components.badges import paint_production_band, paint_state
 from app.components.label import plain_tip
-from app.look.theme import Theme, theme_of
 from app.screens.batch.words import outcome_look, why_not
+from app.theme.theme import Theme, theme_of
 from core.batch.models import Plan, PlannedCell
 
 Index = QModelIndex | QPersistentModelIndex

@@ -8,10 +8,10 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 from app.components.badges import ProductionBand, ProductionTag, StateBadge
 from app.components.banner import Notice
 from app.components.label import Label
-from app.look.states import StateLook
 from app.screens.batch.words import BLOCKED, count_outcomes, counted, one_line, outcome_look
 from app.shell.sheet import Sheet
 from app.shell.words import plural
+from app.theme.status_styles import StateLook
 from core.batch.models import Batch, Plan, flatten
 
 RUN = "run"

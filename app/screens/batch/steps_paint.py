@@ -10,13 +10,13 @@ from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
 from app.components import paint
 from app.components.key_hint import paint_key_cap
-from app.look.glyphs import paint_glyph
-from app.look.icons import paint_icon
-from app.look.states import risk_look
-from app.look.theme import Theme, theme_of
-from app.look.tokens import RADIUS
 from app.screens.batch.steps_model import StepRow
 from app.screens.batch.words import counted, outcome_look
+from app.theme.icons import paint_icon
+from app.theme.shapes import paint_glyph
+from app.theme.status_styles import risk_look
+from app.theme.theme import Theme, theme_of
+from app.theme.tokens import RADIUS
 
 if TYPE_CHECKING:
     from app.screens.batch.steps_view import StepsView

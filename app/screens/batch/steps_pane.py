@@ -12,11 +12,11 @@ from app.components.buttons import Button, IconButton
 from app.components.empty_state import EmptyState
 from app.components.label import Label, Link, surface
 from app.components.section import Card
-from app.look.tokens import SPACE
 from app.screens.batch.editor import BatchEditor
 from app.screens.batch.files import examples
 from app.screens.batch.steps_view import StepsView
 from app.shell.words import plural
+from app.theme.tokens import SPACE
 from core.batch.models import flatten
 
 MOST_EXAMPLES = 3

@@ -10,9 +10,9 @@ from PySide6.QtCore import QEvent, QItemSelection, QItemSelectionModel, QPoint, 
 from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractItemView, QApplication, QListView, QMenu, QWidget
 
-from app.look.theme import theme_of
 from app.screens.batch.steps_model import StepsModel
 from app.screens.batch.steps_paint import GAP, SIDE, StepDelegate
+from app.theme.theme import theme_of
 
 _KEYBOARD = (
     Qt.FocusReason.TabFocusReason,

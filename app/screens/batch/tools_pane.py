@@ -16,12 +16,12 @@ from app.components import paint
 from app.components.empty_state import ContentOrEmpty
 from app.components.inputs import SearchField
 from app.components.label import Label, surface
-from app.look.theme import theme_of
-from app.look.tokens import RADIUS
 from app.screens.batch.tools import Offer
 from app.screens.batch.tools_view import ToolsView
 from app.screens.batch.words import one_line
 from app.shell.words import plural
+from app.theme.theme import theme_of
+from app.theme.tokens import RADIUS
 
 
 class ToolsPane(QFrame):

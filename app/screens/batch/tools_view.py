@@ -28,12 +28,12 @@ from PySide6.QtWidgets import (
 
 from app.components import paint
 from app.components.label import plain_tip
-from app.look.glyphs import paint_glyph
-from app.look.icons import paint_icon
-from app.look.states import risk_look
-from app.look.theme import theme_of
 from app.screens.batch.tools import Offer, OfferedTool
 from app.screens.batch.words import EFFECT_GROUPS
+from app.theme.icons import paint_icon
+from app.theme.shapes import paint_glyph
+from app.theme.status_styles import risk_look
+from app.theme.theme import theme_of
 from core.fleet.models import OTHERWISE
 
 Index = QModelIndex | QPersistentModelIndex

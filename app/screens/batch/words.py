@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from app.look.states import StateLook, plan_look
 from app.screens.batch.content import DraftStep
 from app.shell.words import plural
+from app.theme.status_styles import StateLook, plan_look
 from core.batch.models import Plan, PlannedCell
 from core.fleet.models import Effect, Tool
 from core.schema_forms.json_values import HIDDEN, shown

@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QSizePolicy, QVBox
 
 from app.components import paint
 from app.components.label import Label
-from app.look.glyphs import paint_glyph
-from app.look.theme import theme_of
-from app.look.tokens import RADIUS
+from app.theme.shapes import paint_glyph
+from app.theme.theme import theme_of
+from app.theme.tokens import RADIUS
 
 StepState = Literal["done", "current", "later"]
 CIRCLE = 20

@@ -13,7 +13,7 @@ from app.components.badges import Chip
 from app.components.breaking import breakable
 from app.components.facts import short_digest
 from app.components.label import Label, plain_tip
-from app.look.theme import theme_of
+from app.theme.theme import theme_of
 from core.fleet.models import Contract, Fact, Source, Tool
 from core.text import escape_hidden
 

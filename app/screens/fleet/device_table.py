@@ -20,9 +20,9 @@ from app.components.menu_place import ask_for_menu
 from app.components.rows import Index, Row, RowsModel, cell_text
 from app.components.table_paint import PAD, cell_width
 from app.components.tables import DataTable
-from app.look.theme import theme_of
-from app.look.tokens import FRAME
 from app.screens.fleet.rows import DEVICE_COLUMNS, NAME, said_aloud
+from app.theme.theme import theme_of
+from app.theme.tokens import FRAME
 
 Span = tuple[int, int]
 _EVERY_COLUMN: tuple[Span, ...] = ((0, len(DEVICE_COLUMNS) - 1),)

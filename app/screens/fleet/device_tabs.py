@@ -10,7 +10,6 @@ from PySide6.QtWidgets import QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
 from app.components.label import plain_tip
 from app.link import ConsoleLink
-from app.look.theme import theme_of
 from app.screens.base import Navigator
 from app.screens.fleet.link_tab import LinkTab
 from app.screens.fleet.overview import OverviewTab
@@ -21,6 +20,7 @@ from app.screens.fleet.tools_tab import ToolsTab
 from app.screens.fleet.try_tab import TryTab
 from app.shell.words import plural
 from app.state import AppState
+from app.theme.theme import theme_of
 from core.fleet.models import Device, DeviceDetails, Tool
 
 TABS = ("overview", "tools", "try", "recent", "link")

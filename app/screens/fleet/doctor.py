@@ -15,9 +15,9 @@ from app.components.label import Label
 from app.components.progress import Progress
 from app.components.section import SectionHead
 from app.link import ConsoleLink
-from app.look.states import StateLook
 from app.screens.fleet.long_words import copies_whole
 from app.shell.words import milliseconds
+from app.theme.status_styles import StateLook
 from core.errors import QuarterdeckError
 from core.fleet.models import Check, CheckName, CheckState
 

@@ -14,10 +14,10 @@ from app.components.inputs import DropDown
 from app.components.label import plain_tip
 from app.components.section import ScreenHead
 from app.components.wall_layout import LEAST, MOST, STEP, USUAL
-from app.look.theme import theme_of
 from app.screens.fleet.filter_field import DeviceFilterField
 from app.screens.fleet.grouping import GROUPINGS
 from app.shell.words import count_words, plural
+from app.theme.theme import theme_of
 
 LEAST_FILTER, MOST_FILTER, NARROW = 112, 320, 1100
 # Measured with a device client on a screen of 1920 × 1080 pixels.

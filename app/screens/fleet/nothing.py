@@ -7,8 +7,8 @@ from PySide6.QtWidgets import QWidget
 
 from app.components.empty_state import EmptyState
 from app.components.label import surface
-from app.look.theme import theme_of
 from app.shell.words import plural
+from app.theme.theme import theme_of
 
 
 class NoDevices(EmptyState):

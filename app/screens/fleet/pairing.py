@@ -14,7 +14,6 @@ from app.components.inputs import CheckBox, Field, TextField
 from app.components.label import Label
 from app.components.progress import Spinner
 from app.link import ConsoleLink
-from app.look.theme import theme_of
 from app.screens.base import Navigator, OpenDevice, OpenSection
 from app.screens.fleet.device_words import (
     agent_problem,
@@ -27,6 +26,7 @@ from app.screens.fleet.device_words import (
 from app.shell.sheet import CANCELLED, Sheet
 from app.shell.words import plural
 from app.state import AppState
+from app.theme.theme import theme_of
 from core.aip.pairing import decode_pairing
 from core.errors import BadInput, QuarterdeckError
 from core.fleet.models import Device, DeviceSettings, Health, Listening, Pairing

@@ -12,8 +12,6 @@ from app.components.buttons import Button, IconButton
 from app.components.icon_mark import IconMark
 from app.components.label import ElidedLabel, Label, rule, surface
 from app.link import ConsoleLink
-from app.look.theme import theme_of
-from app.look.tokens import SPACE
 from app.screens.base import Navigator, OpenQuery, OpenReplay, OpenTool
 from app.screens.fleet.device_name import DeviceName
 from app.screens.fleet.device_tabs import TABS, DeviceTabs
@@ -27,6 +25,8 @@ from app.screens.fleet.tools_tab import ToolsTab
 from app.screens.fleet.try_tab import TryTab
 from app.shell.words import clock, one_line
 from app.state import AppState
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE
 from core.batch.models import Run
 from core.errors import QuarterdeckError
 from core.fleet.models import Device, DeviceDetails, Health, Tool

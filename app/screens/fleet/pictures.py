@@ -13,9 +13,9 @@ from app.components import paint
 from app.components.badges import paint_production_band
 from app.components.device_picture import decoded
 from app.link import ConsoleLink
-from app.look.icons import paint_icon
-from app.look.theme import theme_of
-from app.look.tokens import RADIUS
+from app.theme.icons import paint_icon
+from app.theme.theme import theme_of
+from app.theme.tokens import RADIUS
 from core.errors import QuarterdeckError
 from core.service.console import Console
 

@@ -14,12 +14,12 @@ from app.components.diff_view import DiffView
 from app.components.label import Label
 from app.event_loop import ended
 from app.link import ConsoleLink
-from app.look.tokens import FRAME
 from app.screens.fleet.contract import ContractFacts, DefinitionBox
 from app.screens.fleet.contract_change import Change, change_of, turns
 from app.screens.fleet.rows import tool_title
 from app.shell.sheet import Sheet
 from app.shell.signing import Signing
+from app.theme.tokens import FRAME
 from core.errors import QuarterdeckError
 from core.fleet.models import Tool
 from core.service.console import Console, ContractChange

@@ -14,13 +14,13 @@ from app.components.forms import SchemaForm
 from app.components.inputs import DropDown
 from app.components.label import Label, Link, rule, surface
 from app.link import ConsoleLink
-from app.look.states import plan_look
 from app.screens.base import Navigator, OpenApproval, OpenRun
 from app.screens.fleet.long_words import copies_whole
 from app.screens.fleet.rows import tool_title
 from app.screens.fleet.tab_order import as_they_stand, put_in_tab_order
 from app.shell.words import with_nothing_sent
 from app.state import AppState
+from app.theme.status_styles import plan_look
 from core.batch.models import Run, RunState
 from core.errors import QuarterdeckError
 from core.fleet.models import OTHERWISE, Device, Tool

@@ -10,7 +10,6 @@ from app.components.label import Label
 from app.components.rows import Cell, Column, Kind, Row
 from app.components.tables import DataTable
 from app.link import ConsoleLink
-from app.look.theme import theme_of
 from app.screens.journal.entry_words import (
     KIND_TONES,
     Present,
@@ -20,6 +19,7 @@ from app.screens.journal.entry_words import (
     time_words,
 )
 from app.shell.words import count_words
+from app.theme.theme import theme_of
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.service.console import EntryPage

@@ -21,7 +21,7 @@ from app.components.label import Label
 from app.components.picture import PictureView
 from app.components.section import SectionHead
 from app.link import ConsoleLink
-from app.look.tokens import SPACE
+from app.theme.tokens import SPACE
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.service.console import Console

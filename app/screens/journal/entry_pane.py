@@ -15,8 +15,6 @@ from app.components.json_view import JsonView
 from app.components.label import ElidedLabel, Label, rule, surface
 from app.components.section import SectionHead
 from app.link import ConsoleLink
-from app.look.theme import theme_of
-from app.look.tokens import RADIUS, SPACE
 from app.screens.base import Navigator, OpenReplay, OpenRun
 from app.screens.journal.around_tab import AroundTab
 from app.screens.journal.blobs_tab import BlobsTab
@@ -32,6 +30,8 @@ from app.screens.journal.entry_words import (
 )
 from app.screens.journal.proof_tab import ProofTab
 from app.shell.words import count_words
+from app.theme.theme import theme_of
+from app.theme.tokens import RADIUS, SPACE
 from core.audit.entries import Entry
 
 TABS = ("entry", "proof", "around", "pictures")

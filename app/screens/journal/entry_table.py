@@ -18,8 +18,6 @@ from PySide6.QtWidgets import QAbstractButton, QMenu, QWidget
 
 from app.components import paint
 from app.components.tables import DataTable
-from app.look.theme import theme_of
-from app.look.tokens import FRAME
 from app.screens.journal.entry_model import EntryModel
 from app.screens.journal.entry_words import (
     ACTOR,
@@ -36,6 +34,8 @@ from app.screens.journal.entry_words import (
     shown,
 )
 from app.screens.journal.query_text import quoted_value
+from app.theme.theme import theme_of
+from app.theme.tokens import FRAME
 from core.audit.entries import Entry
 from core.text import shorten_middle
 

@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 from app.components import paint
 from app.components.inputs import SearchField
 from app.components.label import Label, surface
-from app.look.theme import theme_of
-from app.look.tokens import SPACE
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE
 
 WIDTH = 340
 HINT = "9,412, today, yesterday, 14:30, 2026-11-20 or 2026-11-20 14:30; Enter goes there."

@@ -6,9 +6,9 @@ from PySide6.QtCore import Qt, Signal
 
 from app.components.empty_state import EmptyState
 from app.components.label import Link, surface
-from app.look.tokens import SPACE
 from app.screens.journal.entry_words import shown
 from app.screens.journal.query_text import TIME_FIELDS, terms_of, without_term
+from app.theme.tokens import SPACE
 
 MOST_WAYS = 4
 

@@ -16,9 +16,9 @@ from app.components.icon_mark import IconMark
 from app.components.label import Label, Link
 from app.components.section import SectionHead
 from app.link import ConsoleLink
-from app.look.theme import theme_of
-from app.look.tokens import SPACE
 from app.shell.words import count_words, plural
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.service.console import Console, Proof

@@ -9,11 +9,11 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 from app.components import paint
 from app.components.buttons import IconButton
 from app.components.key_hint import KeyHint
-from app.look.icons import paint_icon
-from app.look.theme import Theme, theme_of
-from app.look.tokens import FRAME, RADIUS
 from app.screens.journal.query_text import TermSpan, terms_of
 from app.screens.journal.suggestions import Suggestions
+from app.theme.icons import paint_icon
+from app.theme.theme import Theme, theme_of
+from app.theme.tokens import FRAME, RADIUS
 
 HEIGHT = 30
 _LEFT = 34

@@ -18,9 +18,9 @@ from PySide6.QtWidgets import (
 )
 
 from app.components import paint
-from app.look.theme import theme_of
 from app.screens.journal.entry_words import shown
 from app.shell.words import count_words
+from app.theme.theme import theme_of
 
 ROW = 26
 LEAST_WIDTH, MOST_WIDTH = 236, 460

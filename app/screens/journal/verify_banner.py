@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 from app.components.banner import Banner, BannerKind, Notice
 from app.components.label import surface
 from app.components.progress import Progress
-from app.look.tokens import SPACE
 from app.shell.words import clock, count_words, parse_time, plural
+from app.theme.tokens import SPACE
 from core.errors import QuarterdeckError
 from core.service.console import JournalStatus, VerifyReport
 

@@ -13,14 +13,14 @@ from app.components.label import surface
 from app.components.tables import Cell, Column, DataTable, Kind, Row
 from app.components.timers import once
 from app.link import ConsoleLink
-from app.look.theme import theme_of
-from app.look.tokens import SPACE
 from app.screens.base import OpenReplay
 from app.screens.replay.reel import shown
 from app.screens.run_search import RunSearch
 from app.screens.runs.words import actor_words, devices_words, effect_words
 from app.shell.words import clock, one_line
 from app.state import AppState
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE
 from core.batch.models import RunSummary
 from core.errors import QuarterdeckError
 

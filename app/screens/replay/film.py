@@ -21,14 +21,14 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 from app.components import paint
 from app.components.badges import paint_production_band
 from app.components.label import plain_tip
-from app.look.glyphs import paint_glyph
-from app.look.icons import paint_icon
-from app.look.states import cell_look
-from app.look.theme import Theme, theme_of
-from app.look.tokens import RADIUS, SPACE
 from app.screens.replay.reel import Reel, shown
 from app.screens.replay.shelf import Job, Pair, PictureShelf, Problem, Small, Spots
 from app.screens.replay.words import Clock, tool_icon
+from app.theme.icons import paint_icon
+from app.theme.shapes import paint_glyph
+from app.theme.status_styles import cell_look
+from app.theme.theme import Theme, theme_of
+from app.theme.tokens import RADIUS, SPACE
 from core.replay.models import Frame
 
 GAP = 8

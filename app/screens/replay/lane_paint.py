@@ -10,10 +10,10 @@ from PySide6.QtGui import QColor, QPainter
 
 from app.components import paint
 from app.components.badges import paint_production_band
-from app.look.glyphs import paint_glyph
-from app.look.theme import Theme
 from app.screens.replay.reel import Reel, shown
 from app.screens.replay.words import Clock, lasting
+from app.theme.shapes import paint_glyph
+from app.theme.theme import Theme
 from core.replay.models import Mark, Span
 
 SPAN = 16

@@ -24,11 +24,11 @@ from PySide6.QtWidgets import QScrollBar, QSizePolicy, QToolTip, QWidget
 
 from app.components import paint
 from app.components.label import plain_tip
-from app.look.theme import Theme, theme_of
 from app.screens.replay.axis import Ticks, ticks_between
 from app.screens.replay.lane_paint import MARK, LanePainter, mark_words, span_words
 from app.screens.replay.reel import Reel, shown
 from app.screens.replay.words import Clock
+from app.theme.theme import Theme, theme_of
 from core.replay.models import Mark, Span
 
 MOST_LANES = 6

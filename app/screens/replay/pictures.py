@@ -10,11 +10,11 @@ from app.components import paint
 from app.components.buttons import Segmented
 from app.components.label import ElidedLabel, Label
 from app.components.picture import PictureView
-from app.look.theme import theme_of
-from app.look.tokens import SPACE
 from app.screens.replay.reel import Reel, shown
 from app.screens.replay.shelf import Job, Pair, PictureShelf, Problem, Small, Spots
 from app.screens.replay.words import Clock, earlier
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE
 from core.replay.models import Frame
 
 MODES = ("side", "changed", "full")

@@ -7,7 +7,6 @@ from PySide6.QtGui import QKeyEvent
 
 from app.components.picture import STEP, PictureView
 from app.link import ConsoleLink
-from app.look.states import cell_look
 from app.screens.base import Navigator, OpenEntry, OpenReplay, Shortcut, Target
 from app.screens.replay.finder import Finder
 from app.screens.replay.heading import heading_of
@@ -17,6 +16,7 @@ from app.screens.replay.reel import Reel
 from app.screens.replay.transport import SPEEDS
 from app.screens.replay.words import Clock
 from app.state import AppState
+from app.theme.status_styles import cell_look
 from core.errors import QuarterdeckError
 from core.replay.models import Timeline
 

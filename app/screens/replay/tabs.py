@@ -18,10 +18,10 @@ from app.components.json_view import JsonView
 from app.components.label import Label, Link, surface
 from app.components.section import Card
 from app.link import ConsoleLink
-from app.look.tokens import SPACE
 from app.screens.replay.known import ANSWERS, Known, command_facts, moment_facts
 from app.screens.replay.reel import shown
 from app.screens.replay.words import Clock
+from app.theme.tokens import SPACE
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.replay.models import Moment

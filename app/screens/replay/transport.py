@@ -11,8 +11,8 @@ from app.components.buttons import Button, IconButton, Segmented
 from app.components.inputs import CheckBox, SearchField, mark_failed
 from app.components.json_view import size_words
 from app.components.label import ElidedLabel, Label, plain_tip, surface
-from app.look.states import cell_look
-from app.look.tokens import SPACE
+from app.theme.status_styles import cell_look
+from app.theme.tokens import SPACE
 from core.replay.result_search import MOST_TEXT_BYTES
 
 SEARCHED = (

@@ -12,12 +12,12 @@ from app.components import paint
 from app.components.badges import Chip
 from app.components.label import ElidedLabel, surface
 from app.components.pulse import pulse_of
-from app.look.glyphs import paint_glyph
-from app.look.states import cell_look
-from app.look.theme import theme_of
-from app.look.tokens import RADIUS, SPACE
 from app.screens.runs.words import GROUPS, LOOK_FILTER, Group
 from app.shell.words import count_words
+from app.theme.shapes import paint_glyph
+from app.theme.status_styles import cell_look
+from app.theme.theme import theme_of
+from app.theme.tokens import RADIUS, SPACE
 
 BAR = 8
 

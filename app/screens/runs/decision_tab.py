@@ -14,9 +14,9 @@ from app.components.facts import Fact, Facts
 from app.components.json_view import JsonView
 from app.components.label import Label, surface
 from app.components.section import Card, Section
-from app.look.tokens import SPACE
 from app.screens.runs.record import Known
 from app.screens.runs.words import one_line
+from app.theme.tokens import SPACE
 from core.policy.models import Answer, Decision
 from core.text import escape_hidden
 

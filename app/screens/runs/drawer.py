@@ -12,7 +12,6 @@ from app.components.badges import ProductionTag, VerdictBadge
 from app.components.buttons import IconButton, Segmented
 from app.components.label import ElidedLabel, Label, rule, surface
 from app.link import ConsoleLink
-from app.look.tokens import SPACE
 from app.screens.base import Navigator, OpenApproval, OpenEntry
 from app.screens.runs.cell_banner import CellBanner
 from app.screens.runs.command_facts import CommandFacts
@@ -24,6 +23,7 @@ from app.screens.runs.picture_tab import PictureTab, pictures_of
 from app.screens.runs.record import Known, known_from
 from app.screens.runs.result_tab import ResultTab
 from app.screens.runs.words import cell_time, one_line
+from app.theme.tokens import SPACE
 from core.batch.models import Cell
 from core.errors import ErrorCode, QuarterdeckError
 from core.service.console import CommandRecord

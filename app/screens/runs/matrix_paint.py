@@ -10,11 +10,11 @@ from PySide6.QtWidgets import QHeaderView, QStyledItemDelegate, QStyleOptionView
 
 from app.components import paint
 from app.components.badges import paint_production_band
-from app.look.glyphs import paint_glyph
-from app.look.states import StateLook, cell_look
-from app.look.theme import Theme, theme_of
-from app.look.tokens import FRAME, SPACE
 from app.screens.runs.words import cell_time, one_line
+from app.theme.shapes import paint_glyph
+from app.theme.status_styles import StateLook, cell_look
+from app.theme.theme import Theme, theme_of
+from app.theme.tokens import FRAME, SPACE
 
 if TYPE_CHECKING:
     from app.screens.runs.matrix import MatrixView

@@ -9,7 +9,7 @@ from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from app.components import paint
-from app.look.theme import theme_of
+from app.theme.theme import theme_of
 
 _PAD = 8
 

@@ -11,10 +11,10 @@ from PySide6.QtWidgets import QHBoxLayout, QTextEdit, QWidget
 from app.components.buttons import IconButton
 from app.components.inputs import SearchField
 from app.components.label import Label
-from app.look.theme import theme_of
-from app.look.tokens import SPACE
 from app.screens.runs.output_box import OutputBox
 from app.shell.words import count_words
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE
 
 # Each costs the text view a selection; all places are counted and can be gone to.
 MOST_MARKED = 2_000

@@ -12,8 +12,6 @@ from app.components.empty_state import ContentOrEmpty
 from app.components.inputs import CheckBox
 from app.components.label import Label, Link
 from app.link import ConsoleLink
-from app.look.theme import theme_of
-from app.look.tokens import SPACE
 from app.screens.base import Navigator
 from app.screens.runs.output_box import OutputBox
 from app.screens.runs.output_search import OutputSearch, units
@@ -21,6 +19,8 @@ from app.screens.runs.output_text import Shown, Stream, make_readable, streams_o
 from app.screens.runs.save import Saver
 from app.screens.runs.terminal_colors import MOST_COLORED, ColoredPart
 from app.screens.runs.words import size_words
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError
 from core.service.console import Console

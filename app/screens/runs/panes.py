@@ -9,9 +9,9 @@ from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayou
 from app.components.empty_state import Action, EmptyState
 from app.components.label import Link, rule
 from app.components.timers import once
-from app.look.tokens import SPACE
 from app.screens.runs.drawer import Drawer
 from app.screens.runs.matrix import MatrixView
+from app.theme.tokens import SPACE
 
 LIST_WIDTH = 228
 CLOSED = "The drawer is closed. Enter opens it for the chosen cell."

@@ -16,11 +16,11 @@ from app.components.inputs import DropDown
 from app.components.label import Label, Link, surface
 from app.components.picture import STEP, PictureView
 from app.link import ConsoleLink
-from app.look.tokens import SPACE
 from app.screens.base import Navigator
 from app.screens.runs.save import Saver
 from app.screens.runs.words import one_line, size_words
 from app.shell.sheet import Overlay
+from app.theme.tokens import SPACE
 from core.dispatch.models import CommandResult, Evidence
 from core.errors import QuarterdeckError
 from core.service.console import Console

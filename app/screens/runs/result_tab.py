@@ -11,10 +11,10 @@ from app.components.facts import short_digest
 from app.components.json_view import JsonView
 from app.components.label import Label, Link
 from app.link import ConsoleLink
-from app.look.tokens import SPACE
 from app.screens.base import Navigator
 from app.screens.runs.save import Saver
 from app.screens.runs.words import one_line, size_words
+from app.theme.tokens import SPACE
 from core.batch.models import Cell, CellState
 from core.dispatch.models import CommandResult, Evidence
 from core.errors import ErrorInfo, QuarterdeckError

@@ -10,9 +10,9 @@ from app.components.banner import Banner
 from app.components.buttons import Button, IconButton
 from app.components.inputs import TextField
 from app.components.label import ElidedLabel, Label, rule, surface
-from app.look.states import cell_look
-from app.look.tokens import SPACE
 from app.screens.runs.words import actor_words, elapsed_words, one_line
+from app.theme.status_styles import cell_look
+from app.theme.tokens import SPACE
 from core.batch.file_names import MOST_CHARACTERS
 from core.batch.models import Batch, CellState, RunState, RunSummary
 

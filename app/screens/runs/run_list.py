@@ -25,7 +25,6 @@ from app.components.pulse import pulse_of
 from app.components.section import ScreenHead
 from app.components.timers import once
 from app.link import ConsoleLink
-from app.look.theme import Theme, theme_of
 from app.screens.run_search import RunSearch
 from app.screens.runs.run_model import RUN_ROLE, RunsModel
 from app.screens.runs.words import (
@@ -38,6 +37,7 @@ from app.screens.runs.words import (
     run_look,
 )
 from app.shell.words import count_words
+from app.theme.theme import Theme, theme_of
 from core.batch.models import RunState, RunSummary
 from core.errors import QuarterdeckError
 

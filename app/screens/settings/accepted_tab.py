@@ -14,8 +14,8 @@ from app.components.file_diff import diff_of
 from app.components.label import Label
 from app.components.sentences import Sentences
 from app.link import ConsoleLink
-from app.look.tokens import SPACE
 from app.shell.words import plural
+from app.theme.tokens import SPACE
 from core.policy.policy_check import PolicyText
 
 SAME = "policy.toml is as it was accepted."

@@ -11,8 +11,8 @@ from app.components.empty_state import ContentOrEmpty
 from app.components.label import Label
 from app.components.section import SectionHead
 from app.components.tables import Cell, Column, DataTable, Kind, Row
-from app.look.tokens import SPACE
 from app.shell.words import plural
+from app.theme.tokens import SPACE
 from core.policy.policy_check import PolicyCheck, PolicyProblem, PolicyWarning
 from core.text import escape_hidden, hidden_characters
 

@@ -18,11 +18,11 @@ from app.components.section import SectionHead
 from app.components.tables import Cell, Column, DataTable, Kind, Row
 from app.event_loop import ended
 from app.link import ConsoleLink
-from app.look.tokens import SPACE
 from app.screens.base import Navigator, OpenQuery
 from app.shell.sheet import Sheet
 from app.shell.words import clock, count_words, last_heard, one_line, person_words, plural, short_clock
 from app.state import AppState
+from app.theme.tokens import SPACE
 from core.approvals.grants import Grant, scope_words
 from core.errors import QuarterdeckError
 from core.text import escape_hidden

@@ -16,7 +16,6 @@ from app.components.label import ElidedLabel, Label, rule, surface
 from app.components.text_editor import TextEditor
 from app.components.toml_colors import TomlColors
 from app.link import ConsoleLink
-from app.look.tokens import SPACE
 from app.screens.base import Navigator
 from app.screens.settings.accepted_tab import AcceptedTab, stand_words
 from app.screens.settings.check_tabs import CheckTab, ExamplesTab, bare_message, placed
@@ -28,6 +27,7 @@ from app.screens.settings.why_tab import WhyTab
 from app.shell.top_bar import PROFILE_WORDS
 from app.shell.words import plural
 from app.state import AppState
+from app.theme.tokens import SPACE
 from core.policy.models import Profile
 from core.policy.policy_check import PolicyCheck
 

@@ -13,8 +13,8 @@ from app.components.code_box import CodeBox
 from app.components.inputs import DropDown, Field, TextField
 from app.components.label import Label
 from app.event_loop import ended
-from app.look.tokens import SPACE
 from app.shell.sheet import Sheet
+from app.theme.tokens import SPACE
 from core.errors import BadInput
 from core.policy.policy_file import parse_policy
 

@@ -8,12 +8,12 @@ from app.components.buttons import Segmented
 from app.components.facts import Fact, Facts
 from app.components.inputs import CheckBox, Field
 from app.components.label import Label, Link
-from app.look.theme import theme_of
 from app.screens.base import Navigator, OpenQuery
 from app.screens.settings.base import SettingsSection
 from app.shell.words import clock, milliseconds, one_line
 from app.state import AppState
 from app.state import Link as LinkState
+from app.theme.theme import theme_of
 
 THIS_COMPUTER = "this-computer"
 

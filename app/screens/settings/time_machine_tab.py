@@ -16,10 +16,10 @@ from app.components.label import Label, Link
 from app.components.progress import Progress
 from app.components.tables import Cell, Column, DataTable, Kind, Row
 from app.link import ConsoleLink
-from app.look.tokens import SPACE
 from app.screens.base import Navigator, OpenEntry
 from app.shell.words import clock, count_words, plural, short_clock
 from app.state import AppState
+from app.theme.tokens import SPACE
 from core.errors import QuarterdeckError
 from core.policy.models import Answer
 from core.policy.policy_check import Trial, TrialRow

@@ -17,10 +17,10 @@ from app.components.inputs import DropDown, Field, TextField
 from app.components.label import Label, Link, surface
 from app.components.section import Section
 from app.link import ConsoleLink
-from app.look.states import plan_look
-from app.look.tokens import SPACE
 from app.screens.settings.time_machine_tab import PLAN
 from app.state import AppState
+from app.theme.status_styles import plan_look
+from app.theme.tokens import SPACE
 from core.errors import QuarterdeckError
 from core.fleet.models import Tool
 from core.policy.models import Answer

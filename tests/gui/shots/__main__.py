@@ -15,8 +15,8 @@ from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QApplication
 
 from app.event_loop import run_on_qt
-from app.look.icons import load_icons
-from app.look.tokens import Mode
+from app.theme.icons import load_icons
+from app.theme.tokens import Mode
 from tests.gui.shots import approvals, screens, settings, signing
 from tests.gui.shots.studio import Studio
 

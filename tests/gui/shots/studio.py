@@ -12,10 +12,10 @@ from pathlib import Path
 from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QApplication
 
-from app.look.theme import Theme
-from app.look.tokens import Mode
 from app.main import Desk
 from app.shell.sheet import Overlay
+from app.theme.theme import Theme
+from app.theme.tokens import Mode
 from core.home import Home
 from core.service.console import Console
 

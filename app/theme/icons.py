@@ -14,7 +14,7 @@ from PySide6.QtGui import QColor, QIcon, QIconEngine, QPainter, QPixmap
 from PySide6.QtWidgets import QApplication
 
 if TYPE_CHECKING:
-    from app.look.theme import Theme
+    from app.theme.theme import Theme
 
 ICONS: dict[str, str] = {
     "brand": "ship-wheel",

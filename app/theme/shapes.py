@@ -12,7 +12,7 @@ from collections.abc import Callable
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPainterPath, QPainterPathStroker, QPen, QPolygonF, QTransform
 
-from app.look.tokens import TURN_STEPS
+from app.theme.tokens import TURN_STEPS
 
 Points = tuple[tuple[float, float], ...]
 

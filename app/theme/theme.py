@@ -15,8 +15,8 @@ from PySide6.QtGui import QColor, QFont, QIcon, QPalette
 from PySide6.QtWidgets import QApplication, QWidget
 from shiboken6 import isValid
 
-from app.look.icons import ThemedIcon
-from app.look.tokens import (
+from app.theme.icons import ThemedIcon
+from app.theme.tokens import (
     DENSITIES,
     MODES,
     MONO_FAMILIES,
