@@ -20,9 +20,6 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QApplication, QHBoxLayout, QMainWindow, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.focus_frame import FocusFrame
-from app.components.keyboard_keeper import KeyboardKeeper
-from app.components.label import surface
 from app.hand import InputSource
 from app.link import ConsoleLink
 from app.screens.base import Screen, Target
@@ -41,6 +38,8 @@ from app.shell.top_bar import TopBar
 from app.state import AppState
 from app.theme.theme import theme_of
 from app.theme.tokens import FRAME, Density
+from app.widgets.focus import FocusFrame, KeyboardKeeper
+from app.widgets.labels import surface
 from core.errors import QuarterdeckError
 from core.policy.models import Profile
 

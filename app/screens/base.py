@@ -21,10 +21,10 @@ from PySide6.QtCore import QByteArray, QSettings, Qt
 from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QHeaderView, QSplitter, QWidget
 
-from app.components.tells_hand import HandShortcut
 from app.hand import Hand
 from app.link import ConsoleLink
 from app.state import AppState
+from app.widgets.input_origin import HandShortcut
 from core.policy.models import Profile
 
 if TYPE_CHECKING:

@@ -21,13 +21,12 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QLineEdit, QWidget
 from shiboken6 import isValid
 
-from app.components.buttons import Button
-from app.components.inputs import Field
-from app.components.typed_field import TypedField
 from app.hand import Hand, Stake
 from app.link import ConsoleLink
 from app.shell.operator import OperatorKeys
 from app.shell.sheet import Sheet
+from app.widgets.buttons import Button
+from app.widgets.fields import Field, TypedField
 from core.errors import QuarterdeckError
 
 Say = Callable[[str], None]

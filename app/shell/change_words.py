@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.components.breaking import breakable
-from app.components.facts import Fact, short_digest
+from app.widgets.line_breaks import breakable
+from app.widgets.property_list import Fact, short_digest
 from core.changes import Change, ChangeKind
 from core.text import escape_hidden
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
-from app.components.sentences import Sentences
 from app.event_loop import ended
 from app.link import ConsoleLink
 from app.screens.base import OpenSection
@@ -21,6 +20,7 @@ from app.shell.top_bar import PROFILE_WORDS
 from app.shell.unlock_part import UnlockPart
 from app.shell.words import plural
 from app.state import AppState
+from app.widgets.sentences import Sentences
 from core.errors import QuarterdeckError
 from core.policy.loosening import is_as_strict
 from core.policy.models import Profile

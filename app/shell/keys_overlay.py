@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QWidget
 
-from app.components.key_hint import KeyHint
-from app.components.label import Label
 from app.screens.base import Shortcut
 from app.shell.sheet import Sheet
+from app.widgets.labels import Label
+from app.widgets.shortcut_label import KeyHint
 
 EVERYWHERE: tuple[tuple[str, str], ...] = (
     ("Ctrl+K", "Find devices, tools, runs, entries, commands"),

@@ -8,13 +8,13 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QSizePolicy, QVBoxLayout, QWidget
 
-from app.components import paint
-from app.components.badges import paint_pill
-from app.components.label import surface
 from app.shell.registry import ScreenEntry
 from app.theme.icons import paint_icon
 from app.theme.theme import theme_of
 from app.theme.tokens import FRAME, RADIUS
+from app.widgets import painting
+from app.widgets.badges import paint_pill
+from app.widgets.labels import surface
 
 LINE_HEIGHT = 34
 PILL = 16
@@ -64,9 +64,9 @@ class NavLine(QAbstractButton):
         rect = self.rect().toRectF()
         on = self.isChecked()
         if on or self.underMouse():
-            paint.box(painter, rect, RADIUS.control, theme.color("selected" if on else "hover"))
+            painting.box(painter, rect, RADIUS.control, theme.color("selected" if on else "hover"))
         if on:
-            paint.box(painter, QRectF(0, 8, 3, rect.height() - 16), 1.5, theme.color("accent"))
+            painting.box(painter, QRectF(0, 8, 3, rect.height() - 16), 1.5, theme.color("accent"))
         icon = FRAME.nav_icon
         left = (rect.width() - icon) / 2 if self._narrow else 10.0
         place = QRectF(left, (rect.height() - icon) / 2, icon, icon)
@@ -75,7 +75,7 @@ class NavLine(QAbstractButton):
         paint_icon(painter, place, self.entry.icon, theme.color("text" if on else "text2"))
         if not self._narrow:
             room = QRectF(left + icon + 10, 0, rect.width() - 70, rect.height())
-            paint.text(painter, room, self.entry.title, theme, "name", "text" if on else "text2")
+            painting.text(painter, room, self.entry.title, theme, "name", "text" if on else "text2")
         if self._count:
             self._paint_count(painter, rect, place)
         painter.end()
@@ -83,7 +83,7 @@ class NavLine(QAbstractButton):
     def _paint_count(self, painter: QPainter, rect: QRectF, icon: QRectF) -> None:
         theme = theme_of(self)
         words = str(self._count) if self._count < 1000 else "999+"
-        width = max(PILL, paint.text_width(words, theme, "badge") + 10)
+        width = max(PILL, painting.text_width(words, theme, "badge") + 10)
         if self._narrow:
             left = min(icon.right() - 4, rect.right() - width)
             place = QRectF(left, 0, width, PILL)

@@ -12,7 +12,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
-from app.components.banner import Banner, BannerKind
+from app.widgets.banner import Banner, BannerKind
 
 MOST = 3
 Action = tuple[str, Callable[[], None]]

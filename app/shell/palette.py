@@ -21,12 +21,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.components import paint
-from app.components.badges import paint_production_tag, paint_risk, paint_state
-from app.components.icon_mark import IconMark
-from app.components.key_hint import KeyHint
-from app.components.label import Label, rule
-from app.components.timers import once
 from app.link import ConsoleLink
 from app.screens.base import Navigator
 from app.shell.actions import Action
@@ -39,6 +33,12 @@ from app.state import AppState
 from app.theme.icons import paint_icon
 from app.theme.status_styles import StateLook, cell_look, health_look, plan_look
 from app.theme.theme import Theme, theme_of
+from app.widgets import painting
+from app.widgets.badges import paint_production_tag, paint_risk, paint_state
+from app.widgets.icon_label import IconMark
+from app.widgets.labels import Label, rule
+from app.widgets.shortcut_label import KeyHint
+from app.widgets.util import once
 
 WIDTH, NARROW_WIDTH = 640, 600
 TOP = 48
@@ -121,7 +121,7 @@ class ResultsDelegate(QStyledItemDelegate):
         line = model.lines[index.row()]
         painter.save()
         if isinstance(line, str):
-            paint.text(painter, rect.adjusted(14, 4, 0, 0), line, theme, "label", "text3")
+            painting.text(painter, rect.adjusted(14, 4, 0, 0), line, theme, "label", "text3")
         else:
             chosen = bool(option.state & QStyle.StateFlag.State_Selected)
             if chosen:
@@ -150,13 +150,13 @@ class ResultsDelegate(QStyledItemDelegate):
         hit = found.hit
         x = rect.right()
         if hit.note:
-            x -= paint.text_width(hit.note, theme, "meta")
+            x -= painting.text_width(hit.note, theme, "meta")
             room = QRectF(x, rect.y(), rect.right() - x + 2, rect.height())
-            paint.text(painter, room, hit.note, theme, "meta", "text2")
+            painting.text(painter, room, hit.note, theme, "meta", "text2")
             x -= 14
         if hit.state:
             look = state_look(hit.state, hit.state_of)
-            x -= paint.text_width(look.word, theme) + 20
+            x -= painting.text_width(look.word, theme) + 20
             paint_state(painter, QRectF(x, rect.y(), rect.right() - x, rect.height()), look, theme)
             x -= 12
         if hit.risk:

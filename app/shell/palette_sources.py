@@ -8,7 +8,6 @@ from itertools import islice
 
 from PySide6.QtCore import QObject
 
-from app.components.timers import once
 from app.link import ConsoleLink
 from app.screens.base import (
     OpenApproval,
@@ -28,6 +27,7 @@ from app.shell.keys_overlay import chord_words
 from app.shell.palette_search import COMMANDS, Found, Hit, match_hit
 from app.shell.words import clock, count_words, left_words, one_line, plural
 from app.state import AppState
+from app.widgets.util import once
 from core.audit.entries import Entry, Kind
 from core.errors import QuarterdeckError
 from core.fleet.models import Device, Health, Tool

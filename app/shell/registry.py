@@ -10,9 +10,9 @@ import structlog
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPlainTextEdit, QVBoxLayout
 
-from app.components.label import Label, surface
 from app.screens.base import Screen
 from app.theme.theme import theme_of
+from app.widgets.labels import Label, surface
 
 log = structlog.get_logger(__name__)
 

@@ -20,12 +20,12 @@ from PySide6.QtWidgets import (
 )
 from shiboken6 import isValid
 
-from app.components import paint
-from app.components.buttons import Button, Kind
-from app.components.keeps_keyboard import KeepsKeyboard
-from app.components.label import Label
 from app.theme.theme import theme_of
 from app.theme.tokens import FRAME, RADIUS, SCRIM_OPACITY
+from app.widgets import painting
+from app.widgets.buttons import Button, Kind
+from app.widgets.focus import KeepsKeyboard
+from app.widgets.labels import Label
 
 CANCELLED = ""
 EDGE = 20
@@ -40,7 +40,7 @@ class SheetCard(QFrame):
         theme = theme_of(self)
         painter = QPainter(self)
         rect = self.rect().toRectF()
-        paint.box(painter, rect, RADIUS.dialog, theme.color("raised"), theme.color("border2"))
+        painting.box(painter, rect, RADIUS.dialog, theme.color("raised"), theme.color("border2"))
         painter.end()
 
 
@@ -138,7 +138,7 @@ class Overlay(QWidget):
         painter = QPainter(self)
         below = [card for card in self._window.findChildren(SheetCard) if self._is_below(card)]
         for card in below:
-            paint.box(painter, card.geometry().toRectF(), RADIUS.dialog, scrim)
+            painting.box(painter, card.geometry().toRectF(), RADIUS.dialog, scrim)
         if not below:
             painter.fillRect(self.rect(), scrim)
         painter.end()

@@ -8,14 +8,6 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
 from shiboken6 import isValid
 
-from app.components.badges import ProductionStrip
-from app.components.diff_view import DiffView
-from app.components.facts import Fact, Facts
-from app.components.file_diff import FileDiff
-from app.components.inputs import Field, TextField
-from app.components.label import Label
-from app.components.sentences import Sentences
-from app.components.tells_hand import HandShortcut
 from app.hand import Hand, Stake
 from app.link import ConsoleLink
 from app.shell.by_hand import TYPE_IT, ByHand
@@ -25,6 +17,14 @@ from app.shell.sheet import Sheet
 from app.shell.unlock_part import UnlockPart
 from app.state import AppState
 from app.theme.tokens import SPACE
+from app.widgets.badges import ProductionStrip
+from app.widgets.diff_view import DiffView
+from app.widgets.fields import Field, TextField
+from app.widgets.input_origin import HandShortcut
+from app.widgets.labels import Label
+from app.widgets.property_list import Fact, Facts
+from app.widgets.sentences import Sentences
+from app.widgets.text_diff import FileDiff
 from core.changes import Change, ChangeKind, Proposal, SignedChange
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 

@@ -19,12 +19,12 @@ from typing import Any, TypeVar
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
-from app.components.file_diff import FileDiff, diff_of
 from app.event_loop import ended
 from app.link import ConsoleLink, is_alive, is_there
 from app.shell.by_hand import ByHand
 from app.shell.operator import OperatorKeys
 from app.state import AppState
+from app.widgets.text_diff import FileDiff, diff_of
 from core.canonical_json import sha256_hex
 from core.changes import Change, ChangeKind, Proposal, SignedChange, check_proposal
 from core.errors import ErrorCode, QuarterdeckError, Refused

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
 
-from app.components.inputs import DropDown, Field
-from app.components.showing import show_or_hide
-from app.components.typed_field import TypedField
 from app.shell.operator import OperatorKeys
+from app.widgets.fields import DropDown, Field, TypedField
+from app.widgets.util import show_or_hide
 from core.errors import BadInput
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The theme: one mode and one density, applied to the application as palette, style sheet and fonts.
 
-Painted components read their colours while painting, so a switch at run time needs no bookkeeping: applying
+Painted widgets read their colours while painting, so a switch at run time needs no bookkeeping: applying
 the style sheet sends every widget a `StyleChange`, which repaints and measures it anew.
 """
 

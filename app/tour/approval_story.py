@@ -7,13 +7,13 @@ from typing import Any
 
 from PySide6.QtWidgets import QAbstractButton
 
-from app.components.inputs import DropDown
 from app.screens.approvals.decision_bar import ApproveButton
 from app.shell.sheet import Sheet
 from app.tour.fleet_story import DIALS, LISTENS, is_online
 from app.tour.guest import BUTTON
 from app.tour.hand import StepDidNotHappen
 from app.tour.stage import PASSPHRASE, Scene, Stage, says
+from app.widgets.fields import DropDown
 from core.batch.models import Batch, Parallel, Run, RunState, Step
 from core.policy.models import Answer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QApplication
 
-from app.components.forms import SchemaForm
+from app.forms import SchemaForm
 from app.theme.theme import Theme
 
 SCHEMA = {"properties": {"region": {"enum": ["fullscreen", "window"]}}}

@@ -6,7 +6,7 @@ from PySide6.QtCore import QObject, QPoint, Qt, Signal
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QWidget
 
-from app.components.forms.checking import checking_process
+from app.forms.validator import checking_process
 from app.screens.approvals.edit_sheet import EditSheet
 from app.screens.approvals.edited_part import arguments_text, changed_names
 from app.screens.approvals.screen import MEASURE_TICKS

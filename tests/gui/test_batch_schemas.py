@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from PySide6.QtTest import QTest
 
-from app.components.forms.checking import checking_process
+from app.forms.validator import checking_process
 from app.main import Desk
 from app.screens.batch.content import content_of
 from app.screens.batch.screen import BatchScreen

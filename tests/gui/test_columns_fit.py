@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.components.rows import Kind, cell_text
-from app.components.tables import DataTable
+from app.items.table_model import Kind, cell_text
+from app.items.table_view import DataTable
 from app.main import Desk
 from app.screens.base import OpenDevice, OpenEntry, OpenQuery, OpenSection
 from app.screens.batch.open_sheet import OpenSheet

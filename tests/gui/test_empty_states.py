@@ -11,8 +11,6 @@ from PySide6.QtCore import QPoint, QRect
 from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.components.buttons import Button
-from app.components.empty_state import ContentOrEmpty, EmptyState
 from app.main import Desk
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.base import OpenDevice, OpenQuery, OpenRun, OpenSection
@@ -25,6 +23,8 @@ from app.screens.runs.screen import RunsScreen
 from app.screens.settings.policy_page import PolicyPage
 from app.screens.settings.screen import SettingsScreen
 from app.theme.theme import Theme
+from app.widgets.buttons import Button
+from app.widgets.empty_state import ContentOrEmpty, EmptyState
 from core.policy.policy_check import PolicyCheck
 from tests.fakes.approvals_desk import make_approval
 from tests.fakes.batch_screen import batch_of, risky, sheet_of

@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
-from app.components.rows import Cell, cell_text
+from app.items.table_model import Cell, cell_text
 from app.main import Desk
 from app.screens.base import OpenApproval, OpenDevice, OpenRun, Target
 from app.screens.fleet.doctor import TITLES
@@ -210,7 +210,7 @@ def test_words_of_a_check_are_never_markup(theme: Theme, tmp_path: Path) -> None
         doctor = fleet.panel.link_tab.doctor
         doctor.run()
         await seen(lambda: doctor.rows())
-        from app.components.label import Label
+        from app.widgets.labels import Label
 
         labels = doctor.rows()[0].findChildren(Label)
         assert all(label.textFormat() == Qt.TextFormat.PlainText for label in labels)

@@ -11,7 +11,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.components.wall_tile import Tile
+from app.items.tile_painter import Tile
 from app.main import Desk
 from app.screens.fleet import live
 from app.screens.fleet.grouping import device_tile, newest_picture

@@ -8,7 +8,6 @@ import pytest
 from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QWidget
 
-from app.components.badges import ProductionStrip, ProductionTag
 from app.main import Desk
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.base import (
@@ -28,6 +27,7 @@ from app.screens.runs.screen import RunsScreen
 from app.shell.palette import Palette
 from app.shell.sheet import Sheet
 from app.theme.theme import Theme
+from app.widgets.badges import ProductionStrip, ProductionTag
 from tests.fakes.sign_sheets import operator_of, sign, sign_sheet
 from tests.fakes.story import story
 from tests.fakes.window import play, seen

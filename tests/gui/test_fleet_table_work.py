@@ -13,8 +13,8 @@ from PySide6.QtCore import QEvent, QModelIndex, QObject, Qt
 from PySide6.QtGui import QImage, QPainter, QPaintEvent
 from PySide6.QtTest import QAbstractItemModelTester
 
-from app.components.rows import Cell, Row, RowsModel, cell_text
-from app.components.table_paint import CellDelegate
+from app.items.table_delegate import CellDelegate
+from app.items.table_model import Cell, Row, RowsModel, cell_text
 from app.main import Desk
 from app.screens.fleet import listing as listing_module
 from app.screens.fleet.device_table import DeviceRows

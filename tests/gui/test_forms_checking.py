@@ -12,8 +12,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.components.forms import SchemaForm
-from app.components.forms.checking import (
+from app.forms import SchemaForm
+from app.forms.validator import (
     NOT_CHECKED,
     STILL_CHECKED,
     Check,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PySide6.QtTest import QTest
 
-from app.components.forms.checking import checking_process
+from app.forms.validator import checking_process
 from app.main import Desk
 from app.screens.base import OpenDevice
 from app.screens.fleet.screen import FleetScreen

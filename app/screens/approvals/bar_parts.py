@@ -6,13 +6,13 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QTextLayout, QTextOption
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
-from app.components import paint
-from app.components.banner import Notice
-from app.components.label import ElidedLabel, plain_tip, surface
 from app.screens.approvals.words import one_line
 from app.theme.shapes import paint_glyph
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE, TYPE
+from app.widgets import painting
+from app.widgets.banner import Notice
+from app.widgets.labels import ElidedLabel, plain_tip, surface
 from core.approvals.models import Approval
 from core.approvals.operator_keys import valid_seconds
 from core.statements import short_code
@@ -61,9 +61,9 @@ class Hint(ElidedLabel):
         top = (self.height() - high * len(lines)) / 2
         for number, words in enumerate(lines):
             place = QRectF(0, top + number * high, self.width(), high)
-            paint.text(painter, place, words, theme, "body", "text3")
+            painting.text(painter, place, words, theme, "body", "text3")
         painter.end()
-        cut = any(paint.text_width(words, theme) > self.width() for words in lines)
+        cut = any(painting.text_width(words, theme) > self.width() for words in lines)
         self.setToolTip(plain_tip(self.text()) if cut else "")
 
 
@@ -87,9 +87,9 @@ class CodeWords(QWidget):
     def sizeHint(self) -> QSize:
         """Two lines."""
         theme = theme_of(self)
-        above = paint.text_width("code on device", theme, "meta") + 6
-        wide = above + paint.text_width(self._code, theme, "code") if self._code else 156.0
-        return QSize(round(max(wide, paint.text_width(self._below, theme, "meta"))) + 2, 38)
+        above = painting.text_width("code on device", theme, "meta") + 6
+        wide = above + painting.text_width(self._code, theme, "code") if self._code else 156.0
+        return QSize(round(max(wide, painting.text_width(self._below, theme, "meta"))) + 2, 38)
 
     def minimumSizeHint(self) -> QSize:
         """It is never cut."""
@@ -102,12 +102,14 @@ class CodeWords(QWidget):
         right = Qt.AlignmentFlag.AlignRight
         first = QRectF(0, 0, self.width(), 20)
         if self._code:
-            code = paint.text_width(self._code, theme, "code")
-            paint.text(painter, first, self._code, theme, "code", "text", right)
+            code = painting.text_width(self._code, theme, "code")
+            painting.text(painter, first, self._code, theme, "code", "text", right)
             first.setWidth(self.width() - code - 6)
         if self._below:
-            paint.text(painter, first, self._above, theme, "meta", "text3", right)
-            paint.text(painter, QRectF(0, 20, self.width(), 17), self._below, theme, "meta", "text3", right)
+            painting.text(painter, first, self._above, theme, "meta", "text3", right)
+            painting.text(
+                painter, QRectF(0, 20, self.width(), 17), self._below, theme, "meta", "text3", right
+            )
         painter.end()
 
 
@@ -135,7 +137,7 @@ class Slots(QWidget):
 
     def sizeHint(self) -> QSize:
         """Marks and words."""
-        words = paint.text_width(self._words, theme_of(self), "name")
+        words = painting.text_width(self._words, theme_of(self), "name")
         return QSize(round(self._wanted * (_SLOT + 4) + 4 + words) + 2, 24)
 
     def minimumSizeHint(self) -> QSize:
@@ -152,10 +154,10 @@ class Slots(QWidget):
             if number < self._given:
                 paint_glyph(painter, place, "check_disc", theme.color("ok"))
             else:
-                paint.box(painter, place.adjusted(1, 1, -1, -1), 6, None, theme.color("waiting"), 1.5)
+                painting.box(painter, place.adjusted(1, 1, -1, -1), 6, None, theme.color("waiting"), 1.5)
         left = self._wanted * (_SLOT + 4) + 4
         room = QRectF(left, 0, self.width() - left, self.height())
-        paint.text(painter, room, self._words, theme, "name", "waiting")
+        painting.text(painter, room, self._words, theme, "name", "waiting")
         painter.end()
 
 

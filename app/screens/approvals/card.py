@@ -9,10 +9,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
-from app.components.banner import Banner
-from app.components.facts import Fact, Facts, short_digest
-from app.components.label import Label, Link, rule, surface
-from app.components.section import Section
 from app.screens.approvals.card_header import CardHeader
 from app.screens.approvals.card_parts import BytesPart, FindingsPart, ReasonsPart, SaidBox, UndoBox
 from app.screens.approvals.content_part import ContentPart
@@ -23,6 +19,10 @@ from app.screens.approvals.preview_part import SCREEN_TOOLS, Looked, ScreenPart
 from app.screens.approvals.what_is_sent import DigestCheck, WhatIsSent, what_is_sent
 from app.screens.approvals.words import asker_words, one_line
 from app.theme.tokens import SPACE
+from app.widgets.banner import Banner
+from app.widgets.labels import Label, Link, rule, surface
+from app.widgets.property_list import Fact, Facts, short_digest
+from app.widgets.section import Section
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.preview_models import Helper, Preview
 from core.fleet.models import Contract

@@ -5,13 +5,13 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
-from app.components.badges import ProductionStrip, RiskBadge
-from app.components.icon_mark import IconMark
-from app.components.label import ElidedLabel, Label, surface
 from app.screens.approvals.likeness import count_words_of, device_words
 from app.screens.approvals.time_left import clock_words, local_time
 from app.screens.approvals.words import asker_words, is_agent, one_line
 from app.theme.tokens import SPACE
+from app.widgets.badges import ProductionStrip, RiskBadge
+from app.widgets.icon_label import IconMark
+from app.widgets.labels import ElidedLabel, Label, surface
 from core.approvals.models import Approval, ApprovalState
 from core.fleet.models import Risk
 

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.components.banner import BannerKind
 from app.hand import Hand, Stake
 from app.link import ConsoleLink
 from app.screens.approvals.answering import Answers, answer_all
@@ -33,6 +32,7 @@ from app.screens.approvals.what_is_sent import DigestCheck, check_digest
 from app.screens.approvals.words import final_words, one_line, outcome_words
 from app.screens.base import Navigator
 from app.state import AppState, Link
+from app.widgets.banner import BannerKind
 from core.approvals.grants import GrantTerms, SignedGrant
 from core.approvals.models import Approval, ApprovalState
 from core.dispatch.models import CommandResult

@@ -6,19 +6,19 @@ from PySide6.QtCore import QEvent, QRectF, Qt, Signal
 from PySide6.QtGui import QEnterEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
-from app.components import paint
-from app.components.badges import RiskBadge
-from app.components.banner import Notice
-from app.components.code_box import CodeBox, Highlight
-from app.components.code_paint import paint_finding_number
-from app.components.facts import short_digest
-from app.components.icon_mark import IconMark
-from app.components.label import ElidedLabel, Label, Link, rule
-from app.components.section import Card, Section
 from app.screens.approvals.what_is_sent import Part
 from app.screens.approvals.words import asker_words, is_agent, one_line, quoted, said_title, unproved_words
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
+from app.widgets import painting
+from app.widgets.badges import RiskBadge
+from app.widgets.banner import Notice
+from app.widgets.code_gutters import paint_finding_number
+from app.widgets.code_view import CodeBox, Highlight
+from app.widgets.icon_label import IconMark
+from app.widgets.labels import ElidedLabel, Label, Link, rule
+from app.widgets.property_list import short_digest
+from app.widgets.section import Card, Section
 from core.approvals.models import Approval
 from core.canonical_json import sha256_hex
 from core.fleet.models import Effect
@@ -175,7 +175,7 @@ class FindingRow(QWidget):
         if self._placed:
             paint_finding_number(painter, mark, self._number, self._risk, theme)
         else:
-            paint.text(
+            painting.text(
                 painter, mark, str(self._number), theme, "label", "text3", Qt.AlignmentFlag.AlignHCenter
             )
         painter.end()

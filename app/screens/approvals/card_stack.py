@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QStackedWidget
 
-from app.components.empty_state import EmptyState
-from app.components.label import surface
 from app.screens.approvals.card_pane import CardPane
 from app.screens.approvals.session_log import NothingWaits
 from app.shell.words import plural
+from app.widgets.empty_state import EmptyState
+from app.widgets.labels import surface
 
 _CLEAR = ("all", "Clear the filter", "clear")
 

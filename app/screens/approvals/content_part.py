@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QWidget
 
-from app.components.buttons import Segmented
-from app.components.label import ElidedLabel
 from app.screens.approvals.card_parts import BytesPart
 from app.screens.approvals.preview_part import DiffPart, Looked
 from app.screens.approvals.what_is_sent import Part
 from app.screens.approvals.words import one_line
+from app.widgets.buttons import Segmented
+from app.widgets.labels import ElidedLabel
 from core.policy.analysis.summaries import size_words
 
 _VIEWS = [("unified", "Unified"), ("side", "Side by side"), ("bytes", "Bytes")]

@@ -6,10 +6,6 @@ from PySide6.QtCore import QEvent, QObject, Qt, QTimer, QVariantAnimation, Signa
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.buttons import Button
-from app.components.inputs import TextField
-from app.components.label import Label, surface
-from app.components.typed_field import TypedField
 from app.hand import Hand
 from app.screens.approvals.bar_parts import AnswerError, CodeWords, GuardLine, Hint, Slots
 from app.screens.approvals.gate import (
@@ -24,6 +20,9 @@ from app.screens.approvals.gate import (
 from app.screens.approvals.words import one_line
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
+from app.widgets.buttons import Button
+from app.widgets.fields import TextField, TypedField
+from app.widgets.labels import Label, surface
 from core.approvals.models import ApprovalState
 from core.errors import QuarterdeckError
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.components.diff_view import DiffView
-from app.components.file_diff import diff_of
-from app.components.section import Section
 from app.screens.approvals.words import one_line
+from app.widgets.diff_view import DiffView
+from app.widgets.section import Section
+from app.widgets.text_diff import diff_of
 
 
 class EditedPart(Section):

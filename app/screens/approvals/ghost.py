@@ -6,10 +6,10 @@ from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
 from PySide6.QtGui import QColor, QPainter, QPainterPath, QPen, QPolygonF, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy
 
-from app.components import paint
-from app.components.picture import PictureView
 from app.screens.approvals.ghost_place import AROUND, place_plate
 from app.theme.theme import Theme, theme_of
+from app.widgets import painting
+from app.widgets.image_view import PictureView
 from core.approvals.preview_models import Region
 
 DIM = 0.46
@@ -96,16 +96,16 @@ class Ghost(PictureView):
         self, painter: QPainter, image: QRectF, target: QRectF, point: QPointF | None, theme: Theme
     ) -> None:
         bounds = image.intersected(self.rect().toRectF()).adjusted(4, 4, -4, -4)
-        wide = paint.text_width(self._words, theme, "meta_strong") + 18
+        wide = painting.text_width(self._words, theme, "meta_strong") + 18
         size = QSizeF(min(wide, bounds.width()), 24)
         self.plate = place_plate(bounds, target, size, point) if self._words else QRectF()
         if self.plate.isEmpty():
             return
         ink, mark = theme.color("picture_ink"), theme.color("picture_mark")
-        paint.box(painter, self.plate, 4, ink, mark)
+        painting.box(painter, self.plate, 4, ink, mark)
         painter.setFont(theme.font("meta_strong"))
         painter.setPen(QColor("#FFFFFF"))
-        metrics = paint.metrics_of(theme, "meta_strong")
+        metrics = painting.metrics_of(theme, "meta_strong")
         room = self.plate.adjusted(9, 0, -9, 0)
         words = metrics.elidedText(self._words, Qt.TextElideMode.ElideMiddle, room.width() + 1)
         painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, words)

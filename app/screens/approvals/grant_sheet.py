@@ -8,12 +8,6 @@ from datetime import timedelta
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.components.buttons import Segmented
-from app.components.inputs import DropDown, Field
-from app.components.label import ElidedLabel, Label, surface
-from app.components.section import Card, Section
-from app.components.tells_hand import HandShortcut
-from app.components.typed_field import TypedField
 from app.hand import Hand, Stake
 from app.screens.approvals.decision_bar import ApproveButton
 from app.screens.approvals.grant_draft import (
@@ -33,6 +27,11 @@ from app.shell.by_hand import ByHand
 from app.shell.sheet import FOCUS_ROOM, Sheet
 from app.state import AppState
 from app.theme.tokens import SPACE
+from app.widgets.buttons import Segmented
+from app.widgets.fields import DropDown, Field, TypedField
+from app.widgets.input_origin import HandShortcut
+from app.widgets.labels import ElidedLabel, Label, surface
+from app.widgets.section import Card, Section
 from core.approvals.grants import GrantTerms
 from core.approvals.models import Approval
 from core.commitments import is_stand_in

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import Signal
 
-from app.components.code_box import CodeBox
-from app.components.section import Section
 from app.screens.approvals.words import one_line
+from app.widgets.code_view import CodeBox
+from app.widgets.section import Section
 from core.approvals.models import Approval
 from core.statements import short_code
 

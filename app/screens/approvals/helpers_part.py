@@ -9,14 +9,14 @@ from PySide6.QtCore import QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QLayout, QLayoutItem, QSizePolicy, QVBoxLayout, QWidget
 
-from app.components.buttons import Button, IconButton
-from app.components.code_box import CodeBox
-from app.components.label import Label
-from app.components.picture import PictureView
-from app.components.section import Card, Section, SectionHead
 from app.screens.approvals.time_left import local_time
 from app.screens.approvals.words import one_line
 from app.theme.tokens import SPACE
+from app.widgets.buttons import Button, IconButton
+from app.widgets.code_view import CodeBox
+from app.widgets.image_view import PictureView
+from app.widgets.labels import Label
+from app.widgets.section import Card, Section, SectionHead
 from core.approvals.preview_models import Helper
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QImage
 
-from app.components.device_picture import decoded
+from app.images import decoded
 from app.link import ConsoleLink
 from app.screens.approvals.card import RequestCard
 from app.screens.approvals.preview_part import Looked, has_preview, look

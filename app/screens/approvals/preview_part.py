@@ -10,17 +10,17 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.components.buttons import Segmented
-from app.components.device_picture import decoded
-from app.components.diff_view import DiffView
-from app.components.file_diff import FileDiff, diff_of, shows_all_of
-from app.components.icon_mark import IconMark
-from app.components.label import ElidedLabel, Label
-from app.components.section import Section
+from app.images import decoded
 from app.screens.approvals.ghost import Ghost
 from app.screens.approvals.time_left import local_time
 from app.screens.approvals.words import one_line
 from app.theme.tokens import SPACE
+from app.widgets.buttons import Segmented
+from app.widgets.diff_view import DiffView
+from app.widgets.icon_label import IconMark
+from app.widgets.labels import ElidedLabel, Label
+from app.widgets.section import Section
+from app.widgets.text_diff import FileDiff, diff_of, shows_all_of
 from core.approvals.models import Approval
 from core.approvals.preview_models import Preview
 from core.errors import QuarterdeckError

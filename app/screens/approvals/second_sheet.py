@@ -5,9 +5,6 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QLineEdit, QWidget
 
-from app.components.inputs import DropDown, Field
-from app.components.label import Label
-from app.components.typed_field import TypedField
 from app.hand import Stake
 from app.screens.approvals.bar_parts import slot_words
 from app.screens.approvals.gate import Situation, why_not_counted
@@ -16,6 +13,8 @@ from app.screens.approvals.words import one_line
 from app.shell.by_hand import TYPE_IT, ByHand
 from app.shell.operator import OperatorKeys
 from app.shell.sheet import Sheet
+from app.widgets.fields import DropDown, Field, TypedField
+from app.widgets.labels import Label
 
 
 class SecondSheet(Sheet):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.components.empty_state import EmptyState
-from app.components.icon_mark import IconMark
-from app.components.label import ElidedLabel, Label, Link, rule, surface
 from app.screens.approvals.time_left import local_time
 from app.screens.approvals.words import one_line, outcome_words
 from app.shell.words import with_nothing_sent
 from app.theme.tokens import SPACE
+from app.widgets.empty_state import EmptyState
+from app.widgets.icon_label import IconMark
+from app.widgets.labels import ElidedLabel, Label, Link, rule, surface
 from core.approvals.models import Approval, ApprovalState
 from core.dispatch.models import CommandResult
 

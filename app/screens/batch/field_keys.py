@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QKeyEvent, QKeySequence, QUndoStack
 from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit, QWidget
 
-from app.components.forms.inputs import GrowingText
+from app.forms.field_widgets import GrowingText
 
 
 class FieldKeys(QObject):

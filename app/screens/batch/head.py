@@ -5,13 +5,13 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.components.badges import ProductionTag
-from app.components.buttons import Button
-from app.components.inputs import TextField, mark_failed
-from app.components.label import Label, rule, surface
 from app.screens.batch.in_place import InPlaceField
 from app.shell.words import plural
 from app.theme.tokens import FRAME, SPACE
+from app.widgets.badges import ProductionTag
+from app.widgets.buttons import Button
+from app.widgets.fields import TextField, mark_failed
+from app.widgets.labels import Label, rule, surface
 
 
 class BatchHead(QWidget):

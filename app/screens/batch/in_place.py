@@ -6,9 +6,9 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QLineEdit, QSizePolicy, QWidget
 
-from app.components import paint
 from app.theme.theme import theme_of
 from app.theme.tokens import RADIUS
+from app.widgets import painting
 
 PAD = 5
 
@@ -80,6 +80,6 @@ class InPlaceField(QLineEdit):
             painter = QPainter(self)
             edge = "fail" if failed else "accent" if self.hasFocus() else "control"
             fill = theme.color("sunken") if self.hasFocus() else None
-            paint.box(painter, QRectF(self.rect()), RADIUS.control, fill, theme.color(edge))
+            painting.box(painter, QRectF(self.rect()), RADIUS.control, fill, theme.color(edge))
             painter.end()
         super().paintEvent(event)

@@ -6,13 +6,13 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.components.badges import RiskBadge, StateBadge
-from app.components.label import Label
-from app.components.section import Card
 from app.screens.batch.words import one_line
 from app.theme.shapes import paint_glyph
 from app.theme.status_styles import plan_look, risk_look
 from app.theme.theme import theme_of
+from app.widgets.badges import RiskBadge, StateBadge
+from app.widgets.labels import Label
+from app.widgets.section import Card
 from core.policy.models import Answer, Decision, Finding
 
 MOST_FINDINGS = 12

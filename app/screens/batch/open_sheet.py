@@ -9,16 +9,16 @@ from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.components.buttons import Button
-from app.components.empty_state import ContentOrEmpty
-from app.components.inputs import SearchField, TextField
-from app.components.json_view import size_words
-from app.components.label import Label
-from app.components.rows import Cell, Column, Kind, Row
-from app.components.tables import DataTable
+from app.items.table_model import Cell, Column, Kind, Row
+from app.items.table_view import DataTable
 from app.screens.batch.files import examples
 from app.shell.sheet import CANCELLED, Sheet
 from app.shell.words import clock, short_clock
+from app.widgets.buttons import Button
+from app.widgets.empty_state import ContentOrEmpty
+from app.widgets.fields import SearchField, TextField
+from app.widgets.json_view import size_words
+from app.widgets.labels import Label
 from core.batch.file_names import file_stem
 from core.batch.models import SavedBatch, flatten
 from core.errors import BadInput

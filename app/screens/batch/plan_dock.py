@@ -6,15 +6,15 @@ from PySide6.QtCore import QRectF, QSize, Signal
 from PySide6.QtGui import QGuiApplication, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
-from app.components import paint
-from app.components.buttons import Button, IconButton
-from app.components.empty_state import Action, ContentOrEmpty
-from app.components.label import ElidedLabel, Label, rule, surface
 from app.screens.batch.plan_matrix import ROW, PlanMatrix, head_height
 from app.screens.batch.words import count_outcomes, counted, outcome_look, plan_as_text
 from app.shell.words import milliseconds, plural
 from app.theme.shapes import paint_glyph
 from app.theme.theme import theme_of
+from app.widgets import painting
+from app.widgets.buttons import Button, IconButton
+from app.widgets.empty_state import Action, ContentOrEmpty
+from app.widgets.labels import ElidedLabel, Label, rule, surface
 from core.batch.models import Plan
 
 HEAD = 36
@@ -45,7 +45,7 @@ class PlanCounts(QWidget):
     def sizeHint(self) -> QSize:
         theme = theme_of(self)
         parts = (f"{number:,} {counted(outcome)}" for outcome, number in self._counts.items())
-        return QSize(sum(20 + round(paint.text_width(part, theme)) + 14 for part in parts), 20)
+        return QSize(sum(20 + round(painting.text_width(part, theme)) + 14 for part in parts), 20)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         theme = theme_of(self)
@@ -57,7 +57,7 @@ class PlanCounts(QWidget):
             paint_glyph(painter, QRectF(x, 3, 14, 14), look.glyph, glyph)
             tone = "text3" if self._old else look.word_color
             room = QRectF(x + 20, 0, self.width() - x, 20)
-            x += 34 + paint.text(painter, room, f"{number:,} {counted(outcome)}", theme, "body", tone)
+            x += 34 + painting.text(painter, room, f"{number:,} {counted(outcome)}", theme, "body", tone)
         painter.end()
 
 

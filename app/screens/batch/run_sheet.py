@@ -5,13 +5,13 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.components.badges import ProductionBand, ProductionTag, StateBadge
-from app.components.banner import Notice
-from app.components.label import Label
 from app.screens.batch.words import BLOCKED, count_outcomes, counted, one_line, outcome_look
 from app.shell.sheet import Sheet
 from app.shell.words import plural
 from app.theme.status_styles import StateLook
+from app.widgets.badges import ProductionBand, ProductionTag, StateBadge
+from app.widgets.banner import Notice
+from app.widgets.labels import Label
 from core.batch.models import Batch, Plan, flatten
 
 RUN = "run"

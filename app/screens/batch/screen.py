@@ -12,8 +12,6 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.components.label import rule, surface
-from app.components.redo_key import REDO_TOO
 from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenBatch, OpenRun, OpenTool, Screen, Shortcut, Target
 from app.screens.batch.arrangement import Arrangement, NoticeBox
@@ -35,6 +33,8 @@ from app.screens.batch.steps_pane import StepsPane
 from app.screens.batch.tools import OfferedTool, ToolShelf
 from app.screens.batch.tools_pane import ToolsPane
 from app.state import AppState
+from app.widgets.labels import rule, surface
+from app.widgets.redo_key import REDO_TOO
 from core.batch.models import Plan
 from core.errors import BadInput
 from core.schema_forms.json_values import UNSET

@@ -9,19 +9,19 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.badges import RiskBadge
-from app.components.banner import Notice
-from app.components.buttons import Segmented
-from app.components.empty_state import EmptyState
-from app.components.forms import SchemaForm
-from app.components.forms.inputs import LineInput
-from app.components.inputs import Field, mark_failed
-from app.components.label import ElidedLabel, Label, plain_tip, surface
+from app.forms import SchemaForm
+from app.forms.field_widgets import LineInput
 from app.screens.batch.content import DraftStep
 from app.screens.batch.in_place import InPlaceField
 from app.screens.batch.judgement import Judgement
 from app.screens.batch.step_text import StepText
 from app.screens.batch.tools import Offer, OfferedTool
+from app.widgets.badges import RiskBadge
+from app.widgets.banner import Notice
+from app.widgets.buttons import Segmented
+from app.widgets.empty_state import EmptyState
+from app.widgets.fields import Field, mark_failed
+from app.widgets.labels import ElidedLabel, Label, plain_tip, surface
 from core.batch.models import STEP_ID
 from core.fleet.models import OTHERWISE, Effect
 from core.schema_forms.json_values import same_json

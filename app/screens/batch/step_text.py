@@ -9,12 +9,12 @@ from PySide6.QtCore import QRectF, QSize, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QTextCharFormat, QTextDocument
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.buttons import Segmented
-from app.components.json_editor import JsonEditor, _JsonColours
-from app.components.label import ElidedLabel, Link, rule, surface
 from app.screens.batch.content import DraftStep
 from app.theme.shapes import paint_glyph
 from app.theme.theme import theme_of
+from app.widgets.buttons import Segmented
+from app.widgets.json_edit import JsonEditor, _JsonColours
+from app.widgets.labels import ElidedLabel, Link, rule, surface
 from core.batch.yaml_reader import DEEPEST, read_document
 from core.batch.yaml_writer import write_document
 from core.errors import BadInput

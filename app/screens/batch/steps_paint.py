@@ -8,8 +8,6 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
-from app.components import paint
-from app.components.key_hint import paint_key_cap
 from app.screens.batch.steps_model import StepRow
 from app.screens.batch.words import counted, outcome_look
 from app.theme.icons import paint_icon
@@ -17,6 +15,8 @@ from app.theme.shapes import paint_glyph
 from app.theme.status_styles import risk_look
 from app.theme.theme import Theme, theme_of
 from app.theme.tokens import RADIUS
+from app.widgets import painting
+from app.widgets.shortcut_label import paint_key_cap
 
 if TYPE_CHECKING:
     from app.screens.batch.steps_view import StepsView
@@ -80,9 +80,9 @@ class StepDelegate(QStyledItemDelegate):
             edge = "accent" if open_here else "border2"
         elif place == self._view.hovered_row():
             fill, edge = "hover", "border2"
-        paint.box(painter, card, RADIUS.card, theme.color(fill), theme.color(edge))
+        painting.box(painter, card, RADIUS.card, theme.color(fill), theme.color(edge))
         if marked and open_here and self._view.shows_ring():
-            paint.ring(painter, card, RADIUS.card, theme.color("accent"))
+            painting.ring(painter, card, RADIUS.card, theme.color("accent"))
         _paint_first_line(painter, card, row, theme)
         _paint_second_line(painter, card, row, theme)
 
@@ -109,8 +109,8 @@ def _paint_bracket(painter: QPainter, whole: QRectF, row: StepRow, theme: Theme)
     line = QRectF(whole.x() + SIDE + INDENT, whole.y(), whole.width() - 2 * SIDE - INDENT, GROUP_HEAD - 4)
     paint_icon(painter, QRectF(line.x(), line.y(), 16, line.height()), "parallel", theme.color("text2"))
     words = line.adjusted(22, 0, 0, 0)
-    paint.text(painter, words, "In parallel", theme, "badge", "text2")
-    paint.text(painter, line, row.bracket_note, theme, "meta", "text3", Qt.AlignmentFlag.AlignRight)
+    painting.text(painter, words, "In parallel", theme, "badge", "text2")
+    painting.text(painter, line, row.bracket_note, theme, "meta", "text3", Qt.AlignmentFlag.AlignRight)
 
 
 def _paint_first_line(painter: QPainter, card: QRectF, row: StepRow, theme: Theme) -> None:
@@ -118,7 +118,7 @@ def _paint_first_line(painter: QPainter, card: QRectF, row: StepRow, theme: Them
     line = QRectF(card.x(), card.y() + 5, card.width(), 20)
     paint_icon(painter, QRectF(card.x() + 4, line.y(), 16, 20), "drag", theme.color("text3"))
     number = QRectF(card.x() + 16, line.y(), 20, 20)
-    paint.text(painter, number, str(row.number), theme, "body", "text2", Qt.AlignmentFlag.AlignRight)
+    painting.text(painter, number, str(row.number), theme, "body", "text2", Qt.AlignmentFlag.AlignRight)
     look = risk_look(note.risk) if note.risk else None
     shape = QRectF(card.x() + 44, line.y() + 5, 10, 10)
     paint_glyph(painter, shape, look.glyph if look else "dot", theme.color(look.color if look else "text3"))
@@ -126,10 +126,10 @@ def _paint_first_line(painter: QPainter, card: QRectF, row: StepRow, theme: Them
     x = card.x() + 62
     tone = "text" if step.enabled else "text3"
     room = QRectF(x, line.y(), max(20.0, right - x), 20)
-    x += paint.text(painter, room, step.id or "no id", theme, "head", tone if step.id else "fail") + 8
+    x += painting.text(painter, room, step.id or "no id", theme, "head", tone if step.id else "fail") + 8
     if right - x > 24:
         rest = QRectF(x, line.y(), right - x, 20)
-        paint.text(
+        painting.text(
             painter, rest, note.title or step.tool, theme, "mono_small", "text2" if step.enabled else "text3"
         )
 
@@ -138,16 +138,16 @@ def _paint_counts(painter: QPainter, line: QRectF, row: StepRow, theme: Theme) -
     """Draw what the plan says at the right end; returns where it begins."""
     right = line.right() - 10
     if not row.step.enabled:
-        width = paint.text_width("off", theme, "meta")
-        paint.text(painter, QRectF(right - width, line.y(), width + 1, 20), "off", theme, "meta", "text3")
+        width = painting.text_width("off", theme, "meta")
+        painting.text(painter, QRectF(right - width, line.y(), width + 1, 20), "off", theme, "meta", "text3")
         return right - width - 10
     for outcome, number in reversed(list(row.note.counts.items())):
         look = outcome_look(outcome)
         words = str(number)
-        width = paint.text_width(words, theme, "meta_strong")
+        width = painting.text_width(words, theme, "meta_strong")
         right -= width
         place = QRectF(right, line.y(), width + 1, 20)
-        paint.text(painter, place, words, theme, "meta_strong", look.word_color)
+        painting.text(painter, place, words, theme, "meta_strong", look.word_color)
         right -= 17
         paint_glyph(painter, QRectF(right, line.y() + 3.5, 13, 13), look.glyph, theme.color(look.color))
         right -= 8
@@ -158,23 +158,23 @@ def _paint_second_line(painter: QPainter, card: QRectF, row: StepRow, theme: The
     line = QRectF(card.x() + 62, card.y() + 25, card.width() - 72, 18)
     if row.note.problem and row.step.enabled:
         paint_glyph(painter, QRectF(line.x(), line.y() + 3, 12, 12), "cross_octagon", theme.color("fail"))
-        paint.text(painter, line.adjusted(17, 0, 0, 0), row.note.problem, theme, "meta", "fail")
+        painting.text(painter, line.adjusted(17, 0, 0, 0), row.note.problem, theme, "meta", "fail")
         return
     tone = "text2" if row.step.enabled else "text3"
-    paint.text(painter, line, row.note.summary or "no arguments", theme, "meta", tone)
+    painting.text(painter, line, row.note.summary or "no arguments", theme, "meta", tone)
 
 
 def _paint_end(painter: QPainter, whole: QRectF, theme: Theme, hot: bool) -> None:
     box = QRectF(whole.x() + SIDE, whole.y(), whole.width() - 2 * SIDE, END_ROW - 8)
     edge = theme.color("accent" if hot else "border2")
-    paint.box(painter, box, RADIUS.card, theme.color("hover") if hot else None, edge, dashed=True)
+    painting.box(painter, box, RADIUS.card, theme.color("hover") if hot else None, edge, dashed=True)
     words = "Drop a tool here, or press"
-    width = 22 + paint.text_width(words, theme) + 8 + 20
+    width = 22 + painting.text_width(words, theme) + 8 + 20
     x = box.x() + (box.width() - width) / 2
     paint_icon(painter, QRectF(x, box.y(), 16, box.height()), "add", theme.color("text3"))
     x += 22
     room = QRectF(x, box.y(), box.right() - x, box.height())
-    x += paint.text(painter, room, words, theme, "body", "text3") + 8
+    x += painting.text(painter, room, words, theme, "body", "text3") + 8
     paint_key_cap(painter, QRectF(x, box.y() + (box.height() - 18) / 2, 20, 18), "A")
 
 

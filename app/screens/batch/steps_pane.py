@@ -8,15 +8,15 @@ from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.buttons import Button, IconButton
-from app.components.empty_state import EmptyState
-from app.components.label import Label, Link, surface
-from app.components.section import Card
 from app.screens.batch.editor import BatchEditor
 from app.screens.batch.files import examples
 from app.screens.batch.steps_view import StepsView
 from app.shell.words import plural
 from app.theme.tokens import SPACE
+from app.widgets.buttons import Button, IconButton
+from app.widgets.empty_state import EmptyState
+from app.widgets.labels import Label, Link, surface
+from app.widgets.section import Card
 from core.batch.models import flatten
 
 MOST_EXAMPLES = 3

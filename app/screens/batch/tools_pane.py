@@ -12,16 +12,16 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
 )
 
-from app.components import paint
-from app.components.empty_state import ContentOrEmpty
-from app.components.inputs import SearchField
-from app.components.label import Label, surface
 from app.screens.batch.tools import Offer
 from app.screens.batch.tools_view import ToolsView
 from app.screens.batch.words import one_line
 from app.shell.words import plural
 from app.theme.theme import theme_of
 from app.theme.tokens import RADIUS
+from app.widgets import painting
+from app.widgets.empty_state import ContentOrEmpty
+from app.widgets.fields import SearchField
+from app.widgets.labels import Label, surface
 
 
 class ToolsPane(QFrame):
@@ -127,5 +127,5 @@ class ToolsPane(QFrame):
         if self._floating:
             painter = QPainter(self)
             edge = theme_of(self).color("border2")
-            paint.box(painter, self.rect().toRectF(), RADIUS.control, None, edge)
+            painting.box(painter, self.rect().toRectF(), RADIUS.control, None, edge)
             painter.end()

@@ -8,7 +8,6 @@ from typing import cast
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
-from app.components.label import plain_tip
 from app.link import ConsoleLink
 from app.screens.base import Navigator
 from app.screens.fleet.link_tab import LinkTab
@@ -21,6 +20,7 @@ from app.screens.fleet.try_tab import TryTab
 from app.shell.words import plural
 from app.state import AppState
 from app.theme.theme import theme_of
+from app.widgets.labels import plain_tip
 from core.fleet.models import Device, DeviceDetails, Tool
 
 TABS = ("overview", "tools", "try", "recent", "link")

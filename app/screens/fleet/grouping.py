@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from app.components.wall_layout import WallGroup
-from app.components.wall_tile import Tile
+from app.items.tile_layout import WallGroup
+from app.items.tile_painter import Tile
 from app.screens.fleet.rows import is_measured, natural, platform_icon
 from app.shell.words import last_heard, one_line, parse_time
 from app.theme.status_styles import health_look

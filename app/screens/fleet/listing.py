@@ -13,9 +13,9 @@ from PySide6.QtCore import QSettings, QTimer, Signal
 from PySide6.QtGui import QImage, QShowEvent
 from PySide6.QtWidgets import QStackedWidget
 
-from app.components.rows import Row
-from app.components.wall import TileWall
-from app.components.wall_tile import Tile
+from app.items.table_model import Row
+from app.items.tile_painter import Tile
+from app.items.tile_view import TileWall
 from app.link import ConsoleLink
 from app.screens.fleet.device_menu import copy_rows
 from app.screens.fleet.device_table import DeviceTable

@@ -6,11 +6,6 @@ from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QVBoxLayout, QWidget
 
-from app.components.badges import HealthBadge, ProductionStrip
-from app.components.breaking import breakable
-from app.components.buttons import Button, IconButton
-from app.components.icon_mark import IconMark
-from app.components.label import ElidedLabel, Label, rule, surface
 from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenQuery, OpenReplay, OpenTool
 from app.screens.fleet.device_name import DeviceName
@@ -27,6 +22,11 @@ from app.shell.words import clock, one_line
 from app.state import AppState
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
+from app.widgets.badges import HealthBadge, ProductionStrip
+from app.widgets.buttons import Button, IconButton
+from app.widgets.icon_label import IconMark
+from app.widgets.labels import ElidedLabel, Label, rule, surface
+from app.widgets.line_breaks import breakable
 from core.batch.models import Run
 from core.errors import QuarterdeckError
 from core.fleet.models import Device, DeviceDetails, Health, Tool

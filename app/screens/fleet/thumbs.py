@@ -8,7 +8,7 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QImage
 
-from app.components.device_picture import decoded
+from app.images import decoded
 from app.link import ConsoleLink
 from core.service.console import Console
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from PySide6.QtGui import QGuiApplication
 
-from app.components.rows import cell_text, spoken
+from app.items.table_model import cell_text, spoken
 from app.link import ConsoleLink
 from app.screens.journal.entry_table import MOST_COPIED, EntryTable
 from app.screens.journal.entry_words import BY, COLUMNS, Present, entry_row

@@ -9,10 +9,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QApplication, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.banner import Banner
-from app.components.label import rule, surface
-from app.components.split import Split
-from app.components.timers import once
 from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenEntry, OpenQuery, OpenVerification, Screen, Shortcut, Target
 from app.screens.journal.copying import copy_rows
@@ -28,6 +24,10 @@ from app.screens.journal.query_text import with_term, with_time
 from app.screens.journal.verify_banner import VerifyBanner
 from app.shell.words import count_words
 from app.state import AppState
+from app.widgets.banner import Banner
+from app.widgets.labels import rule, surface
+from app.widgets.splitter import Split
+from app.widgets.util import once
 from core.audit.entries import Entry
 from core.errors import BadInput, QuarterdeckError
 

@@ -6,8 +6,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.empty_state import EmptyState
-from app.components.label import rule, surface
 from app.link import ConsoleLink
 from app.screens.base import Screen
 from app.screens.replay.chooser import RunChooser
@@ -19,6 +17,8 @@ from app.screens.replay.shelf import PictureShelf
 from app.screens.replay.source import TimelineSource
 from app.screens.replay.transport import ReplayHead, Transport
 from app.state import AppState
+from app.widgets.empty_state import EmptyState
+from app.widgets.labels import rule, surface
 
 # As wide as title, state, transport, search and the choice of times are together.
 LEAST_SHARED = 1190

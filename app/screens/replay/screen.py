@@ -5,7 +5,6 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeyEvent
 
-from app.components.picture import STEP, PictureView
 from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenEntry, OpenReplay, Shortcut, Target
 from app.screens.replay.finder import Finder
@@ -17,6 +16,7 @@ from app.screens.replay.transport import SPEEDS
 from app.screens.replay.words import Clock
 from app.state import AppState
 from app.theme.status_styles import cell_look
+from app.widgets.image_view import STEP, PictureView
 from core.errors import QuarterdeckError
 from core.replay.models import Timeline
 

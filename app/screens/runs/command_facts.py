@@ -5,9 +5,6 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
-from app.components.facts import Fact, Facts, short_digest
-from app.components.label import Label, Link, surface
-from app.components.section import Card
 from app.screens.runs.record import Known
 from app.screens.runs.words import (
     BASIS_WORDS,
@@ -20,6 +17,9 @@ from app.screens.runs.words import (
 from app.shell.words import clock
 from app.theme.status_styles import cell_look
 from app.theme.tokens import SPACE
+from app.widgets.labels import Label, Link, surface
+from app.widgets.property_list import Fact, Facts, short_digest
+from app.widgets.section import Card
 from core.batch.models import Cell
 from core.dispatch.models import Basis
 from core.text import shorten_middle

@@ -8,9 +8,6 @@ from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QGuiApplication, QTextCursor, QTextLayout
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QTextEdit, QVBoxLayout, QWidget
 
-from app.components.empty_state import ContentOrEmpty
-from app.components.inputs import CheckBox
-from app.components.label import Label, Link
 from app.link import ConsoleLink
 from app.screens.base import Navigator
 from app.screens.runs.output_box import OutputBox
@@ -21,6 +18,9 @@ from app.screens.runs.terminal_colors import MOST_COLORED, ColoredPart
 from app.screens.runs.words import size_words
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
+from app.widgets.empty_state import ContentOrEmpty
+from app.widgets.fields import CheckBox
+from app.widgets.labels import Label, Link
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError
 from core.service.console import Console

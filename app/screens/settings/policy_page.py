@@ -9,12 +9,6 @@ from PySide6.QtCore import QEvent, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.banner import Banner
-from app.components.buttons import Button, IconButton, Segmented
-from app.components.inputs import SearchField
-from app.components.label import ElidedLabel, Label, rule, surface
-from app.components.text_editor import TextEditor
-from app.components.toml_colors import TomlColors
 from app.link import ConsoleLink
 from app.screens.base import Navigator
 from app.screens.settings.accepted_tab import AcceptedTab, stand_words
@@ -28,6 +22,12 @@ from app.shell.top_bar import PROFILE_WORDS
 from app.shell.words import plural
 from app.state import AppState
 from app.theme.tokens import SPACE
+from app.widgets.banner import Banner
+from app.widgets.buttons import Button, IconButton, Segmented
+from app.widgets.code_edit import TextEditor
+from app.widgets.fields import SearchField
+from app.widgets.highlighters import TomlColors
+from app.widgets.labels import ElidedLabel, Label, rule, surface
 from core.policy.models import Profile
 from core.policy.policy_check import PolicyCheck
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.label import rule, surface
-from app.components.section import ScreenHead
-from app.components.tables import Column, DataTable, Kind, Row
+from app.items.table_view import Column, DataTable, Kind, Row
 from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenSection, Screen, Shortcut, Target
 from app.screens.settings.devices import Devices
@@ -17,6 +15,8 @@ from app.screens.settings.policy_page import PolicyPage
 from app.screens.settings.section_names import SECTIONS
 from app.screens.settings.sections import About, Appearance, ThisComputer
 from app.state import AppState
+from app.widgets.labels import rule, surface
+from app.widgets.section import ScreenHead
 
 LIST, NARROW_LIST = 200, 150
 
