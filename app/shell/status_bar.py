@@ -8,9 +8,9 @@ from PySide6.QtCore import QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QSizePolicy, QWidget
 
-from app.screens.base import OpenQuery
-from app.shell.words import clock, count_words, milliseconds, parse_time
+from app.screens.targets import OpenQuery
 from app.state import AppState, Link
+from app.text import clock, count_words, milliseconds, parse_time
 from app.theme.icons import ICONS, paint_icon
 from app.theme.shapes import paint_glyph
 from app.theme.status_styles import HEALTHS

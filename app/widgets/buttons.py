@@ -12,7 +12,7 @@ from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QHBoxLayout, QPushButton, QSizePolicy, QWidget
 
-from app.hand import stroke_of
+from app.input_origin import stroke_of
 from app.theme.icons import ICONS, paint_icon
 from app.theme.shapes import paint_glyph
 from app.theme.theme import Theme, theme_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QKeySequence, QMouseEvent, QShortcut
 
-from app.hand import Hand, Stroke, hand_behind, stroke_of
+from app.input_origin import Hand, Stroke, hand_behind, stroke_of
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget as Base

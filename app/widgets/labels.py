@@ -6,7 +6,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QFrame, QLabel, QSizePolicy, QWidget
 
-from app.hand import stroke_of
+from app.input_origin import stroke_of
 from app.theme.theme import theme_of
 from app.theme.tokens import TYPE
 from app.widgets import painting

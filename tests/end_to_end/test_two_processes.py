@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from app.event_loop import run_on_qt
 from app.main import Desk, attach
+from app.qt_loop import run_on_qt
 from app.state import Link
 from app.theme.theme import Theme
 from core.approvals.operator_keys import OperatorKey

@@ -10,8 +10,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.main import Desk
-from app.screens.base import OpenReplay
 from app.screens.replay.screen import ReplayScreen
+from app.screens.targets import OpenReplay
 from app.theme.theme import Theme
 from core.audit.entries import Entry, Kind
 from tests.fakes.bay_count import DEVICE, RUN

@@ -10,7 +10,7 @@ from PySide6.QtGui import QGuiApplication, QPainter
 from PySide6.QtWidgets import QLabel, QWidget
 
 from app.screens.approvals.what_is_sent import DigestCheck, what_is_sent
-from app.screens.base import OpenApproval, OpenRun
+from app.screens.targets import OpenApproval, OpenRun
 from app.theme.theme import Theme
 from app.widgets import code_gutters
 from app.widgets.labels import Label

@@ -15,8 +15,8 @@ from app.main import Desk
 from app.screens.approvals.grant_draft import Breadth, also_covered, narrowest, scope_lines, terms_of
 from app.screens.approvals.grant_sheet import GrantSheet, covered_words
 from app.screens.approvals.screen import ApprovalsScreen
-from app.shell.sheet import FOCUS_ROOM
 from app.theme.theme import Theme
+from app.widgets.dialog import FOCUS_ROOM
 from core.approvals.grants import uncovered_request
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import create_operator_key

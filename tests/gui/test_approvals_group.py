@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.hand import Hand
+from app.input_origin import Hand
 from app.screens.approvals import card_pane
 from app.screens.approvals.grant_sheet import GrantSheet
 from app.screens.approvals.likeness import Likeness, device_words

@@ -12,7 +12,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.hand import Hand
+from app.input_origin import Hand
 from app.main import Desk
 from app.screens.approvals.screen import ApprovalsScreen
 from app.theme.theme import Theme

@@ -10,8 +10,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.main import Desk
-from app.screens.base import OpenBatch
 from app.screens.batch.draft_store import FILE
+from app.screens.targets import OpenBatch
 from app.theme.theme import Theme
 from tests.fakes.batch_screen import batch_of, risky, sheet_of
 from tests.fakes.console import FakeConsole

@@ -12,8 +12,8 @@ from app.main import Desk
 from app.screens.batch.content import content_of
 from app.screens.batch.open_sheet import OpenSheet
 from app.screens.batch.screen import BatchScreen
-from app.shell.keys_overlay import KeysOverlay
-from app.shell.words import short_clock
+from app.shell.shortcuts_dialog import KeysOverlay
+from app.text import short_clock
 from app.theme.theme import Theme
 from core.batch.models import Batch
 from tests.fakes.batch_screen import batch_of, sheet_of

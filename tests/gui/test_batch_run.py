@@ -10,7 +10,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.main import Desk
-from app.screens.base import OpenRun
+from app.screens.targets import OpenRun
 from app.theme.theme import Theme
 from app.widgets.json_edit import JsonEditor
 from core.errors import ErrorCode, Refused

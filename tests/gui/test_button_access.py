@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.main import Desk
-from app.shell.nav import Nav, NavLine
-from app.shell.registry import SCREENS
+from app.shell.navigation_bar import Nav, NavLine
+from app.shell.screen_registry import SCREENS
 from app.theme.theme import Theme
 from app.widgets.badges import Chip
 from app.widgets.buttons import Button, Segmented

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from app.forms import SchemaForm
 from app.main import Desk
-from app.shell.palette import Palette
+from app.shell.command_palette import Palette
 from app.theme.theme import Theme
 from app.widgets.fields import DropDown, Field
 from tests.fakes.story import story

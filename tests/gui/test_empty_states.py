@@ -13,7 +13,6 @@ from pytestqt.qtbot import QtBot
 
 from app.main import Desk
 from app.screens.approvals.screen import ApprovalsScreen
-from app.screens.base import OpenDevice, OpenQuery, OpenRun, OpenSection
 from app.screens.batch.open_sheet import OpenSheet
 from app.screens.fleet.pairing import PairingSheet
 from app.screens.fleet.screen import FleetScreen
@@ -22,6 +21,7 @@ from app.screens.replay.screen import ReplayScreen
 from app.screens.runs.screen import RunsScreen
 from app.screens.settings.policy_page import PolicyPage
 from app.screens.settings.screen import SettingsScreen
+from app.screens.targets import OpenDevice, OpenQuery, OpenRun, OpenSection
 from app.theme.theme import Theme
 from app.widgets.buttons import Button
 from app.widgets.empty_state import ContentOrEmpty, EmptyState

@@ -13,7 +13,6 @@ from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from app.items.table_model import Cell, cell_text
 from app.main import Desk
-from app.screens.base import OpenApproval, OpenDevice, OpenRun, Target
 from app.screens.fleet.doctor import TITLES
 from app.screens.fleet.health_spans import band_start, device_series, health_spans
 from app.screens.fleet.link_tab import LinkTab
@@ -24,6 +23,7 @@ from app.screens.fleet.rows import device_row, no_tools_words, tool_title, unava
 from app.screens.fleet.screen import FleetScreen
 from app.screens.fleet.tools_tab import ToolsTab
 from app.screens.fleet.try_tab import TryTab
+from app.screens.targets import OpenApproval, OpenDevice, OpenRun, Target
 from app.theme.theme import Theme
 from core.errors import DeviceError
 from core.fleet.models import Check, CheckName, CheckState, Health, HealthChange, Unavailable

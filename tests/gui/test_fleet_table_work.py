@@ -21,7 +21,7 @@ from app.screens.fleet.device_table import DeviceRows
 from app.screens.fleet.listing import MOST_AT_ONCE
 from app.screens.fleet.rows import DEVICE_COLUMNS, device_row
 from app.screens.fleet.screen import FleetScreen
-from app.shell.words import last_heard
+from app.text import last_heard
 from app.theme.theme import Theme
 from core.fleet.models import Device, Health
 from core.service.console import DeviceChanged

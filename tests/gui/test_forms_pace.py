@@ -11,9 +11,9 @@ import pytest
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
 
-from app.event_loop import run_on_qt
 from app.forms import SchemaForm
 from app.forms.validator import checking_process
+from app.qt_loop import run_on_qt
 from app.theme.theme import Theme
 from core.schema_forms import document, validator
 from core.schema_forms.patterns import safe_pattern

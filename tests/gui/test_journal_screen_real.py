@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from app.main import Desk
-from app.screens.base import OpenEntry, OpenQuery
+from app.screens.targets import OpenEntry, OpenQuery
 from app.theme.theme import Theme
 from app.widgets.banner import Notice
 from core.audit.checkpoint import load_or_create_journal_key

@@ -12,12 +12,12 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLineEdit
 
 from app.main import Desk
-from app.screens.base import OpenApproval, OpenEntry
 from app.screens.journal.entry_words import entry_words
 from app.screens.runs.drawer import Drawer
 from app.screens.runs.record import known_from
 from app.screens.runs.screen import RunsScreen
 from app.screens.runs.words import look_key
+from app.screens.targets import OpenApproval, OpenEntry
 from app.theme.theme import Theme
 from app.widgets.labels import Label
 from core.audit.entries import Kind

@@ -9,8 +9,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.main import Desk
-from app.screens.base import OpenQuery, OpenReplay, OpenRun
 from app.screens.runs.screen import RunsScreen
+from app.screens.targets import OpenQuery, OpenReplay, OpenRun
 from app.theme.theme import Theme
 from core.errors import DeviceError
 from tests.fakes.console import FakeConsole

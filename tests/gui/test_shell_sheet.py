@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QPlainTextEdit, QWidget
 from shiboken6 import isValid
 
 from app.main import Desk
-from app.shell.sheet import Sheet
 from app.theme.theme import Theme
+from app.widgets.dialog import Sheet
 from app.widgets.fields import Field, TextField
 from tests.fakes.console import FakeConsole
 from tests.fakes.window import play, play_without_fleet, seen

@@ -11,13 +11,13 @@ from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from app.main import Desk
 from app.screens.approvals.words import asker_words, unproved_words
-from app.screens.base import OpenSection
 from app.screens.fleet.pairing import start_pairing
 from app.screens.journal.entry_words import actor_words
 from app.screens.settings.screen import SettingsScreen
-from app.shell.change_words import change_facts, change_title
-from app.shell.control import pending_words
-from app.shell.words import person_words
+from app.screens.targets import OpenSection
+from app.shell.session_controller import pending_words
+from app.signing.change_text import change_facts, change_title
+from app.text import person_words
 from app.theme.theme import Theme
 from app.widgets.line_breaks import whole
 from app.widgets.sentences import MOST_SHOWN, Sentences

@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.hand import BlindSource, DeafSource, Hand, Stake, Stroke, StrokeKind, hand_behind, source_of
+from app.input_origin import BlindSource, DeafSource, Hand, Stake, Stroke, StrokeKind, hand_behind, source_of
 from app.theme.theme import Theme
 from app.widgets.buttons import Button
 from app.widgets.fields import TextField

@@ -15,14 +15,14 @@ from PySide6.QtCore import QBuffer, QIODevice
 from PySide6.QtGui import QImage
 
 from app import images
-from app.event_loop import ended
 from app.images import decode_picture, decoded
 from app.main import Desk
-from app.screens.base import OpenReplay
+from app.qt_loop import ended
 from app.screens.fleet.device_sheets import start_revoke
 from app.screens.fleet.pictures import PictureStore
 from app.screens.journal.blobs_tab import read_blob
 from app.screens.replay.screen import ReplayScreen
+from app.screens.targets import OpenReplay
 from app.state import Link
 from app.theme.theme import Theme
 from app.widgets.image_view import PictureView

@@ -9,8 +9,7 @@ from typing import Any, Literal
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.hand import Hand, Stake
-from app.link import ConsoleLink
+from app.input_origin import Hand, Stake
 from app.screens.approvals.answering import Answers, answer_all
 from app.screens.approvals.card import RequestCard
 from app.screens.approvals.decision_bar import DecisionBar
@@ -30,7 +29,8 @@ from app.screens.approvals.second_sheet import SecondSheet
 from app.screens.approvals.time_left import TimeLeft
 from app.screens.approvals.what_is_sent import DigestCheck, check_digest
 from app.screens.approvals.words import final_words, one_line, outcome_words
-from app.screens.base import Navigator
+from app.screens.screen import Navigator
+from app.service_client import ConsoleLink
 from app.state import AppState, Link
 from app.widgets.banner import BannerKind
 from core.approvals.grants import GrantTerms, SignedGrant

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QStackedWidget
 
 from app.screens.approvals.card_pane import CardPane
 from app.screens.approvals.session_log import NothingWaits
-from app.shell.words import plural
+from app.text import plural
 from app.widgets.empty_state import EmptyState
 from app.widgets.labels import surface
 

@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, QObject, Qt, QTimer, QVariantAnimation, Signa
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
-from app.hand import Hand
+from app.input_origin import Hand
 from app.screens.approvals.bar_parts import AnswerError, CodeWords, GuardLine, Hint, Slots
 from app.screens.approvals.gate import (
     Situation,

@@ -8,12 +8,12 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from app.forms import SchemaForm
-from app.hand import Stake
+from app.input_origin import Stake
 from app.screens.approvals.edited_part import EditedPart
 from app.screens.approvals.words import one_line
-from app.shell.by_hand import ByHand
-from app.shell.sheet import FOCUS_ROOM, Sheet
+from app.signing.press_guard import ByHand
 from app.theme.tokens import SPACE
+from app.widgets.dialog import FOCUS_ROOM, Sheet
 from app.widgets.labels import Label, surface
 from core.approvals.models import Approval
 from core.canonical_json import canonical_bytes

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from app.hand import Stake
+from app.input_origin import Stake
 from app.screens.approvals.what_is_sent import DigestCheck
 from core.approvals.answering_rules import check_may_approve
 from core.approvals.models import Approval, ApprovalState

@@ -8,7 +8,7 @@ from datetime import timedelta
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.hand import Hand, Stake
+from app.input_origin import Hand, Stake
 from app.screens.approvals.decision_bar import ApproveButton
 from app.screens.approvals.grant_draft import (
     BREADTH_WORDS,
@@ -23,11 +23,11 @@ from app.screens.approvals.grant_draft import (
     terms_of,
 )
 from app.screens.approvals.words import one_line
-from app.shell.by_hand import ByHand
-from app.shell.sheet import FOCUS_ROOM, Sheet
+from app.signing.press_guard import ByHand
 from app.state import AppState
 from app.theme.tokens import SPACE
 from app.widgets.buttons import Segmented
+from app.widgets.dialog import FOCUS_ROOM, Sheet
 from app.widgets.fields import DropDown, Field, TypedField
 from app.widgets.input_origin import HandShortcut
 from app.widgets.labels import ElidedLabel, Label, surface

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.link import ConsoleLink
+from app.service_client import ConsoleLink
 from app.theme.tokens import SPACE
 from app.widgets.labels import ElidedLabel, Label
 from core.approvals.models import Fatigue

@@ -15,7 +15,7 @@ from app.screens.approvals.queue_model import QueueModel
 from app.screens.approvals.queue_view import QueueView
 from app.screens.approvals.time_left import TimeLeft
 from app.screens.filter_field import FilterField
-from app.shell.words import count_words
+from app.text import count_words
 from app.theme.tokens import SPACE
 from app.widgets.buttons import Button
 from app.widgets.labels import Label, Link, rule, surface

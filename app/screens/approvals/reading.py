@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.link import ConsoleLink
+from app.service_client import ConsoleLink
 from app.state import AppState
 
 

@@ -10,7 +10,6 @@ from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QWidget
 
-from app.link import ConsoleLink
 from app.screens.approvals.card_pane import CardPane
 from app.screens.approvals.card_stack import CardStack
 from app.screens.approvals.keys import approvals_keys
@@ -18,7 +17,9 @@ from app.screens.approvals.queue_pane import QueuePane
 from app.screens.approvals.reading import Reading
 from app.screens.approvals.session_log import SessionLog
 from app.screens.approvals.time_left import TimeLeft
-from app.screens.base import Navigator, OpenApproval, OpenRun, Screen, Shortcut, Target
+from app.screens.screen import Navigator, Screen, Shortcut
+from app.screens.targets import OpenApproval, OpenRun, Target
+from app.service_client import ConsoleLink
 from app.state import AppState, Link
 from core.approvals.models import Approval, ApprovalState
 from core.batch.models import Cell

@@ -5,14 +5,14 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QLineEdit, QWidget
 
-from app.hand import Stake
+from app.input_origin import Stake
 from app.screens.approvals.bar_parts import slot_words
 from app.screens.approvals.gate import Situation, why_not_counted
 from app.screens.approvals.likeness import device_words
 from app.screens.approvals.words import one_line
-from app.shell.by_hand import TYPE_IT, ByHand
-from app.shell.operator import OperatorKeys
-from app.shell.sheet import Sheet
+from app.signing.press_guard import TYPE_IT, ByHand
+from app.signing.signing_session import OperatorKeys
+from app.widgets.dialog import Sheet
 from app.widgets.fields import DropDown, Field, TypedField
 from app.widgets.labels import Label
 

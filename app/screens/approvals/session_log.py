@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.screens.approvals.time_left import local_time
 from app.screens.approvals.words import one_line, outcome_words
-from app.shell.words import with_nothing_sent
+from app.text import with_nothing_sent
 from app.theme.tokens import SPACE
 from app.widgets.empty_state import EmptyState
 from app.widgets.icon_label import IconMark

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.screens.approvals.time_left import local_time
-from app.shell.words import person_words, with_nothing_sent
+from app.text import person_words, with_nothing_sent
 from core.approvals.models import Approval, ApprovalState
 from core.dispatch.models import CommandResult, Verdict
 from core.text import escape_hidden

@@ -11,12 +11,12 @@ import structlog
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
-from app.event_loop import ended
-from app.link import ConsoleLink
+from app.qt_loop import ended
 from app.screens.batch.content import NEW_NAME, Content, DraftStep, content_of
 from app.screens.batch.draft_store import DraftStore
 from app.screens.batch.editor import BatchEditor
-from app.shell.sheet import Sheet
+from app.service_client import ConsoleLink
+from app.widgets.dialog import Sheet
 from core.batch.batch_file import read_batch
 from core.batch.models import Batch
 from core.errors import BadInput, ErrorCode, QuarterdeckError

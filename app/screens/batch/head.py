@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.screens.batch.in_place import InPlaceField
-from app.shell.words import plural
+from app.text import plural
 from app.theme.tokens import FRAME, SPACE
 from app.widgets.badges import ProductionTag
 from app.widgets.buttons import Button

@@ -12,9 +12,9 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 from app.items.table_model import Cell, Column, Kind, Row
 from app.items.table_view import DataTable
 from app.screens.batch.files import examples
-from app.shell.sheet import CANCELLED, Sheet
-from app.shell.words import clock, short_clock
+from app.text import clock, short_clock
 from app.widgets.buttons import Button
+from app.widgets.dialog import CANCELLED, Sheet
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.fields import SearchField, TextField
 from app.widgets.json_view import size_words

@@ -8,9 +8,9 @@ from typing import Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.link import ConsoleLink
 from app.screens.batch.content import Content, DraftStep
 from app.screens.batch.tools import OfferedTool
+from app.service_client import ConsoleLink
 from core.batch.models import Plan
 from core.errors import BadInput, QuarterdeckError
 from core.fleet.models import Device, Health

@@ -6,11 +6,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.screens.batch.words import BLOCKED, count_outcomes, counted, one_line, outcome_look
-from app.shell.sheet import Sheet
-from app.shell.words import plural
+from app.text import plural
 from app.theme.status_styles import StateLook
 from app.widgets.badges import ProductionBand, ProductionTag, StateBadge
 from app.widgets.banner import Notice
+from app.widgets.dialog import Sheet
 from app.widgets.labels import Label
 from core.batch.models import Batch, Plan, flatten
 

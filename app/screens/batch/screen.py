@@ -12,8 +12,6 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenBatch, OpenRun, OpenTool, Screen, Shortcut, Target
 from app.screens.batch.arrangement import Arrangement, NoticeBox
 from app.screens.batch.content import DraftStep
 from app.screens.batch.editor import BatchEditor
@@ -32,6 +30,9 @@ from app.screens.batch.step_text import StepText, step_value
 from app.screens.batch.steps_pane import StepsPane
 from app.screens.batch.tools import OfferedTool, ToolShelf
 from app.screens.batch.tools_pane import ToolsPane
+from app.screens.screen import Navigator, Screen, Shortcut
+from app.screens.targets import OpenBatch, OpenRun, OpenTool, Target
+from app.service_client import ConsoleLink
 from app.state import AppState
 from app.widgets.labels import rule, surface
 from app.widgets.redo_key import REDO_TOO

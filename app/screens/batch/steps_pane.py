@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLay
 from app.screens.batch.editor import BatchEditor
 from app.screens.batch.files import examples
 from app.screens.batch.steps_view import StepsView
-from app.shell.words import plural
+from app.text import plural
 from app.theme.tokens import SPACE
 from app.widgets.buttons import Button, IconButton
 from app.widgets.empty_state import EmptyState

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from PySide6.QtCore import QObject, Signal
 
-from app.link import ConsoleLink
 from app.screens.batch.words import effect_group
+from app.service_client import ConsoleLink
 from core.errors import QuarterdeckError
 from core.fleet.models import Device, Health, Tool
 from core.service.console import Console

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 from app.screens.batch.tools import Offer
 from app.screens.batch.tools_view import ToolsView
 from app.screens.batch.words import one_line
-from app.shell.words import plural
+from app.text import plural
 from app.theme.theme import theme_of
 from app.theme.tokens import RADIUS
 from app.widgets import painting

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from app.screens.batch.content import DraftStep
-from app.shell.words import plural
+from app.text import plural
 from app.theme.status_styles import StateLook, plan_look
 from core.batch.models import Plan, PlannedCell
 from core.fleet.models import Effect, Tool

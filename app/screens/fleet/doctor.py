@@ -8,9 +8,9 @@ from typing import Any
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.link import ConsoleLink
 from app.screens.fleet.long_words import copies_whole
-from app.shell.words import milliseconds
+from app.service_client import ConsoleLink
+from app.text import milliseconds
 from app.theme.status_styles import StateLook
 from app.widgets.badges import StateBadge
 from app.widgets.buttons import Button

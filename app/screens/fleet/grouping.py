@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from app.items.tile_layout import WallGroup
 from app.items.tile_painter import Tile
 from app.screens.fleet.rows import is_measured, natural, platform_icon
-from app.shell.words import last_heard, one_line, parse_time
+from app.text import last_heard, one_line, parse_time
 from app.theme.status_styles import health_look
 from core.fleet.models import Device, Health
 from core.service.console import LivePicture, LiveState

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QSlider, QWidget
 from app.items.tile_layout import LEAST, MOST, STEP, USUAL
 from app.screens.fleet.filter_field import DeviceFilterField
 from app.screens.fleet.grouping import GROUPINGS
-from app.shell.words import count_words, plural
+from app.text import count_words, plural
 from app.theme.theme import theme_of
 from app.widgets import painting
 from app.widgets.buttons import Button, Segmented

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from app.screens.fleet.rows import is_measured, trip_scale
-from app.shell.words import clock, milliseconds, parse_time
+from app.text import clock, milliseconds, parse_time
 from app.theme.status_styles import health_look
 from app.widgets.charts import Series, Span
 from core.fleet.models import Device, HealthChange

@@ -6,13 +6,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.items.table_view import Cell, Column, DataTable, Kind, Row
-from app.link import ConsoleLink
-from app.screens.base import Navigator
 from app.screens.fleet.device_sheets import start_edit, start_forget, start_revoke
 from app.screens.fleet.device_words import clock_words, direction_words, feature_words
 from app.screens.fleet.doctor import Doctor
 from app.screens.fleet.long_words import show_facts
-from app.shell.words import clock, count_words, one_line, plural
+from app.screens.screen import Navigator
+from app.service_client import ConsoleLink
+from app.text import clock, count_words, one_line, plural
 from app.widgets.banner import Notice
 from app.widgets.buttons import Button
 from app.widgets.empty_state import IN_COLUMN, EmptyState

@@ -6,8 +6,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
 
-from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenDevice, OpenSection
 from app.screens.fleet.device_words import (
     agent_problem,
     fingerprint_groups,
@@ -16,14 +14,17 @@ from app.screens.fleet.device_words import (
     split_tags,
     tags_problem,
 )
-from app.shell.sheet import CANCELLED, Sheet
-from app.shell.words import plural
+from app.screens.screen import Navigator
+from app.screens.targets import OpenDevice, OpenSection
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.text import plural
 from app.theme.theme import theme_of
 from app.widgets.badges import HealthBadge, ProductionStrip
 from app.widgets.banner import Notice
 from app.widgets.buttons import Segmented
 from app.widgets.copyable_text import CopyBox
+from app.widgets.dialog import CANCELLED, Sheet
 from app.widgets.fields import CheckBox, Field, TextField
 from app.widgets.labels import Label
 from app.widgets.progress import Spinner

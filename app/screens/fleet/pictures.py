@@ -10,7 +10,7 @@ from PySide6.QtGui import QImage, QPainter, QPainterPath, QPaintEvent, QPixmap
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.images import decoded
-from app.link import ConsoleLink
+from app.service_client import ConsoleLink
 from app.theme.icons import paint_icon
 from app.theme.theme import theme_of
 from app.theme.tokens import RADIUS

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from app.items.table_model import Cell, Column, Kind, Row, cell_text, spoken
-from app.shell.words import last_heard, one_line, parse_time
+from app.text import last_heard, one_line, parse_time
 from app.widgets.charts import HOT_PERCENT, PERCENT
 from core.fleet.models import Device, Health, Tool, Unavailable
 

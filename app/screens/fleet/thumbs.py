@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QImage
 
 from app.images import decoded
-from app.link import ConsoleLink
+from app.service_client import ConsoleLink
 from core.service.console import Console
 
 WIDTHS = (320, 640, 1280)

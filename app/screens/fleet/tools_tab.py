@@ -7,8 +7,6 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from app.items.table_view import DataTable
-from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenTool
 from app.screens.fleet.contract import ContractFacts, DefinitionBox
 from app.screens.fleet.long_words import copies_whole
 from app.screens.fleet.review import start_review
@@ -20,7 +18,10 @@ from app.screens.fleet.rows import (
     tool_title,
     unavailable_rows,
 )
-from app.shell.words import count_words
+from app.screens.screen import Navigator
+from app.screens.targets import OpenTool
+from app.service_client import ConsoleLink
+from app.text import count_words
 from app.widgets.badges import RiskBadge
 from app.widgets.banner import Notice
 from app.widgets.buttons import Button

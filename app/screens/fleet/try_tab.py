@@ -8,13 +8,14 @@ from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.forms import SchemaForm
-from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenApproval, OpenRun
 from app.screens.fleet.long_words import copies_whole
 from app.screens.fleet.rows import tool_title
 from app.screens.fleet.tab_order import as_they_stand, put_in_tab_order
-from app.shell.words import with_nothing_sent
+from app.screens.screen import Navigator
+from app.screens.targets import OpenApproval, OpenRun
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.text import with_nothing_sent
 from app.theme.status_styles import plan_look
 from app.widgets.badges import PlanBadge, RiskBadge
 from app.widgets.buttons import Button

@@ -7,7 +7,6 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.items.table_model import Cell, Column, Kind, Row
 from app.items.table_view import DataTable
-from app.link import ConsoleLink
 from app.screens.journal.entry_words import (
     KIND_TONES,
     Present,
@@ -16,7 +15,8 @@ from app.screens.journal.entry_words import (
     outcome_of,
     time_words,
 )
-from app.shell.words import count_words
+from app.service_client import ConsoleLink
+from app.text import count_words
 from app.theme.theme import theme_of
 from app.widgets import painting
 from app.widgets.labels import Label

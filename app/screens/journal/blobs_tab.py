@@ -13,7 +13,7 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
 from app.images import picture_or_none
-from app.link import ConsoleLink
+from app.service_client import ConsoleLink
 from app.theme.tokens import SPACE
 from app.widgets.banner import Notice
 from app.widgets.code_view import CodeBox

@@ -6,8 +6,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
-from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenReplay, OpenRun
 from app.screens.journal.around_tab import AroundTab
 from app.screens.journal.blobs_tab import BlobsTab
 from app.screens.journal.entry_words import (
@@ -21,7 +19,10 @@ from app.screens.journal.entry_words import (
     took_words,
 )
 from app.screens.journal.proof_tab import ProofTab
-from app.shell.words import count_words
+from app.screens.screen import Navigator
+from app.screens.targets import OpenReplay, OpenRun
+from app.service_client import ConsoleLink
+from app.text import count_words
 from app.theme.theme import theme_of
 from app.theme.tokens import RADIUS, SPACE
 from app.widgets import painting

@@ -9,7 +9,7 @@ from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEv
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app.screens.journal.entry_words import time_words
-from app.shell.words import parse_time, plural
+from app.text import parse_time, plural
 from app.theme.theme import theme_of
 from app.widgets import painting
 from core.service.console import Bucket

@@ -9,8 +9,8 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.link import ConsoleLink
-from app.shell.words import count_words, plural
+from app.service_client import ConsoleLink
+from app.text import count_words, plural
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
 from app.widgets.banner import Notice

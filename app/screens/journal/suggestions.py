@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.screens.journal.entry_words import shown
-from app.shell.words import count_words
+from app.text import count_words
 from app.theme.theme import theme_of
 from app.widgets import painting
 

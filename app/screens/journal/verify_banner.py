@@ -8,7 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.shell.words import clock, count_words, parse_time, plural
+from app.text import clock, count_words, parse_time, plural
 from app.theme.tokens import SPACE
 from app.widgets.banner import Banner, BannerKind, Notice
 from app.widgets.labels import surface

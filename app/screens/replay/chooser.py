@@ -7,13 +7,13 @@ from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app.items.table_view import Cell, Column, DataTable, Kind, Row
-from app.link import ConsoleLink
-from app.screens.base import OpenReplay
 from app.screens.replay.reel import shown
 from app.screens.run_search import RunSearch
 from app.screens.runs.words import actor_words, devices_words, effect_words
-from app.shell.words import clock, one_line
+from app.screens.targets import OpenReplay
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.text import clock, one_line
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
 from app.widgets import painting

@@ -10,11 +10,11 @@ from typing import Any
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
-from app.link import ConsoleLink
 from app.screens.replay.known import Known, known_at
 from app.screens.replay.reel import Reel, shown
 from app.screens.replay.tabs import DecisionTab, ProofTab, ResultTab
 from app.screens.replay.words import Clock
+from app.service_client import ConsoleLink
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
 from app.widgets.badges import ProductionTag, VerdictBadge

@@ -10,10 +10,10 @@ from typing import Any
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.link import ConsoleLink
 from app.screens.replay.known import ANSWERS, Known, command_facts, moment_facts
 from app.screens.replay.reel import shown
 from app.screens.replay.words import Clock
+from app.service_client import ConsoleLink
 from app.theme.tokens import SPACE
 from app.widgets.badges import RiskBadge
 from app.widgets.banner import Notice

@@ -7,7 +7,7 @@ from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.screens.runs.words import one_line, who_refused
-from app.shell.words import clock, count_words
+from app.text import clock, count_words
 from app.theme.shapes import paint_glyph
 from app.theme.status_styles import StateLook, cell_look
 from app.theme.theme import theme_of

@@ -14,7 +14,7 @@ from app.screens.runs.words import (
     seconds_between,
     short_time,
 )
-from app.shell.words import clock
+from app.text import clock
 from app.theme.status_styles import cell_look
 from app.theme.tokens import SPACE
 from app.widgets.labels import Label, Link, surface

@@ -9,7 +9,7 @@ from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from app.screens.runs.words import GROUPS, LOOK_FILTER, Group
-from app.shell.words import count_words
+from app.text import count_words
 from app.theme.shapes import paint_glyph
 from app.theme.status_styles import cell_look
 from app.theme.theme import theme_of

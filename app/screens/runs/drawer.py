@@ -8,8 +8,6 @@ from collections.abc import Callable
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
-from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenApproval, OpenEntry
 from app.screens.runs.cell_banner import CellBanner
 from app.screens.runs.command_facts import CommandFacts
 from app.screens.runs.decision_tab import DecisionTab
@@ -20,6 +18,9 @@ from app.screens.runs.picture_tab import PictureTab, pictures_of
 from app.screens.runs.record import Known, known_from
 from app.screens.runs.result_tab import ResultTab
 from app.screens.runs.words import cell_time, one_line
+from app.screens.screen import Navigator
+from app.screens.targets import OpenApproval, OpenEntry
+from app.service_client import ConsoleLink
 from app.theme.tokens import SPACE
 from app.widgets.badges import ProductionTag, VerdictBadge
 from app.widgets.buttons import IconButton, Segmented

@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QKeyEvent, QTextCursor
 from PySide6.QtWidgets import QHBoxLayout, QTextEdit, QWidget
 
 from app.screens.runs.output_box import OutputBox
-from app.shell.words import count_words
+from app.text import count_words
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
 from app.widgets.buttons import IconButton

@@ -5,10 +5,10 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.link import ConsoleLink
-from app.screens.base import Navigator
 from app.screens.runs.save import Saver
 from app.screens.runs.words import one_line, size_words
+from app.screens.screen import Navigator
+from app.service_client import ConsoleLink
 from app.theme.tokens import SPACE
 from app.widgets.banner import Notice
 from app.widgets.empty_state import ContentOrEmpty

@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.link import ConsoleLink
 from app.screens.run_search import RunSearch
 from app.screens.runs.run_model import RUN_ROLE, RunsModel
 from app.screens.runs.words import (
@@ -28,7 +27,8 @@ from app.screens.runs.words import (
     one_line,
     run_look,
 )
-from app.shell.words import count_words
+from app.service_client import ConsoleLink
+from app.text import count_words
 from app.theme.theme import Theme, theme_of
 from app.widgets import painting
 from app.widgets.animation_timer import pulse_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from app.shell.words import count_words, left_words, parse_time, person_words, plural, with_nothing_sent
+from app.text import count_words, left_words, parse_time, person_words, plural, with_nothing_sent
 from app.theme.status_styles import StateLook, cell_look
 from core.batch.models import Cell, CellState, Run, RunState, RunSummary, Step, flatten
 from core.dispatch.models import Basis, CommandResult, Verdict

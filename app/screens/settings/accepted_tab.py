@@ -7,8 +7,8 @@ import asyncio
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.link import ConsoleLink
-from app.shell.words import plural
+from app.service_client import ConsoleLink
+from app.text import plural
 from app.theme.tokens import SPACE
 from app.widgets.buttons import Button
 from app.widgets.diff_view import DiffView

@@ -8,7 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.items.table_view import Cell, Column, DataTable, Kind, Row
-from app.shell.words import plural
+from app.text import plural
 from app.theme.tokens import SPACE
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.labels import Label

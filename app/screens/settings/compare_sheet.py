@@ -6,8 +6,8 @@ import asyncio
 
 from PySide6.QtWidgets import QWidget
 
-from app.event_loop import ended
-from app.shell.sheet import Sheet
+from app.qt_loop import ended
+from app.widgets.dialog import Sheet
 from app.widgets.diff_view import DiffView
 from app.widgets.labels import Label
 from app.widgets.text_diff import diff_of

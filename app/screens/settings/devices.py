@@ -8,13 +8,14 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout
 
 from app.items.table_view import DataTable
-from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenPairing, OpenQuery
 from app.screens.fleet.device_words import fingerprint_groups
 from app.screens.fleet.link_tab import REFUSED_COLUMNS, refusal_rows
+from app.screens.screen import Navigator
 from app.screens.settings.base import SettingsSection
-from app.shell.words import plural
+from app.screens.targets import OpenPairing, OpenQuery
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.text import plural
 from app.widgets.banner import Banner
 from app.widgets.buttons import Button
 from app.widgets.empty_state import IN_COLUMN, EmptyState

@@ -9,8 +9,7 @@ from PySide6.QtCore import QEvent, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
-from app.link import ConsoleLink
-from app.screens.base import Navigator
+from app.screens.screen import Navigator
 from app.screens.settings.accepted_tab import AcceptedTab, stand_words
 from app.screens.settings.check_tabs import CheckTab, ExamplesTab, bare_message, placed
 from app.screens.settings.compare_sheet import KEEP, TAKE, compare
@@ -18,9 +17,10 @@ from app.screens.settings.policy_work import PolicyWork
 from app.screens.settings.rule_sheet import ask_for_rule
 from app.screens.settings.time_machine_tab import TimeMachineTab
 from app.screens.settings.why_tab import WhyTab
+from app.service_client import ConsoleLink
 from app.shell.top_bar import PROFILE_WORDS
-from app.shell.words import plural
 from app.state import AppState
+from app.text import plural
 from app.theme.tokens import SPACE
 from app.widgets.banner import Banner
 from app.widgets.buttons import Button, IconButton, Segmented

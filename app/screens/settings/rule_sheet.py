@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
-from app.event_loop import ended
-from app.shell.sheet import Sheet
+from app.qt_loop import ended
 from app.theme.tokens import SPACE
 from app.widgets.buttons import Segmented
 from app.widgets.code_view import CodeBox
+from app.widgets.dialog import Sheet
 from app.widgets.fields import DropDown, Field, TextField
 from app.widgets.labels import Label
 from core.errors import BadInput

@@ -9,10 +9,11 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.items.table_view import Cell, Column, DataTable, Kind, Row
-from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenEntry
-from app.shell.words import clock, count_words, plural, short_clock
+from app.screens.screen import Navigator
+from app.screens.targets import OpenEntry
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.text import clock, count_words, plural, short_clock
 from app.theme.tokens import SPACE
 from app.widgets.badges import Chip
 from app.widgets.banner import Notice

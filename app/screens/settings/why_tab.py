@@ -10,8 +10,8 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from app.forms import SchemaForm
-from app.link import ConsoleLink
 from app.screens.settings.time_machine_tab import PLAN
+from app.service_client import ConsoleLink
 from app.state import AppState
 from app.theme.status_styles import plan_look
 from app.theme.tokens import SPACE

@@ -14,7 +14,7 @@ from pathlib import Path
 from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QApplication
 
-from app.event_loop import run_on_qt
+from app.qt_loop import run_on_qt
 from app.theme.icons import load_icons
 from app.theme.tokens import Mode
 from tests.gui.shots import approvals, screens, settings, signing

@@ -13,9 +13,9 @@ from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QApplication
 
 from app.main import Desk
-from app.shell.sheet import Overlay
 from app.theme.theme import Theme
 from app.theme.tokens import Mode
+from app.widgets.dialog import Overlay
 from core.home import Home
 from core.service.console import Console
 

@@ -8,16 +8,16 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
 from shiboken6 import isValid
 
-from app.hand import Hand, Stake
-from app.link import ConsoleLink
-from app.shell.by_hand import TYPE_IT, ByHand
-from app.shell.change_words import USED_ONCE, change_facts, change_head, change_title
-from app.shell.operator import OperatorKeys
-from app.shell.sheet import Sheet
-from app.shell.unlock_part import UnlockPart
+from app.input_origin import Hand, Stake
+from app.service_client import ConsoleLink
+from app.signing.change_text import USED_ONCE, change_facts, change_head, change_title
+from app.signing.press_guard import TYPE_IT, ByHand
+from app.signing.signing_session import OperatorKeys
+from app.signing.unlock_section import UnlockPart
 from app.state import AppState
 from app.theme.tokens import SPACE
 from app.widgets.badges import ProductionStrip
+from app.widgets.dialog import Sheet
 from app.widgets.diff_view import DiffView
 from app.widgets.fields import Field, TextField
 from app.widgets.input_origin import HandShortcut

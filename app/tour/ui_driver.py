@@ -24,8 +24,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.hand import BlindSource, Stroke
-from app.hand import Hand as HandBehind
+from app.input_origin import BlindSource, Stroke
+from app.input_origin import Hand as HandBehind
 from app.window import MainWindow
 
 PATIENCE_S = 20.0

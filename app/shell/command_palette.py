@@ -21,20 +21,20 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.link import ConsoleLink
-from app.screens.base import Navigator
+from app.screens.screen import Navigator
+from app.service_client import ConsoleLink
 from app.shell.actions import Action
-from app.shell.palette_search import Found, find
-from app.shell.palette_sources import Sources
-from app.shell.sheet import Overlay, SheetCard
+from app.shell.palette_matcher import Found, find
+from app.shell.palette_providers import Sources
 from app.shell.top_bar import PLACEHOLDER
-from app.shell.words import plural
 from app.state import AppState
+from app.text import plural
 from app.theme.icons import paint_icon
 from app.theme.status_styles import StateLook, cell_look, health_look, plan_look
 from app.theme.theme import Theme, theme_of
 from app.widgets import painting
 from app.widgets.badges import paint_production_tag, paint_risk, paint_state
+from app.widgets.dialog import Overlay, SheetCard
 from app.widgets.icon_label import IconMark
 from app.widgets.labels import Label, rule
 from app.widgets.shortcut_label import KeyHint

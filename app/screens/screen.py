@@ -1,8 +1,8 @@
-"""What a screen is, where it can be opened, and what it may reach.
+"""The base of every screen: its life cycle, its keys, and what it may ask of the window.
 
 A screen lives in `app/screens/<name>/screen.py` as `class <Name>Screen(Screen)` and is listed in
-`app/shell/registry.py`. The window makes it when it is first opened (no arguments), calls `bind` once, and
-`enter` each time it comes to the front. A screen
+`app/shell/screen_registry.py`. The window makes it when it is first opened (no arguments), calls `bind` once,
+and `enter` each time it comes to the front. A screen
 
 - reads `self.state` (plain data) and connects to its signals; it never changes it;
 - asks for things with `self.link.ask(...)` only, and shows errors where the wish was made;
@@ -14,136 +14,24 @@ A screen lives in `app/screens/<name>/screen.py` as `class <Name>Screen(Screen)`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from PySide6.QtCore import QByteArray, QSettings, Qt
 from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QHeaderView, QSplitter, QWidget
 
-from app.hand import Hand
-from app.link import ConsoleLink
+from app.input_origin import Hand
+from app.screens.targets import Target
+from app.service_client import ConsoleLink
 from app.state import AppState
 from app.widgets.input_origin import HandShortcut
 from core.policy.models import Profile
 
 if TYPE_CHECKING:
-    from app.shell.by_hand import ByHand
-    from app.shell.operator import OperatorKeys
-    from app.shell.signing import Signing
-
-
-@dataclass(frozen=True, slots=True)
-class OpenDevice:
-    """Fleet: show this device, with one tool open.
-
-    `tab` is one of `overview`, `tools`, `try`, `recent`, `link`.
-    """
-
-    device: str
-    tab: str = "overview"
-    tool_key: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OpenPairing:
-    """Fleet: ask for a name and pair a device."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenTool:
-    """Batch: a new batch of one step that calls this tool on this device; nothing is sent.
-
-    With an empty `tool_name` it has no step yet, and the keyboard is where a tool of the device is searched.
-    """
-
-    device: str
-    tool_name: str
-    parameters: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenBatch:
-    """Batch: load a saved batch. An empty name is a new one; `targets` narrows it to these devices."""
-
-    name: str = ""
-    targets: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenApproval:
-    """Approvals: show this card."""
-
-    approval: str
-
-
-@dataclass(frozen=True, slots=True)
-class OpenRun:
-    """Runs: show this run, and the drawer of one cell when `device` and `step` are given."""
-
-    run: str
-    device: str | None = None
-    step: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OpenReplay:
-    """Replay: a run, or what happened around one entry; the playhead on the entry `at`, if given."""
-
-    run: str | None = None
-    around: int | None = None
-    at: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OpenQuery:
-    """Journal: the rows that match this query."""
-
-    query: str
-
-
-@dataclass(frozen=True, slots=True)
-class OpenEntry:
-    """Journal: one entry, with its pane open; `tab` is `entry`, `proof`, `around` or `pictures`."""
-
-    seq: int
-    tab: str = "entry"
-
-
-@dataclass(frozen=True, slots=True)
-class OpenVerification:
-    """Journal: check the whole journal, as its key V does."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenSection:
-    """Settings: one section.
-
-    `section` is one of `appearance`, `operators`, `grants`, `devices`, `this-computer`, `policy`, `about`.
-    `line` is a line of policy.toml to show in the editor, `tab` the tab beside the editor, `grant` the grant
-    to show in the list. `back` is the screen to open once the first operator's key is made.
-    """
-
-    section: str
-    line: int = 0
-    grant: str = ""
-    tab: str = ""
-    back: str = ""
-
-
-Target = (
-    OpenDevice
-    | OpenPairing
-    | OpenTool
-    | OpenBatch
-    | OpenApproval
-    | OpenRun
-    | OpenReplay
-    | OpenQuery
-    | OpenEntry
-    | OpenVerification
-    | OpenSection
-)
+    from app.signing.change_signing import Signing
+    from app.signing.press_guard import ByHand
+    from app.signing.signing_session import OperatorKeys
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,22 +183,3 @@ class Screen(QWidget):
         """Store what `remember` was told of; the window calls this before it closes and on `leave`."""
         for key, widget in self._remembered.items():
             self.keep(key, widget.saveState())
-
-
-__all__ = [
-    "Navigator",
-    "OpenApproval",
-    "OpenBatch",
-    "OpenDevice",
-    "OpenEntry",
-    "OpenPairing",
-    "OpenQuery",
-    "OpenReplay",
-    "OpenRun",
-    "OpenSection",
-    "OpenTool",
-    "OpenVerification",
-    "Screen",
-    "Shortcut",
-    "Target",
-]

@@ -11,13 +11,13 @@ from PySide6.QtWidgets import QApplication
 from app.main import Desk, attach, layout_store, theme_from
 from app.theme.icons import load_icons
 from app.tour.after_restart import AFTER_RESTART
-from app.tour.approval_story import APPROVAL_SCENES
-from app.tour.crew import Crew, free_port
-from app.tour.fleet_story import FLEET_SCENES
-from app.tour.hand import Hand, TourInput
-from app.tour.policy_story import POLICY_SCENES
-from app.tour.stage import Scene, Stage, play
-from app.tour.story import SCENES
+from app.tour.approval_scenario import APPROVAL_SCENES
+from app.tour.context import Scene, Stage, play
+from app.tour.devices import Crew, free_port
+from app.tour.fleet_scenario import FLEET_SCENES
+from app.tour.main_scenario import SCENES
+from app.tour.policy_scenario import POLICY_SCENES
+from app.tour.ui_driver import Hand, TourInput
 from core.home import Home
 from core.service.console import Console
 from core.service.control import ensure_service, stop_service

@@ -10,8 +10,8 @@ from pathlib import Path
 from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QWidget
 
 from app.main import Desk
-from app.tour.crew import Crew
-from app.tour.hand import Hand, StepDidNotHappen
+from app.tour.devices import Crew
+from app.tour.ui_driver import Hand, StepDidNotHappen
 from core.service.console import Console
 
 PASSPHRASE = "fair winds and following seas"

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
-from app.event_loop import ended
-from app.link import ConsoleLink
-from app.screens.base import OpenSection
-from app.shell.notices import Notices
-from app.shell.operator import OperatorKeys
-from app.shell.sheet import Sheet
-from app.shell.signing import Signing
+from app.qt_loop import ended
+from app.screens.targets import OpenSection
+from app.service_client import ConsoleLink
+from app.shell.message_bars import Notices
 from app.shell.top_bar import PROFILE_WORDS
-from app.shell.unlock_part import UnlockPart
-from app.shell.words import plural
+from app.signing.change_signing import Signing
+from app.signing.signing_session import OperatorKeys
+from app.signing.unlock_section import UnlockPart
 from app.state import AppState
+from app.text import plural
+from app.widgets.dialog import Sheet
 from app.widgets.sentences import Sentences
 from core.errors import QuarterdeckError
 from core.policy.loosening import is_as_strict

@@ -5,11 +5,11 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
-from app.event_loop import ended
-from app.link import ConsoleLink
-from app.shell.sheet import Sheet
-from app.shell.words import plural
+from app.qt_loop import ended
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.text import plural
+from app.widgets.dialog import Sheet
 from core.batch.models import RunState
 from core.errors import QuarterdeckError
 from core.service.console import Console

@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
-from app.event_loop import ended
-from app.link import ConsoleLink, is_alive, is_there
-from app.shell.by_hand import ByHand
-from app.shell.operator import OperatorKeys
+from app.qt_loop import ended
+from app.service_client import ConsoleLink, is_alive, is_there
+from app.signing.press_guard import ByHand
+from app.signing.signing_session import OperatorKeys
 from app.state import AppState
 from app.widgets.text_diff import FileDiff, diff_of
 from core.canonical_json import sha256_hex
@@ -112,7 +112,7 @@ class Signing(QObject):
         if not proposal.needs_signature:
             return None
         diff = await self._difference(proposal, text) if wish.kind is ChangeKind.POLICY else None
-        from app.shell.sign_sheet import SIGNED, SignSheet  # with the difference view, so not at start-up
+        from app.signing.sign_dialog import SIGNED, SignSheet  # with the difference view, so not at start-up
 
         sheet = SignSheet(
             self._window, proposal, self._keys, self._state, self._link, self._by_hand, words, diff

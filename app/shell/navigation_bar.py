@@ -8,7 +8,7 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QSizePolicy, QVBoxLayout, QWidget
 
-from app.shell.registry import ScreenEntry
+from app.shell.screen_registry import ScreenEntry
 from app.theme.icons import paint_icon
 from app.theme.theme import theme_of
 from app.theme.tokens import FRAME, RADIUS

@@ -10,7 +10,7 @@ import structlog
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPlainTextEdit, QVBoxLayout
 
-from app.screens.base import Screen
+from app.screens.screen import Screen
 from app.theme.theme import theme_of
 from app.widgets.labels import Label, surface
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QWidget
 
-from app.screens.base import Shortcut
-from app.shell.sheet import Sheet
+from app.screens.screen import Shortcut
+from app.widgets.dialog import Sheet
 from app.widgets.labels import Label
 from app.widgets.shortcut_label import KeyHint
 

@@ -7,12 +7,12 @@ from functools import partial
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QPlainTextEdit, QTableView
 
-from app.shell.sheet import Sheet
-from app.tour.approval_story import answer_by_chord, ask, card_is_ready
-from app.tour.fleet_story import DIALS, LISTENS
-from app.tour.hand import Hand, StepDidNotHappen
+from app.tour.approval_scenario import answer_by_chord, ask, card_is_ready
+from app.tour.context import Scene, Stage, says
+from app.tour.fleet_scenario import DIALS, LISTENS
 from app.tour.signing import pending_policy, sign
-from app.tour.stage import Scene, Stage, says
+from app.tour.ui_driver import Hand, StepDidNotHappen
+from app.widgets.dialog import Sheet
 
 # Where two must approve and it is not known who asks, three do.
 OTHERS = {"bosun": "any port in a storm", "mate": "one hand for the ship"}

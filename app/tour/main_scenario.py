@@ -5,9 +5,9 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QLineEdit, QPlainTextEdit, QTabBar, QTableView, QWidget
 
-from app.tour.hand import Hand, StepDidNotHappen
+from app.tour.context import PASSPHRASE, Scene, Stage, says
 from app.tour.signing import sign
-from app.tour.stage import PASSPHRASE, Scene, Stage, says
+from app.tour.ui_driver import Hand, StepDidNotHappen
 from core.batch.models import CellState, RunState, RunSummary
 from core.fleet.models import Health
 

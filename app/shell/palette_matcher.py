@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from rapidfuzz import fuzz
 
-from app.screens.base import Target
+from app.screens.targets import Target
 
 COMMANDS = "Commands"
 GROUPS = (COMMANDS, "Call a tool", "Devices", "Approvals", "Batches and runs", "Journal")

@@ -15,10 +15,10 @@ from PySide6.QtWidgets import (
     QTableView,
 )
 
-from app.shell.sheet import Sheet
-from app.tour.hand import Hand
+from app.tour.context import Scene, Stage, says
 from app.tour.signing import accept_settings, sign
-from app.tour.stage import Scene, Stage, says
+from app.tour.ui_driver import Hand
+from app.widgets.dialog import Sheet
 from core.fleet.models import DeviceSettings, Health, Pairing
 from core.service.wishes import pairing_change
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
 
-from app.shell.operator import OperatorKeys
+from app.signing.signing_session import OperatorKeys
 from app.widgets.fields import DropDown, Field, TypedField
 from app.widgets.util import show_or_hide
 from core.errors import BadInput

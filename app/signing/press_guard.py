@@ -21,11 +21,11 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QLineEdit, QWidget
 from shiboken6 import isValid
 
-from app.hand import Hand, Stake
-from app.link import ConsoleLink
-from app.shell.operator import OperatorKeys
-from app.shell.sheet import Sheet
+from app.input_origin import Hand, Stake
+from app.service_client import ConsoleLink
+from app.signing.signing_session import OperatorKeys
 from app.widgets.buttons import Button
+from app.widgets.dialog import Sheet
 from app.widgets.fields import Field, TypedField
 from core.errors import QuarterdeckError
 

@@ -8,11 +8,11 @@ from typing import Any
 from PySide6.QtWidgets import QAbstractButton
 
 from app.screens.approvals.decision_bar import ApproveButton
-from app.shell.sheet import Sheet
-from app.tour.fleet_story import DIALS, LISTENS, is_online
-from app.tour.guest import BUTTON
-from app.tour.hand import StepDidNotHappen
-from app.tour.stage import PASSPHRASE, Scene, Stage, says
+from app.tour.context import PASSPHRASE, Scene, Stage, says
+from app.tour.device_app import BUTTON
+from app.tour.fleet_scenario import DIALS, LISTENS, is_online
+from app.tour.ui_driver import StepDidNotHappen
+from app.widgets.dialog import Sheet
 from app.widgets.fields import DropDown
 from core.batch.models import Batch, Parallel, Run, RunState, Step
 from core.policy.models import Answer

@@ -8,25 +8,17 @@ from itertools import islice
 
 from PySide6.QtCore import QObject
 
-from app.link import ConsoleLink
-from app.screens.base import (
-    OpenApproval,
-    OpenBatch,
-    OpenDevice,
-    OpenEntry,
-    OpenQuery,
-    OpenRun,
-    OpenTool,
-)
 from app.screens.fleet.rows import platform_icon, tool_title
 from app.screens.journal.entry_words import device_words, entry_words
 from app.screens.run_search import RunSearch
 from app.screens.runs.words import actor_words, devices_words, effect_words
+from app.screens.targets import OpenApproval, OpenBatch, OpenDevice, OpenEntry, OpenQuery, OpenRun, OpenTool
+from app.service_client import ConsoleLink
 from app.shell.actions import Action
-from app.shell.keys_overlay import chord_words
-from app.shell.palette_search import COMMANDS, Found, Hit, match_hit
-from app.shell.words import clock, count_words, left_words, one_line, plural
+from app.shell.palette_matcher import COMMANDS, Found, Hit, match_hit
+from app.shell.shortcuts_dialog import chord_words
 from app.state import AppState
+from app.text import clock, count_words, left_words, one_line, plural
 from app.widgets.util import once
 from core.audit.entries import Entry, Kind
 from core.errors import QuarterdeckError
