@@ -9,7 +9,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QGuiApplication, QPainter
 from PySide6.QtWidgets import QLabel, QWidget
 
-from app.screens.approvals.what_is_sent import DigestCheck, what_is_sent
+from app.screens.approvals.request_payload import DigestCheck, what_is_sent
 from app.screens.targets import OpenApproval, OpenRun
 from app.theme.theme import Theme
 from app.widgets import code_gutters

@@ -12,8 +12,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.main import Desk
+from app.screens.approvals.grant_dialog import GrantSheet, covered_words
 from app.screens.approvals.grant_draft import Breadth, also_covered, narrowest, scope_lines, terms_of
-from app.screens.approvals.grant_sheet import GrantSheet, covered_words
 from app.screens.approvals.screen import ApprovalsScreen
 from app.theme.theme import Theme
 from app.widgets.dialog import FOCUS_ROOM

@@ -10,9 +10,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.screens.approvals.content_part import ContentPart
-from app.screens.approvals.ghost_place import place_plate
-from app.screens.approvals.what_is_sent import Part
+from app.screens.approvals.content_section import ContentPart
+from app.screens.approvals.request_payload import Part
+from app.screens.approvals.target_preview import place_plate
 from app.theme.theme import Theme
 from app.widgets.diff_layout import shown_line
 from app.widgets.text_diff import Kind, diff_of, shows_all_of

@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.qt_loop import run_on_qt
-from app.screens.approvals.edit_sheet import EditSheet
+from app.screens.approvals.edit_dialog import EditSheet
 from app.screens.approvals.screen import ApprovalsScreen
 from app.service_client import ConsoleLink
 from app.signing.press_guard import ByHand

@@ -14,10 +14,10 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
 
 from app.input_origin import Hand
 from app.main import Desk
-from app.screens.approvals.edit_sheet import EditSheet
-from app.screens.approvals.grant_sheet import GrantSheet
+from app.screens.approvals.edit_dialog import EditSheet
+from app.screens.approvals.grant_dialog import GrantSheet
 from app.screens.approvals.screen import ApprovalsScreen
-from app.screens.approvals.second_sheet import SecondSheet
+from app.screens.approvals.second_operator_dialog import SecondSheet
 from app.screens.fleet.pairing import PairingSheet
 from app.screens.fleet.review import ReviewSheet
 from app.screens.fleet.screen import FleetScreen

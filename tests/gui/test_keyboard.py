@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.main import Desk
-from app.screens.approvals.card_parts import FindingRow
+from app.screens.approvals.request_sections import FindingRow
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.batch.open_sheet import OpenSheet
 from app.screens.batch.screen import BatchScreen

@@ -10,7 +10,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from app.main import Desk
-from app.screens.approvals.words import asker_words, unproved_words
+from app.screens.approvals.text import asker_words, unproved_words
 from app.screens.fleet.pairing import start_pairing
 from app.screens.journal.entry_words import actor_words
 from app.screens.settings.screen import SettingsScreen

@@ -8,12 +8,12 @@ from types import MappingProxyType
 from PySide6.QtCore import QModelIndex, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.screens.approvals.likeness import Group, Likeness
-from app.screens.approvals.meter import Meter
+from app.screens.approvals.decision_stats import Meter
 from app.screens.approvals.queue_filter import EXAMPLE, QueueFilter
 from app.screens.approvals.queue_model import QueueModel
 from app.screens.approvals.queue_view import QueueView
-from app.screens.approvals.time_left import TimeLeft
+from app.screens.approvals.request_groups import Group, Likeness
+from app.screens.approvals.text import TimeLeft
 from app.screens.filter_field import FilterField
 from app.text import count_words
 from app.theme.tokens import SPACE

@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 
 from app.main import Desk
-from app.screens.approvals.edit_sheet import EditSheet
+from app.screens.approvals.edit_dialog import EditSheet
+from app.screens.approvals.grant_dialog import GrantSheet
 from app.screens.approvals.grant_draft import Breadth
-from app.screens.approvals.grant_sheet import GrantSheet
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.targets import OpenApproval
 from core.approvals.operator_keys import create_operator_key

@@ -9,15 +9,15 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
-from app.screens.approvals.card_header import CardHeader
-from app.screens.approvals.card_parts import BytesPart, FindingsPart, ReasonsPart, SaidBox, UndoBox
-from app.screens.approvals.content_part import ContentPart
-from app.screens.approvals.edited_part import EditedPart
-from app.screens.approvals.group_part import GroupPart
-from app.screens.approvals.helpers_part import HelpersPart
-from app.screens.approvals.preview_part import SCREEN_TOOLS, Looked, ScreenPart
-from app.screens.approvals.what_is_sent import DigestCheck, WhatIsSent, what_is_sent
-from app.screens.approvals.words import asker_words, one_line
+from app.screens.approvals.checks_section import HelpersPart
+from app.screens.approvals.content_section import ContentPart
+from app.screens.approvals.edited_section import EditedPart
+from app.screens.approvals.group_section import GroupPart
+from app.screens.approvals.preview_section import SCREEN_TOOLS, Looked, ScreenPart
+from app.screens.approvals.request_header import CardHeader
+from app.screens.approvals.request_payload import DigestCheck, WhatIsSent, what_is_sent
+from app.screens.approvals.request_sections import BytesPart, FindingsPart, ReasonsPart, SaidBox, UndoBox
+from app.screens.approvals.text import asker_words, one_line
 from app.theme.tokens import SPACE
 from app.widgets.banner import Banner
 from app.widgets.labels import Label, Link, rule, surface

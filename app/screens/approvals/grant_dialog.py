@@ -22,7 +22,7 @@ from app.screens.approvals.grant_draft import (
     scope_lines,
     terms_of,
 )
-from app.screens.approvals.words import one_line
+from app.screens.approvals.text import one_line
 from app.signing.press_guard import ByHand
 from app.state import AppState
 from app.theme.tokens import SPACE

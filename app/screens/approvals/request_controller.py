@@ -10,11 +10,8 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.input_origin import Hand, Stake
-from app.screens.approvals.answering import Answers, answer_all
-from app.screens.approvals.card import RequestCard
 from app.screens.approvals.decision_bar import DecisionBar
-from app.screens.approvals.edit_sheet import EditSheet
-from app.screens.approvals.gate import (
+from app.screens.approvals.decision_rules import (
     Situation,
     fates_words,
     why_not_approve,
@@ -23,12 +20,14 @@ from app.screens.approvals.gate import (
     why_not_edit,
     why_not_grant,
 )
-from app.screens.approvals.grant_sheet import GrantSheet
-from app.screens.approvals.looking import Looking
-from app.screens.approvals.second_sheet import SecondSheet
-from app.screens.approvals.time_left import TimeLeft
-from app.screens.approvals.what_is_sent import DigestCheck, check_digest
-from app.screens.approvals.words import final_words, one_line, outcome_words
+from app.screens.approvals.edit_dialog import EditSheet
+from app.screens.approvals.grant_dialog import GrantSheet
+from app.screens.approvals.preview_loader import Looking
+from app.screens.approvals.request_payload import DigestCheck, check_digest
+from app.screens.approvals.request_view import RequestCard
+from app.screens.approvals.second_operator_dialog import SecondSheet
+from app.screens.approvals.submit import Answers, answer_all
+from app.screens.approvals.text import TimeLeft, final_words, one_line, outcome_words
 from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
 from app.state import AppState, Link

@@ -6,8 +6,8 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QImage
 
 from app.images import decoded
-from app.screens.approvals.card import RequestCard
-from app.screens.approvals.preview_part import Looked, has_preview, look
+from app.screens.approvals.preview_section import Looked, has_preview, look
+from app.screens.approvals.request_view import RequestCard
 from app.service_client import ConsoleLink
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.preview_models import Helper

@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from app.forms import SchemaForm
 from app.input_origin import Stake
-from app.screens.approvals.edited_part import EditedPart
-from app.screens.approvals.words import one_line
+from app.screens.approvals.edited_section import EditedPart
+from app.screens.approvals.text import one_line
 from app.signing.press_guard import ByHand
 from app.theme.tokens import SPACE
 from app.widgets.dialog import FOCUS_ROOM, Sheet

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QWidget
 
-from app.screens.approvals.card_parts import BytesPart
-from app.screens.approvals.preview_part import DiffPart, Looked
-from app.screens.approvals.what_is_sent import Part
-from app.screens.approvals.words import one_line
+from app.screens.approvals.preview_section import DiffPart, Looked
+from app.screens.approvals.request_payload import Part
+from app.screens.approvals.request_sections import BytesPart
+from app.screens.approvals.text import one_line
 from app.widgets.buttons import Segmented
 from app.widgets.labels import ElidedLabel
 from core.policy.analysis.summaries import size_words

@@ -11,9 +11,8 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.images import decoded
-from app.screens.approvals.ghost import Ghost
-from app.screens.approvals.time_left import local_time
-from app.screens.approvals.words import one_line
+from app.screens.approvals.target_preview import Ghost
+from app.screens.approvals.text import local_time, one_line
 from app.theme.tokens import SPACE
 from app.widgets.buttons import Segmented
 from app.widgets.diff_view import DiffView

@@ -6,10 +6,10 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QLineEdit, QWidget
 
 from app.input_origin import Stake
-from app.screens.approvals.bar_parts import slot_words
-from app.screens.approvals.gate import Situation, why_not_counted
-from app.screens.approvals.likeness import device_words
-from app.screens.approvals.words import one_line
+from app.screens.approvals.decision_bar import slot_words
+from app.screens.approvals.decision_rules import Situation, why_not_counted
+from app.screens.approvals.request_groups import device_words
+from app.screens.approvals.text import one_line
 from app.signing.press_guard import TYPE_IT, ByHand
 from app.signing.signing_session import OperatorKeys
 from app.widgets.dialog import Sheet

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QStackedWidget
 
-from app.screens.approvals.card_pane import CardPane
-from app.screens.approvals.session_log import NothingWaits
+from app.screens.approvals.decision_history import NothingWaits
+from app.screens.approvals.request_controller import CardPane
 from app.text import plural
 from app.widgets.empty_state import EmptyState
 from app.widgets.labels import surface

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from app.input_origin import Stake
-from app.screens.approvals.what_is_sent import DigestCheck
+from app.screens.approvals.request_payload import DigestCheck
 from core.approvals.answering_rules import check_may_approve
 from core.approvals.models import Approval, ApprovalState
 from core.errors import Refused
