@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtWidgets import QLabel, QWidget
 
 from app.main import Desk
-from app.screens.batch.content import content_of
+from app.screens.batch.document import content_of
 from app.screens.batch.screen import BatchScreen
 from app.screens.targets import Target
 from app.widgets.dialog import Sheet

@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.main import Desk
-from app.screens.batch.content import content_of
+from app.screens.batch.document import content_of
 from app.screens.batch.screen import BatchScreen
 from app.screens.targets import OpenRun, OpenTool, Target
 from app.theme.theme import Theme

@@ -9,8 +9,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.main import Desk
-from app.screens.batch.content import content_of
-from app.screens.batch.open_sheet import OpenSheet
+from app.screens.batch.document import content_of
+from app.screens.batch.open_dialog import OpenSheet
 from app.screens.batch.screen import BatchScreen
 from app.shell.shortcuts_dialog import KeysOverlay
 from app.text import short_clock

@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 
 from app.forms.validator import checking_process
 from app.main import Desk
-from app.screens.batch.content import content_of
+from app.screens.batch.document import content_of
 from app.screens.batch.screen import BatchScreen
 from app.theme.theme import Theme
 from core.batch.models import Batch

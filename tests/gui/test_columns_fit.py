@@ -10,7 +10,7 @@ import pytest
 from app.items.table_model import Kind, cell_text
 from app.items.table_view import DataTable
 from app.main import Desk
-from app.screens.batch.open_sheet import OpenSheet
+from app.screens.batch.open_dialog import OpenSheet
 from app.screens.fleet.screen import FleetScreen
 from app.screens.journal.screen import JournalScreen
 from app.screens.replay.screen import ReplayScreen

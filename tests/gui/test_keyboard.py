@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from app.main import Desk
 from app.screens.approvals.request_sections import FindingRow
 from app.screens.approvals.screen import ApprovalsScreen
-from app.screens.batch.open_sheet import OpenSheet
+from app.screens.batch.open_dialog import OpenSheet
 from app.screens.batch.screen import BatchScreen
 from app.screens.fleet.pairing import PairingSheet
 from app.screens.fleet.screen import FleetScreen

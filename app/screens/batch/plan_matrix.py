@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.screens.batch.words import outcome_look, why_not
+from app.screens.batch.text import outcome_look, why_not
 from app.theme.theme import Theme, theme_of
 from app.widgets import painting
 from app.widgets.badges import paint_production_band, paint_state

@@ -8,8 +8,8 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
-from app.screens.batch.content import DraftStep
-from app.screens.batch.words import counted
+from app.screens.batch.document import DraftStep
+from app.screens.batch.text import counted
 from app.theme.status_styles import risk_look
 from app.widgets.labels import plain_tip
 

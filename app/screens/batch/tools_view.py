@@ -26,8 +26,8 @@ from PySide6.QtWidgets import (
     QStyleOptionViewItem,
 )
 
-from app.screens.batch.tools import Offer, OfferedTool
-from app.screens.batch.words import EFFECT_GROUPS
+from app.screens.batch.text import EFFECT_GROUPS
+from app.screens.batch.tool_catalog import Offer, OfferedTool
 from app.theme.icons import paint_icon
 from app.theme.shapes import paint_glyph
 from app.theme.status_styles import risk_look

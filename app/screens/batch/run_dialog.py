@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.screens.batch.words import BLOCKED, count_outcomes, counted, one_line, outcome_look
+from app.screens.batch.text import BLOCKED, count_outcomes, counted, one_line, outcome_look
 from app.text import plural
 from app.theme.status_styles import StateLook
 from app.widgets.badges import ProductionBand, ProductionTag, StateBadge

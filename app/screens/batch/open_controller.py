@@ -8,11 +8,11 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QWidget
 from shiboken6 import isValid
 
-from app.screens.batch.content import DEFAULT_TARGETS, Content, DraftStep, free_id
-from app.screens.batch.editor import BatchEditor
-from app.screens.batch.files import EXAMPLES, Files
-from app.screens.batch.head import BatchHead
-from app.screens.batch.open_sheet import EXAMPLE, NEW, SAVED, OpenSheet
+from app.screens.batch.document import DEFAULT_TARGETS, Content, DraftStep, free_id
+from app.screens.batch.document_controller import BatchEditor
+from app.screens.batch.document_io import EXAMPLES, Files
+from app.screens.batch.header import BatchHead
+from app.screens.batch.open_dialog import EXAMPLE, NEW, SAVED, OpenSheet
 from app.screens.targets import OpenBatch, OpenTool
 from app.service_client import ConsoleLink
 from core.batch.models import SavedBatch

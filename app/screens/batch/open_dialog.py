@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.items.table_model import Cell, Column, Kind, Row
 from app.items.table_view import DataTable
-from app.screens.batch.files import examples
+from app.screens.batch.document_io import examples
 from app.text import clock, short_clock
 from app.widgets.buttons import Button
 from app.widgets.dialog import CANCELLED, Sheet

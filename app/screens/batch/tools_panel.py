@@ -12,9 +12,9 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
 )
 
-from app.screens.batch.tools import Offer
+from app.screens.batch.text import one_line
+from app.screens.batch.tool_catalog import Offer
 from app.screens.batch.tools_view import ToolsView
-from app.screens.batch.words import one_line
 from app.text import plural
 from app.theme.theme import theme_of
 from app.theme.tokens import RADIUS

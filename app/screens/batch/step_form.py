@@ -11,11 +11,11 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSizePolicy, QStackedWid
 
 from app.forms import SchemaForm
 from app.forms.field_widgets import LineInput
-from app.screens.batch.content import DraftStep
-from app.screens.batch.in_place import InPlaceField
-from app.screens.batch.judgement import Judgement
-from app.screens.batch.step_text import StepText
-from app.screens.batch.tools import Offer, OfferedTool
+from app.screens.batch.decision_view import Judgement
+from app.screens.batch.document import DraftStep
+from app.screens.batch.inline_edit import InPlaceField
+from app.screens.batch.step_source import StepText
+from app.screens.batch.tool_catalog import Offer, OfferedTool
 from app.widgets.badges import RiskBadge
 from app.widgets.banner import Notice
 from app.widgets.buttons import Segmented

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from PySide6.QtCore import QObject, Signal
 
-from app.screens.batch.words import effect_group
+from app.screens.batch.text import effect_group
 from app.service_client import ConsoleLink
 from core.errors import QuarterdeckError
 from core.fleet.models import Device, Health, Tool

@@ -6,7 +6,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
 from app.qt_loop import ended
-from app.screens.batch.run_sheet import RUN, make_run_sheet, needs_question
+from app.screens.batch.run_dialog import RUN, make_run_sheet, needs_question
 from app.service_client import ConsoleLink
 from core.batch.models import Batch, Plan, Run
 from core.errors import QuarterdeckError

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QUndoCommand, QUndoStack
 from shiboken6 import isValid
 
-from app.screens.batch.content import (
+from app.screens.batch.document import (
     Content,
     DraftStep,
     Steps,

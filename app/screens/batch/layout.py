@@ -5,11 +5,11 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, QPoint, Qt
 from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
-from app.screens.batch.plan_dock import HEAD, PlanDock
-from app.screens.batch.step_pane import StepPane
-from app.screens.batch.step_text import StepText
-from app.screens.batch.steps_pane import StepsPane
-from app.screens.batch.tools_pane import ToolsPane
+from app.screens.batch.plan_panel import HEAD, PlanDock
+from app.screens.batch.step_form import StepPane
+from app.screens.batch.step_source import StepText
+from app.screens.batch.steps_panel import StepsPane
+from app.screens.batch.tools_panel import ToolsPane
 from app.widgets.banner import Notice
 
 TOOLS, STEPS, TEXT = 204, 376, 312

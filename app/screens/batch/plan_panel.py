@@ -7,7 +7,7 @@ from PySide6.QtGui import QGuiApplication, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from app.screens.batch.plan_matrix import ROW, PlanMatrix, head_height
-from app.screens.batch.words import count_outcomes, counted, outcome_look, plan_as_text
+from app.screens.batch.text import count_outcomes, counted, outcome_look, plan_as_text
 from app.text import milliseconds, plural
 from app.theme.shapes import paint_glyph
 from app.theme.theme import theme_of

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from PySide6.QtCore import QObject, Signal
 
 from app.forms.validator import Check, Subject
-from app.screens.batch.content import DraftStep
-from app.screens.batch.step_pane import id_error
+from app.screens.batch.document import DraftStep
+from app.screens.batch.step_form import id_error
 from app.screens.batch.steps_model import StepNote, StepRow, rows_of
-from app.screens.batch.tools import Offer, OfferedTool
-from app.screens.batch.words import count_outcomes, summary_of
+from app.screens.batch.text import count_outcomes, summary_of
+from app.screens.batch.tool_catalog import Offer, OfferedTool
 from app.widgets.util import once
 from core.batch.models import Plan, PlannedCell
 from core.fleet.models import Risk

@@ -6,7 +6,7 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.screens.batch.words import one_line
+from app.screens.batch.text import one_line
 from app.theme.shapes import paint_glyph
 from app.theme.status_styles import plan_look, risk_look
 from app.theme.theme import theme_of

@@ -12,9 +12,9 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
 from app.qt_loop import ended
-from app.screens.batch.content import NEW_NAME, Content, DraftStep, content_of
+from app.screens.batch.document import NEW_NAME, Content, DraftStep, content_of
+from app.screens.batch.document_controller import BatchEditor
 from app.screens.batch.draft_store import DraftStore
-from app.screens.batch.editor import BatchEditor
 from app.service_client import ConsoleLink
 from app.widgets.dialog import Sheet
 from core.batch.batch_file import read_batch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.screens.batch.in_place import InPlaceField
+from app.screens.batch.inline_edit import InPlaceField
 from app.text import plural
 from app.theme.tokens import FRAME, SPACE
 from app.widgets.badges import ProductionTag

@@ -9,7 +9,7 @@ from PySide6.QtCore import QRectF, QSize, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QTextCharFormat, QTextDocument
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
-from app.screens.batch.content import DraftStep
+from app.screens.batch.document import DraftStep
 from app.theme.shapes import paint_glyph
 from app.theme.theme import theme_of
 from app.widgets.buttons import Segmented

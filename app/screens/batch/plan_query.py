@@ -8,8 +8,8 @@ from typing import Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.screens.batch.content import Content, DraftStep
-from app.screens.batch.tools import OfferedTool
+from app.screens.batch.document import Content, DraftStep
+from app.screens.batch.tool_catalog import OfferedTool
 from app.service_client import ConsoleLink
 from core.batch.models import Plan
 from core.errors import BadInput, QuarterdeckError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from app.screens.batch.content import DraftStep
+from app.screens.batch.document import DraftStep
 from app.text import plural
 from app.theme.status_styles import StateLook, plan_look
 from core.batch.models import Plan, PlannedCell

@@ -8,8 +8,8 @@ from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
-from app.screens.batch.editor import BatchEditor
-from app.screens.batch.files import examples
+from app.screens.batch.document_controller import BatchEditor
+from app.screens.batch.document_io import examples
 from app.screens.batch.steps_view import StepsView
 from app.text import plural
 from app.theme.tokens import SPACE
