@@ -12,8 +12,8 @@ from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent
 from PySide6.QtWidgets import QWidget
 
-from app.components.inputs import SearchField, mark_failed
 from app.screens.journal.suggestions import Suggestion, Suggestions
+from app.widgets.fields import SearchField, mark_failed
 from core.errors import BadInput
 from core.filter_language import LONGEST, Filter, Language
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from app.link import ConsoleLink
+from app.service_client import ConsoleLink
 from core.batch.models import RunSummary
 from core.errors import QuarterdeckError
 from core.service.console import RunPage

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QApplication
 
-from app.event_loop import run_on_qt
 from app.main import Desk, attach, layout_store, theme_from
-from app.screens.base import OpenRun
+from app.qt_loop import run_on_qt
+from app.screens.targets import OpenRun
 from core.home import Home
 from tests.bench.lines import StallWatch, input_lines
 from tests.fakes.swarm import tell

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QApplication
 
-from app.event_loop import run_on_qt
 from app.main import Desk, attach, layout_store, theme_from
+from app.qt_loop import run_on_qt
 from core.home import Home
 
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from app.event_loop import run_on_qt
-from app.look.theme import Theme
 from app.main import Desk, attach
+from app.qt_loop import run_on_qt
 from app.state import Link
+from app.theme.theme import Theme
 from core.approvals.operator_keys import OperatorKey
 from core.batch.models import RunState
 from core.home import Home

@@ -14,12 +14,12 @@ from PySide6.QtCore import QEvent, QSettings, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.hand import Hand
-from app.link import ConsoleLink
+from app.input_origin import Hand
 from app.screens.approvals.screen import ApprovalsScreen
-from app.screens.base import Target
-from app.shell.by_hand import ByHand
-from app.shell.operator import OperatorKeys
+from app.screens.targets import Target
+from app.service_client import ConsoleLink
+from app.signing.press_guard import ByHand
+from app.signing.signing_session import OperatorKeys
 from app.state import AppState, Link
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import create_operator_key

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QApplication
 
-from app.event_loop import run_on_qt
-from app.hand import InputSource, platform_source
-from app.look.theme import Theme
+from app.input_origin import InputSource, platform_source
 from app.main import Desk, attach
+from app.qt_loop import run_on_qt
+from app.theme.theme import Theme
 from app.x11_input import X11Source
 from core.home import Home
 from tests.fakes.window import seen

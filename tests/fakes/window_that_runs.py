@@ -11,9 +11,9 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QApplication
 
-from app.event_loop import run_on_qt
-from app.look.theme import Theme
 from app.main import Desk, attach
+from app.qt_loop import run_on_qt
+from app.theme.theme import Theme
 from core.home import Home
 from tests.fakes.window import seen
 

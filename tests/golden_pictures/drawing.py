@@ -20,9 +20,9 @@ from PySide6.QtGui import QFontInfo
 from PySide6.QtWidgets import QApplication
 
 import app
-from app.event_loop import run_on_qt
-from app.look.icons import load_icons
-from app.look.theme import make_font
+from app.qt_loop import run_on_qt
+from app.theme.icons import load_icons
+from app.theme.theme import make_font
 from tests.golden_pictures.comparison import ENVIRONMENT
 from tests.golden_pictures.scenes import SCENES
 from tests.golden_pictures.studio import Studio

@@ -15,9 +15,9 @@ from PySide6.QtCore import QAbstractAnimation, QThreadPool, QTimer
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.look.theme import Theme
-from app.look.tokens import Density, Mode
 from app.main import Desk
+from app.theme.theme import Theme
+from app.theme.tokens import Density, Mode
 from core.home import Home
 from core.service.console import Console
 from tests.fakes.hand import ScriptedHand

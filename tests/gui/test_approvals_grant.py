@@ -11,12 +11,12 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.look.theme import Theme
 from app.main import Desk
+from app.screens.approvals.grant_dialog import GrantSheet, covered_words
 from app.screens.approvals.grant_draft import Breadth, also_covered, narrowest, scope_lines, terms_of
-from app.screens.approvals.grant_sheet import GrantSheet, covered_words
 from app.screens.approvals.screen import ApprovalsScreen
-from app.shell.sheet import FOCUS_ROOM
+from app.theme.theme import Theme
+from app.widgets.dialog import FOCUS_ROOM
 from core.approvals.grants import uncovered_request
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import create_operator_key

@@ -11,14 +11,14 @@ from PySide6.QtCore import QSettings, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.event_loop import run_on_qt
-from app.link import ConsoleLink
-from app.look.theme import Theme
-from app.screens.approvals.edit_sheet import EditSheet
+from app.qt_loop import run_on_qt
+from app.screens.approvals.edit_dialog import EditSheet
 from app.screens.approvals.screen import ApprovalsScreen
-from app.shell.by_hand import ByHand
-from app.shell.operator import OperatorKeys
+from app.service_client import ConsoleLink
+from app.signing.press_guard import ByHand
+from app.signing.signing_session import OperatorKeys
 from app.state import AppState
+from app.theme.theme import Theme
 from core.home import Home
 from core.service.console import Console
 from tests.fakes.approvals_desk import FakeNav, Uncaught

@@ -8,9 +8,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.batch.words import why_not
+from app.screens.batch.text import why_not
+from app.theme.theme import Theme
 from core.batch.models import PlannedCell
 from core.policy.models import Answer, Profile
 from tests.fakes.batch_screen import Recorder, batch_of, risky

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from PySide6.QtTest import QTest
 
-from app.components.forms.checking import checking_process
-from app.look.theme import Theme
+from app.forms.validator import checking_process
 from app.main import Desk
-from app.screens.batch.content import content_of
+from app.screens.batch.document import content_of
 from app.screens.batch.screen import BatchScreen
+from app.theme.theme import Theme
 from core.batch.models import Batch
 from core.schema_forms import validator
 from tests.fakes.batch_screen import Recorder, batch_of, opened_screens

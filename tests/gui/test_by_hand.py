@@ -12,21 +12,21 @@ from PySide6.QtGui import QAccessible
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
 
-from app.hand import Hand
-from app.look.theme import Theme
+from app.input_origin import Hand
 from app.main import Desk
-from app.screens.approvals.edit_sheet import EditSheet
-from app.screens.approvals.grant_sheet import GrantSheet
+from app.screens.approvals.edit_dialog import EditSheet
+from app.screens.approvals.grant_dialog import GrantSheet
 from app.screens.approvals.screen import ApprovalsScreen
-from app.screens.approvals.second_sheet import SecondSheet
-from app.screens.base import OpenDevice, OpenSection
+from app.screens.approvals.second_operator_dialog import SecondSheet
 from app.screens.fleet.pairing import PairingSheet
 from app.screens.fleet.review import ReviewSheet
 from app.screens.fleet.screen import FleetScreen
 from app.screens.settings.operators import Operators
 from app.screens.settings.screen import SettingsScreen
-from app.shell.by_hand import PassphraseSheet
-from app.shell.sheet import Sheet
+from app.screens.targets import OpenDevice, OpenSection
+from app.signing.press_guard import PassphraseSheet
+from app.theme.theme import Theme
+from app.widgets.dialog import Sheet
 from core.aip.pairing import Pairing, encode_pairing
 from core.approvals.operator_keys import create_operator_key
 from core.home import Home

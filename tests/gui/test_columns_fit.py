@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from app.components.rows import Kind, cell_text
-from app.components.tables import DataTable
-from app.look.theme import Theme
+from app.items.table_model import Kind, cell_text
+from app.items.table_view import DataTable
 from app.main import Desk
-from app.screens.base import OpenDevice, OpenEntry, OpenQuery, OpenSection
-from app.screens.batch.open_sheet import OpenSheet
+from app.screens.batch.open_dialog import OpenSheet
 from app.screens.fleet.screen import FleetScreen
 from app.screens.journal.screen import JournalScreen
 from app.screens.replay.screen import ReplayScreen
 from app.screens.settings.screen import SettingsScreen
+from app.screens.targets import OpenDevice, OpenEntry, OpenQuery, OpenSection
+from app.theme.theme import Theme
 from core.policy.policy_check import ExampleResult, PolicyCheck, PolicyProblem
 from tests.fakes.batch_screen import batch_of, sheet_of
 from tests.fakes.console import FakeConsole

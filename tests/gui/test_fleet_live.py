@@ -11,12 +11,12 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.components.wall_tile import Tile
-from app.look.theme import Theme
+from app.items.tile_painter import Tile
 from app.main import Desk
 from app.screens.fleet import live
 from app.screens.fleet.grouping import device_tile, newest_picture
 from app.screens.fleet.screen import FleetScreen
+from app.theme.theme import Theme
 from core.errors import BadInput
 from core.fleet.models import Health
 from core.service.console import LivePicture, LiveState

@@ -11,10 +11,10 @@ import pytest
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
 
-from app.components.forms import SchemaForm
-from app.components.forms.checking import checking_process
-from app.event_loop import run_on_qt
-from app.look.theme import Theme
+from app.forms import SchemaForm
+from app.forms.validator import checking_process
+from app.qt_loop import run_on_qt
+from app.theme.theme import Theme
 from core.schema_forms import document, validator
 from core.schema_forms.patterns import safe_pattern
 from tests.fakes.pace import within

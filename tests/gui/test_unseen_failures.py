@@ -15,19 +15,19 @@ import pytest
 from PySide6.QtCore import QBuffer, QIODevice
 from PySide6.QtGui import QImage
 
-from app.components import device_picture
-from app.components.device_picture import decode_picture, decoded
-from app.components.picture import PictureView
-from app.event_loop import ended
-from app.link import ConsoleLink
-from app.look.theme import Theme
+from app import images
+from app.images import decode_picture, decoded
 from app.main import Desk
-from app.screens.base import OpenReplay
+from app.qt_loop import ended
 from app.screens.fleet.device_sheets import start_revoke
 from app.screens.fleet.pictures import PictureStore
 from app.screens.journal.blobs_tab import read_blob
 from app.screens.replay.screen import ReplayScreen
+from app.screens.targets import OpenReplay
+from app.service_client import ConsoleLink
 from app.state import Link
+from app.theme.theme import Theme
+from app.widgets.image_view import PictureView
 from core.errors import BadInput, Refused
 from core.service.console import Console, Proof
 from tests.fakes.approvals_desk import ApprovalsDesk, Play
@@ -184,13 +184,13 @@ def test_pictures_are_decoded_outside_the_gui_thread(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = list[threading.Thread]()
-    real = device_picture.picture_or_none
+    real = images.picture_or_none
 
     def picture_or_none(data: bytes, width: int | None = None) -> QImage:
         threads.append(threading.current_thread())
         return real(data, width)
 
-    monkeypatch.setattr(device_picture, "picture_or_none", picture_or_none)
+    monkeypatch.setattr(images, "picture_or_none", picture_or_none)
     console = story()
     console.fake_journal.blobs["d" * 64] = desktop_png("x")
 
@@ -211,7 +211,7 @@ def test_a_theme_that_nothing_else_keeps_lives_as_long_as_the_application() -> N
     program = (
         "import gc\n"
         "from PySide6.QtWidgets import QApplication\n"
-        "from app.look.theme import Theme, theme_of\n"
+        "from app.theme.theme import Theme, theme_of\n"
         "app = QApplication([])\n"
         "Theme().apply(app)\n"
         "gc.collect()\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.screens.approvals.words import final_words
+from app.screens.approvals.text import final_words
 from app.screens.runs.words import who_refused
 from core.approvals.models import ApprovalState
 from core.batch.models import Cell, CellState

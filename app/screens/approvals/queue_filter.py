@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from app.screens.approvals.likeness import Group
-from app.screens.approvals.what_is_sent import MASK_SHOWN
+from app.screens.approvals.request_groups import Group
+from app.screens.approvals.request_payload import MASK_SHOWN
 from app.screens.filter_field import Words
 from core.approvals.models import Approval
 from core.commitments import SECRET_MARK

@@ -6,20 +6,21 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QImage, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QScrollArea, QVBoxLayout, QWidget
 
-from app.components.buttons import Button
-from app.components.empty_state import WIDTH
-from app.components.icon_mark import IconMark
-from app.components.inputs import Field, TextField
-from app.components.label import Label, Link, surface
-from app.components.section import Card
-from app.hand import Hand, Stake
-from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenBatch, OpenDevice
+from app.input_origin import Hand, Stake
 from app.screens.first_run.steps import Step, StepList
 from app.screens.fleet.pictures import PictureStore, Thumbnail
-from app.shell.words import one_line, plural
+from app.screens.screen import Navigator
+from app.screens.targets import OpenBatch, OpenDevice
+from app.service_client import ConsoleLink
 from app.state import AppState
 from app.state import Link as LinkState
+from app.text import one_line, plural
+from app.widgets.buttons import Button
+from app.widgets.empty_state import WIDTH
+from app.widgets.fields import Field, TextField
+from app.widgets.icon_label import IconMark
+from app.widgets.labels import Label, Link, surface
+from app.widgets.section import Card
 from core.approvals.models import Operator
 from core.batch.models import Run, RunState
 from core.errors import QuarterdeckError

@@ -8,11 +8,11 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QSizePolicy, QVBoxLayout, QWidget
 
-from app.components import paint
-from app.components.label import Label
-from app.look.glyphs import paint_glyph
-from app.look.theme import theme_of
-from app.look.tokens import RADIUS
+from app.theme.shapes import paint_glyph
+from app.theme.theme import theme_of
+from app.theme.tokens import RADIUS
+from app.widgets import painting
+from app.widgets.labels import Label
 
 StepState = Literal["done", "current", "later"]
 CIRCLE = 20
@@ -48,10 +48,10 @@ class StepNumber(QWidget):
             current = self._state == "current"
             fill = theme.color("accent_fill") if current else None
             edge = None if current else theme.color("text3")
-            paint.box(painter, rect.adjusted(1, 1, -1, -1), (CIRCLE - 2) / 2, fill, edge, 1.5)
+            painting.box(painter, rect.adjusted(1, 1, -1, -1), (CIRCLE - 2) / 2, fill, edge, 1.5)
             ink = "on_accent" if current else "text2"
             middle = Qt.AlignmentFlag.AlignHCenter
-            paint.text(painter, rect, str(self._number), theme, "badge", ink, middle)
+            painting.text(painter, rect, str(self._number), theme, "badge", ink, middle)
         painter.end()
 
 
@@ -124,7 +124,7 @@ class StepList(QFrame):
         painter = QPainter(self)
         edge = theme.color("border2")
         rect = QRectF(self.rect())
-        paint.box(painter, rect, RADIUS.card, theme.color("base"), edge)
+        painting.box(painter, rect, RADIUS.card, theme.color("base"), edge)
         for step in self._steps[1:]:
             painter.fillRect(1, step.y(), self.width() - 2, 1, theme.color("border"))
         painter.end()

@@ -9,11 +9,11 @@ from typing import Any
 from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QPlainTextEdit, QWidget
 
-from app.components.badges import Chip
-from app.components.breaking import breakable
-from app.components.facts import short_digest
-from app.components.label import Label, plain_tip
-from app.look.theme import theme_of
+from app.theme.theme import theme_of
+from app.widgets.badges import Chip
+from app.widgets.labels import Label, plain_tip
+from app.widgets.line_breaks import breakable
+from app.widgets.property_list import short_digest
 from core.fleet.models import Contract, Fact, Source, Tool
 from core.text import escape_hidden
 

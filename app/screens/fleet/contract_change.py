@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.components.file_diff import FileDiff, diff_of
 from app.screens.fleet.contract import FactLine, contract_lines, json_text
+from app.widgets.text_diff import FileDiff, diff_of
 from core.fleet.models import Contract
 from core.service.console import ContractChange
 

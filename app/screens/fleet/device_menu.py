@@ -10,11 +10,11 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QMenu
 
-from app.components.rows import cell_text, spoken
-from app.screens.base import OpenQuery
+from app.items.table_model import cell_text, spoken
 from app.screens.fleet.device_sheets import start_edit
 from app.screens.fleet.rows import DEVICE_COLUMNS, NAME, device_row, row_words
-from app.shell.words import plural
+from app.screens.targets import OpenQuery
+from app.text import plural
 from core.fleet.models import Device
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from app.components.label import Label, plain_tip
+from app.widgets.labels import Label, plain_tip
 
 _BREAK = "\N{ZERO WIDTH SPACE}"
 # A name is one word to Qt. What is longer than this between two signs may be broken anywhere.

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 
 from PySide6.QtWidgets import QWidget
 
-from app.components.badges import ProductionStrip
-from app.components.inputs import CheckBox, Field, TextField
-from app.components.label import Label
-from app.link import ConsoleLink
-from app.screens.base import Navigator
 from app.screens.fleet.device_words import agent_problem, split_tags, tags_problem
-from app.shell.sheet import Sheet
+from app.screens.screen import Navigator
+from app.service_client import ConsoleLink
+from app.widgets.badges import ProductionStrip
+from app.widgets.dialog import Sheet
+from app.widgets.fields import CheckBox, Field, TextField
+from app.widgets.labels import Label
 from core.errors import QuarterdeckError
 from core.fleet.models import Device, DeviceSettings
 from core.service.console import Console

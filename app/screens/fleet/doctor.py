@@ -8,16 +8,16 @@ from typing import Any
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.components.badges import StateBadge
-from app.components.breaking import breakable
-from app.components.buttons import Button
-from app.components.label import Label
-from app.components.progress import Progress
-from app.components.section import SectionHead
-from app.link import ConsoleLink
-from app.look.states import StateLook
 from app.screens.fleet.long_words import copies_whole
-from app.shell.words import milliseconds
+from app.service_client import ConsoleLink
+from app.text import milliseconds
+from app.theme.status_styles import StateLook
+from app.widgets.badges import StateBadge
+from app.widgets.buttons import Button
+from app.widgets.labels import Label
+from app.widgets.line_breaks import breakable
+from app.widgets.progress import Progress
+from app.widgets.section import SectionHead
 from core.errors import QuarterdeckError
 from core.fleet.models import Check, CheckName, CheckState
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from app.components.wall_layout import WallGroup
-from app.components.wall_tile import Tile
-from app.look.states import health_look
+from app.items.tile_layout import WallGroup
+from app.items.tile_painter import Tile
 from app.screens.fleet.rows import is_measured, natural, platform_icon
-from app.shell.words import last_heard, one_line, parse_time
+from app.text import last_heard, one_line, parse_time
+from app.theme.status_styles import health_look
 from core.fleet.models import Device, Health
 from core.service.console import LivePicture, LiveState
 

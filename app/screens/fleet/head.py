@@ -8,16 +8,16 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QSlider, QWidget
 
-from app.components import paint
-from app.components.buttons import Button, Segmented
-from app.components.inputs import DropDown
-from app.components.label import plain_tip
-from app.components.section import ScreenHead
-from app.components.wall_layout import LEAST, MOST, STEP, USUAL
-from app.look.theme import theme_of
+from app.items.tile_layout import LEAST, MOST, STEP, USUAL
 from app.screens.fleet.filter_field import DeviceFilterField
 from app.screens.fleet.grouping import GROUPINGS
-from app.shell.words import count_words, plural
+from app.text import count_words, plural
+from app.theme.theme import theme_of
+from app.widgets import painting
+from app.widgets.buttons import Button, Segmented
+from app.widgets.fields import DropDown
+from app.widgets.labels import plain_tip
+from app.widgets.section import ScreenHead
 
 LEAST_FILTER, MOST_FILTER, NARROW = 112, 320, 1100
 # Measured with a device client on a screen of 1920 × 1080 pixels.
@@ -117,7 +117,7 @@ class FleetHead(ScreenHead):
         if shown != total:
             words = f"{count_words(shown)} of {words}"
         # Room for each count that a filter may leave: the field must not move while it is typed into.
-        self.detail.setMinimumWidth(ceil(paint.text_width(longest, theme_of(self))) if loaded else 0)
+        self.detail.setMinimumWidth(ceil(painting.text_width(longest, theme_of(self))) if loaded else 0)
         self.set_detail(words + tail if loaded else "reading…")
         count = marked or shown
         self.run_button.set_words(f"Run on {count_words(count)}…")

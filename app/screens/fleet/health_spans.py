@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from app.components.health_plot import Series, Span
-from app.look.states import health_look
 from app.screens.fleet.rows import is_measured, trip_scale
-from app.shell.words import clock, milliseconds, parse_time
+from app.text import clock, milliseconds, parse_time
+from app.theme.status_styles import health_look
+from app.widgets.charts import Series, Span
 from core.fleet.models import Device, HealthChange
 
 LEAST_S = 60.0

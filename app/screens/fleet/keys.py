@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.screens.base import Shortcut
+from app.screens.screen import Shortcut
 
 if TYPE_CHECKING:
     from app.screens.fleet.screen import FleetScreen

@@ -5,21 +5,21 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.components.banner import Notice
-from app.components.breaking import breakable
-from app.components.buttons import Button
-from app.components.empty_state import IN_COLUMN, EmptyState
-from app.components.facts import Fact, Facts, short_digest
-from app.components.label import Label
-from app.components.section import SectionHead
-from app.components.tables import Cell, Column, DataTable, Kind, Row
-from app.link import ConsoleLink
-from app.screens.base import Navigator
+from app.items.table_view import Cell, Column, DataTable, Kind, Row
 from app.screens.fleet.device_sheets import start_edit, start_forget, start_revoke
 from app.screens.fleet.device_words import clock_words, direction_words, feature_words
 from app.screens.fleet.doctor import Doctor
 from app.screens.fleet.long_words import show_facts
-from app.shell.words import clock, count_words, one_line, plural
+from app.screens.screen import Navigator
+from app.service_client import ConsoleLink
+from app.text import clock, count_words, one_line, plural
+from app.widgets.banner import Notice
+from app.widgets.buttons import Button
+from app.widgets.empty_state import IN_COLUMN, EmptyState
+from app.widgets.labels import Label
+from app.widgets.line_breaks import breakable
+from app.widgets.property_list import Fact, Facts, short_digest
+from app.widgets.section import SectionHead
 from core.errors import QuarterdeckError
 from core.fleet.models import Device, DeviceDetails, Health, Refusal
 

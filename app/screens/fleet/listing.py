@@ -13,15 +13,15 @@ from PySide6.QtCore import QSettings, QTimer, Signal
 from PySide6.QtGui import QImage, QShowEvent
 from PySide6.QtWidgets import QStackedWidget
 
-from app.components.rows import Row
-from app.components.wall import TileWall
-from app.components.wall_tile import Tile
-from app.link import ConsoleLink
+from app.items.table_model import Row
+from app.items.tile_painter import Tile
+from app.items.tile_view import TileWall
 from app.screens.fleet.device_menu import copy_rows
 from app.screens.fleet.device_table import DeviceTable
 from app.screens.fleet.grouping import device_tile, group_devices
 from app.screens.fleet.rows import device_row
 from app.screens.fleet.thumbs import Thumbs
+from app.service_client import ConsoleLink
 from core.fleet.models import Device, Health
 from core.service.console import LivePicture
 

@@ -11,9 +11,9 @@ from typing import Protocol
 from PySide6.QtCore import QEvent, QObject, QTimer, Signal
 from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
-from app.components.timers import once
-from app.link import ConsoleLink
-from app.screens.base import Navigator
+from app.screens.screen import Navigator
+from app.service_client import ConsoleLink
+from app.widgets.util import once
 from core.errors import ErrorCode, QuarterdeckError
 from core.service.console import LivePicture, LiveState
 

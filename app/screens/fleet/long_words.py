@@ -12,8 +12,8 @@ from PySide6.QtCore import QEvent, QObject
 from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QLabel, QMenu
 
-from app.components.breaking import breakable, whole
-from app.components.facts import Fact, Facts
+from app.widgets.line_breaks import breakable, whole
+from app.widgets.property_list import Fact, Facts
 
 
 def show_facts(facts: Facts, wanted: Iterable[Fact]) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, QObject
 from PySide6.QtWidgets import QWidget
 
-from app.components.empty_state import EmptyState
-from app.components.label import surface
-from app.look.theme import theme_of
-from app.shell.words import plural
+from app.text import plural
+from app.theme.theme import theme_of
+from app.widgets.empty_state import EmptyState
+from app.widgets.labels import surface
 
 
 class NoDevices(EmptyState):

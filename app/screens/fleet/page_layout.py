@@ -5,9 +5,9 @@ from __future__ import annotations
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QBoxLayout, QTabBar, QVBoxLayout, QWidget
 
-from app.components.label import rule
 from app.screens.fleet.overview import OverviewTab
 from app.screens.fleet.pictures import Thumbnail
+from app.widgets.labels import rule
 
 PANEL_WIDTH = 424
 SIDE_WIDTH, NARROW_SIDE_WIDTH = 468, 400

@@ -6,16 +6,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
 
-from app.components.badges import HealthBadge, ProductionStrip
-from app.components.banner import Notice
-from app.components.buttons import Segmented
-from app.components.copy_box import CopyBox
-from app.components.inputs import CheckBox, Field, TextField
-from app.components.label import Label
-from app.components.progress import Spinner
-from app.link import ConsoleLink
-from app.look.theme import theme_of
-from app.screens.base import Navigator, OpenDevice, OpenSection
 from app.screens.fleet.device_words import (
     agent_problem,
     fingerprint_groups,
@@ -24,9 +14,20 @@ from app.screens.fleet.device_words import (
     split_tags,
     tags_problem,
 )
-from app.shell.sheet import CANCELLED, Sheet
-from app.shell.words import plural
+from app.screens.screen import Navigator
+from app.screens.targets import OpenDevice, OpenSection
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.text import plural
+from app.theme.theme import theme_of
+from app.widgets.badges import HealthBadge, ProductionStrip
+from app.widgets.banner import Notice
+from app.widgets.buttons import Segmented
+from app.widgets.copyable_text import CopyBox
+from app.widgets.dialog import CANCELLED, Sheet
+from app.widgets.fields import CheckBox, Field, TextField
+from app.widgets.labels import Label
+from app.widgets.progress import Spinner
 from core.aip.pairing import decode_pairing
 from core.errors import BadInput, QuarterdeckError
 from core.fleet.models import Device, DeviceSettings, Health, Listening, Pairing

@@ -6,15 +6,6 @@ from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QVBoxLayout, QWidget
 
-from app.components.badges import HealthBadge, ProductionStrip
-from app.components.breaking import breakable
-from app.components.buttons import Button, IconButton
-from app.components.icon_mark import IconMark
-from app.components.label import ElidedLabel, Label, rule, surface
-from app.link import ConsoleLink
-from app.look.theme import theme_of
-from app.look.tokens import SPACE
-from app.screens.base import Navigator, OpenQuery, OpenReplay, OpenTool
 from app.screens.fleet.device_name import DeviceName
 from app.screens.fleet.device_tabs import TABS, DeviceTabs
 from app.screens.fleet.link_tab import LinkTab
@@ -25,8 +16,18 @@ from app.screens.fleet.recent_tab import RecentTab
 from app.screens.fleet.rows import platform_icon
 from app.screens.fleet.tools_tab import ToolsTab
 from app.screens.fleet.try_tab import TryTab
-from app.shell.words import clock, one_line
+from app.screens.screen import Navigator
+from app.screens.targets import OpenQuery, OpenReplay, OpenTool
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.text import clock, one_line
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE
+from app.widgets.badges import HealthBadge, ProductionStrip
+from app.widgets.buttons import Button, IconButton
+from app.widgets.icon_label import IconMark
+from app.widgets.labels import ElidedLabel, Label, rule, surface
+from app.widgets.line_breaks import breakable
 from core.batch.models import Run
 from core.errors import QuarterdeckError
 from core.fleet.models import Device, DeviceDetails, Health, Tool

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from PySide6.QtCore import QObject, Signal
 
-from app.link import ConsoleLink
-from app.screens.base import Navigator
-from app.shell.words import plural
+from app.screens.screen import Navigator
+from app.service_client import ConsoleLink
+from app.text import plural
 from core.batch.models import Run, RunState
 from core.errors import QuarterdeckError
 from core.service.console import Console

@@ -9,13 +9,13 @@ from PySide6.QtCore import QObject, QRectF, QSize, Qt
 from PySide6.QtGui import QImage, QPainter, QPainterPath, QPaintEvent, QPixmap
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.components import paint
-from app.components.badges import paint_production_band
-from app.components.device_picture import decoded
-from app.link import ConsoleLink
-from app.look.icons import paint_icon
-from app.look.theme import theme_of
-from app.look.tokens import RADIUS
+from app.images import decoded
+from app.service_client import ConsoleLink
+from app.theme.icons import paint_icon
+from app.theme.theme import theme_of
+from app.theme.tokens import RADIUS
+from app.widgets import painting
+from app.widgets.badges import paint_production_band
 from core.errors import QuarterdeckError
 from core.service.console import Console
 
@@ -104,7 +104,7 @@ class Thumbnail(QWidget):
         theme = theme_of(self)
         painter = QPainter(self)
         rect = self.rect().toRectF()
-        paint.box(painter, rect, RADIUS.badge, theme.color("sunken"))
+        painting.box(painter, rect, RADIUS.badge, theme.color("sunken"))
         if self._image.isNull():
             side = 22.0
             place = QRectF((rect.width() - side) / 2, (rect.height() - side) / 2, side, side)
@@ -121,7 +121,7 @@ class Thumbnail(QWidget):
             if self._production:
                 paint_production_band(painter, QRectF(0, 0, rect.width(), 5), theme)
             painter.setClipping(False)
-        paint.box(painter, rect, RADIUS.badge, edge=theme.color("border2"))
+        painting.box(painter, rect, RADIUS.badge, edge=theme.color("border2"))
         painter.end()
 
     def _scaled(self) -> QPixmap:

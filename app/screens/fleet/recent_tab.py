@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.components.empty_state import ContentOrEmpty
-from app.components.tables import Cell, Column, DataTable, Kind, Row
-from app.components.timers import once
-from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenEntry
-from app.shell.words import clock
+from app.items.table_view import Cell, Column, DataTable, Kind, Row
+from app.screens.screen import Navigator
+from app.screens.targets import OpenEntry
+from app.service_client import ConsoleLink
+from app.text import clock
+from app.widgets.empty_state import ContentOrEmpty
+from app.widgets.util import once
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.service.console import EntryPage

@@ -9,17 +9,17 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 from shiboken6 import isValid
 
-from app.components.banner import Notice
-from app.components.diff_view import DiffView
-from app.components.label import Label
-from app.event_loop import ended
-from app.link import ConsoleLink
-from app.look.tokens import FRAME
+from app.qt_loop import ended
 from app.screens.fleet.contract import ContractFacts, DefinitionBox
 from app.screens.fleet.contract_change import Change, change_of, turns
 from app.screens.fleet.rows import tool_title
-from app.shell.sheet import Sheet
-from app.shell.signing import Signing
+from app.service_client import ConsoleLink
+from app.signing.change_signing import Signing
+from app.theme.tokens import FRAME
+from app.widgets.banner import Notice
+from app.widgets.dialog import Sheet
+from app.widgets.diff_view import DiffView
+from app.widgets.labels import Label
 from core.errors import QuarterdeckError
 from core.fleet.models import Tool
 from core.service.console import Console, ContractChange

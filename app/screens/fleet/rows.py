@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from app.components.rows import Cell, Column, Kind, Row, cell_text, spoken
-from app.components.spark import HOT_PERCENT, PERCENT
-from app.shell.words import last_heard, one_line, parse_time
+from app.items.table_model import Cell, Column, Kind, Row, cell_text, spoken
+from app.text import last_heard, one_line, parse_time
+from app.widgets.charts import HOT_PERCENT, PERCENT
 from core.fleet.models import Device, Health, Tool, Unavailable
 
 _NUMBER = re.compile(r"[0-9]+")

@@ -5,17 +5,7 @@ from __future__ import annotations
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.label import Label, rule, surface
-from app.components.wall_layout import kept_size
-from app.link import ConsoleLink
-from app.screens.base import (
-    Navigator,
-    OpenDevice,
-    OpenPairing,
-    OpenQuery,
-    Shortcut,
-    Target,
-)
+from app.items.tile_layout import kept_size
 from app.screens.first_run.page import FirstRunPage
 from app.screens.fleet.device_menu import open_menu
 from app.screens.fleet.grouping import GROUPINGS
@@ -27,7 +17,11 @@ from app.screens.fleet.nothing import NoDevices
 from app.screens.fleet.panel import DevicePanel
 from app.screens.fleet.picture_wish import ManyPictures
 from app.screens.fleet.wishes import FleetWishes
+from app.screens.screen import Navigator, Shortcut
+from app.screens.targets import OpenDevice, OpenPairing, OpenQuery, Target
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.widgets.labels import Label, rule, surface
 from core.fleet.models import Device
 
 COLUMNS_KEY = "fleet/table-v5"

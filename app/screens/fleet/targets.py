@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from app.shell.words import count_words
+from app.text import count_words
 from core.errors import BadInput
 from core.filter_language import LONGEST
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QImage
 
-from app.components.device_picture import decoded
-from app.link import ConsoleLink
+from app.images import decoded
+from app.service_client import ConsoleLink
 from core.service.console import Console
 
 WIDTHS = (320, 640, 1280)

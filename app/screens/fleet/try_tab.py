@@ -7,20 +7,21 @@ from typing import Any
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.components.badges import PlanBadge, RiskBadge
-from app.components.breaking import breakable
-from app.components.buttons import Button
-from app.components.forms import SchemaForm
-from app.components.inputs import DropDown
-from app.components.label import Label, Link, rule, surface
-from app.link import ConsoleLink
-from app.look.states import plan_look
-from app.screens.base import Navigator, OpenApproval, OpenRun
+from app.forms import SchemaForm
 from app.screens.fleet.long_words import copies_whole
 from app.screens.fleet.rows import tool_title
 from app.screens.fleet.tab_order import as_they_stand, put_in_tab_order
-from app.shell.words import with_nothing_sent
+from app.screens.screen import Navigator
+from app.screens.targets import OpenApproval, OpenRun
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.text import with_nothing_sent
+from app.theme.status_styles import plan_look
+from app.widgets.badges import PlanBadge, RiskBadge
+from app.widgets.buttons import Button
+from app.widgets.fields import DropDown
+from app.widgets.labels import Label, Link, rule, surface
+from app.widgets.line_breaks import breakable
 from core.batch.models import Run, RunState
 from core.errors import QuarterdeckError
 from core.fleet.models import OTHERWISE, Device, Tool

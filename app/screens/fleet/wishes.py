@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from app.screens.base import OpenBatch, Screen
 from app.screens.fleet.filter_field import DeviceFilterField
 from app.screens.fleet.head import FleetHead
 from app.screens.fleet.listing import Listing
 from app.screens.fleet.panel import DevicePanel
 from app.screens.fleet.picture_wish import ManyPictures
 from app.screens.fleet.targets import run_targets
+from app.screens.screen import Screen
+from app.screens.targets import OpenBatch
 from core.errors import BadInput
 
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.components import paint
-from app.components.label import Label
-from app.components.rows import Cell, Column, Kind, Row
-from app.components.tables import DataTable
-from app.link import ConsoleLink
-from app.look.theme import theme_of
+from app.items.table_model import Cell, Column, Kind, Row
+from app.items.table_view import DataTable
 from app.screens.journal.entry_words import (
     KIND_TONES,
     Present,
@@ -19,7 +15,11 @@ from app.screens.journal.entry_words import (
     outcome_of,
     time_words,
 )
-from app.shell.words import count_words
+from app.service_client import ConsoleLink
+from app.text import count_words
+from app.theme.theme import theme_of
+from app.widgets import painting
+from app.widgets.labels import Label
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.service.console import EntryPage
@@ -97,7 +97,7 @@ class AroundTab(QWidget):
         same = [one for one in around if entry.call_id and one.call_id == entry.call_id]
         self.table.show_rows([self._row(one, entry) for one in around])
         self.table.choose(str(entry.seq))
-        number = paint.text_width(count_words(entry.seq + REACH), theme_of(self)) + 26
+        number = painting.text_width(count_words(entry.seq + REACH), theme_of(self)) + 26
         self.table.setColumnWidth(0, max(self.table.columnWidth(0), round(number)))
         if len(same) > 1:
             self.message.setText(f"{len(same)} of these belong to the same command; they are marked.")

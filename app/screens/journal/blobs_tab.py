@@ -12,16 +12,16 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
-from app.components.banner import Notice
-from app.components.code_box import CodeBox
-from app.components.device_picture import picture_or_none
-from app.components.empty_state import EmptyState
-from app.components.facts import short_digest
-from app.components.label import Label
-from app.components.picture import PictureView
-from app.components.section import SectionHead
-from app.link import ConsoleLink
-from app.look.tokens import SPACE
+from app.images import picture_or_none
+from app.service_client import ConsoleLink
+from app.theme.tokens import SPACE
+from app.widgets.banner import Notice
+from app.widgets.code_view import CodeBox
+from app.widgets.empty_state import EmptyState
+from app.widgets.image_view import PictureView
+from app.widgets.labels import Label
+from app.widgets.property_list import short_digest
+from app.widgets.section import SectionHead
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.service.console import Console

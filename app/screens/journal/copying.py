@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from PySide6.QtGui import QGuiApplication
 
-from app.components.rows import cell_text, spoken
-from app.link import ConsoleLink
+from app.items.table_model import cell_text, spoken
 from app.screens.journal.entry_table import MOST_COPIED, EntryTable
 from app.screens.journal.entry_words import BY, COLUMNS, Present, entry_row
-from app.shell.words import count_words, plural
+from app.service_client import ConsoleLink
+from app.text import count_words, plural
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.service.console import Console

@@ -6,18 +6,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
-from app.components import paint
-from app.components.badges import ProductionStrip, VerdictBadge
-from app.components.buttons import Button
-from app.components.empty_state import EmptyState
-from app.components.facts import Fact, Facts
-from app.components.json_view import JsonView
-from app.components.label import ElidedLabel, Label, rule, surface
-from app.components.section import SectionHead
-from app.link import ConsoleLink
-from app.look.theme import theme_of
-from app.look.tokens import RADIUS, SPACE
-from app.screens.base import Navigator, OpenReplay, OpenRun
 from app.screens.journal.around_tab import AroundTab
 from app.screens.journal.blobs_tab import BlobsTab
 from app.screens.journal.entry_words import (
@@ -31,7 +19,20 @@ from app.screens.journal.entry_words import (
     took_words,
 )
 from app.screens.journal.proof_tab import ProofTab
-from app.shell.words import count_words
+from app.screens.screen import Navigator
+from app.screens.targets import OpenReplay, OpenRun
+from app.service_client import ConsoleLink
+from app.text import count_words
+from app.theme.theme import theme_of
+from app.theme.tokens import RADIUS, SPACE
+from app.widgets import painting
+from app.widgets.badges import ProductionStrip, VerdictBadge
+from app.widgets.buttons import Button
+from app.widgets.empty_state import EmptyState
+from app.widgets.json_view import JsonView
+from app.widgets.labels import ElidedLabel, Label, rule, surface
+from app.widgets.property_list import Fact, Facts
+from app.widgets.section import SectionHead
 from core.audit.entries import Entry
 
 TABS = ("entry", "proof", "around", "pictures")
@@ -55,7 +56,7 @@ class BodyBox(QFrame):
         theme = theme_of(self)
         painter = QPainter(self)
         edge = theme.color("border2")
-        paint.box(painter, self.rect().toRectF(), RADIUS.control, theme.color("sunken"), edge)
+        painting.box(painter, self.rect().toRectF(), RADIUS.control, theme.color("sunken"), edge)
         painter.end()
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.components.rows import Cell, Column, Kind, Row
-from app.shell.words import count_words, parse_time, person_words
+from app.items.table_model import Cell, Column, Kind, Row
+from app.text import count_words, parse_time, person_words
 from core.audit.entries import Entry
 from core.audit.entries import Kind as EntryKind
 from core.text import escape_hidden

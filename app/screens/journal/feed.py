@@ -8,10 +8,10 @@ from typing import Any
 
 from PySide6.QtCore import QModelIndex, QObject, Signal
 
-from app.components.timers import once
-from app.link import ConsoleLink
 from app.screens.journal.entry_model import PAGE, EntryModel
 from app.screens.journal.query_text import with_moments_fixed
+from app.service_client import ConsoleLink
+from app.widgets.util import once
 from core.audit.entries import Entry
 from core.errors import BadInput, QuarterdeckError
 from core.service.console import EntryPage, NumberPage

@@ -9,11 +9,11 @@ from PySide6.QtCore import QEvent, QObject, QPoint, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
-from app.components import paint
-from app.components.inputs import SearchField
-from app.components.label import Label, surface
-from app.look.theme import theme_of
-from app.look.tokens import SPACE
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE
+from app.widgets import painting
+from app.widgets.fields import SearchField
+from app.widgets.labels import Label, surface
 
 WIDTH = 340
 HINT = "9,412, today, yesterday, 14:30, 2026-11-20 or 2026-11-20 14:30; Enter goes there."
@@ -103,7 +103,7 @@ class GoTo(QFrame):
         """Draw the edge."""
         theme = theme_of(self)
         painter = QPainter(self)
-        paint.box(painter, self.rect().toRectF(), 0, theme.color("raised"), theme.color("border2"))
+        painting.box(painter, self.rect().toRectF(), 0, theme.color("raised"), theme.color("border2"))
         painter.end()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
 
-from app.components.empty_state import EmptyState
-from app.components.label import Link, surface
-from app.look.tokens import SPACE
 from app.screens.journal.entry_words import shown
 from app.screens.journal.query_text import TIME_FIELDS, terms_of, without_term
+from app.theme.tokens import SPACE
+from app.widgets.empty_state import EmptyState
+from app.widgets.labels import Link, surface
 
 MOST_WAYS = 4
 

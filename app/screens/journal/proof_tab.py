@@ -9,16 +9,16 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.components.banner import Notice
-from app.components.code_box import CodeBox
-from app.components.empty_state import Action, EmptyState
-from app.components.icon_mark import IconMark
-from app.components.label import Label, Link
-from app.components.section import SectionHead
-from app.link import ConsoleLink
-from app.look.theme import theme_of
-from app.look.tokens import SPACE
-from app.shell.words import count_words, plural
+from app.service_client import ConsoleLink
+from app.text import count_words, plural
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE
+from app.widgets.banner import Notice
+from app.widgets.code_view import CodeBox
+from app.widgets.empty_state import Action, EmptyState
+from app.widgets.icon_label import IconMark
+from app.widgets.labels import Label, Link
+from app.widgets.section import SectionHead
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.service.console import Console, Proof

@@ -8,15 +8,15 @@ from typing import Any
 from PySide6.QtCore import QPoint, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.components.icon_mark import IconMark
-from app.components.label import Label, surface
-from app.components.timers import once
-from app.link import ConsoleLink
-from app.look.tokens import SPACE
 from app.screens.journal.query_field import QueryField
 from app.screens.journal.query_text import Slot, completed, error_column, slot_at, term_at
 from app.screens.journal.suggestions import Suggestion, Suggestions
-from app.shell.words import count_words, plural
+from app.service_client import ConsoleLink
+from app.text import count_words, plural
+from app.theme.tokens import SPACE
+from app.widgets.icon_label import IconMark
+from app.widgets.labels import Label, surface
+from app.widgets.util import once
 from core.audit.query import FIELDS, TEXT_FIELDS, parse_query
 from core.errors import BadInput, QuarterdeckError
 from core.service.console import Facet

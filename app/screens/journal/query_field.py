@@ -6,14 +6,14 @@ from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QLineEdit, QWidget
 
-from app.components import paint
-from app.components.buttons import IconButton
-from app.components.key_hint import KeyHint
-from app.look.icons import paint_icon
-from app.look.theme import Theme, theme_of
-from app.look.tokens import FRAME, RADIUS
 from app.screens.journal.query_text import TermSpan, terms_of
 from app.screens.journal.suggestions import Suggestions
+from app.theme.icons import paint_icon
+from app.theme.theme import Theme, theme_of
+from app.theme.tokens import FRAME, RADIUS
+from app.widgets import painting
+from app.widgets.buttons import IconButton
+from app.widgets.shortcut_label import KeyHint
 
 HEIGHT = 30
 _LEFT = 34
@@ -117,7 +117,7 @@ class QueryField(QLineEdit):
             self.width() - hint.width() - 6, (self.height() - hint.height()) // 2, hint.width(), hint.height()
         )
         self._right = right
-        words = round(paint.text_width(self._count, theme)) + 14 if self._count else 0
+        words = round(painting.text_width(self._count, theme)) + 14 if self._count else 0
         if self.width() - _LEFT - right - words < 160:
             words = 0
         self._count_shown = words > 0
@@ -208,13 +208,13 @@ class QueryField(QLineEdit):
         painter = QPainter(self)
         rect = self.rect().toRectF()
         edge = "fail" if self._error_at is not None else "accent" if self.hasFocus() else "control"
-        paint.box(painter, rect, RADIUS.control, theme.color("sunken"), theme.color(edge))
+        painting.box(painter, rect, RADIUS.control, theme.color("sunken"), theme.color(edge))
         tokens = self._tokens()
         clip = QRectF(_LEFT, 2, self.width() - _LEFT - self.textMargins().right(), self.height() - 4)
         painter.setClipRect(clip.adjusted(-4, 0, 4, 0))
         for span in tokens:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            paint.box(painter, self._token_rect(span), 3, theme.color("accent_tint"))
+            painting.box(painter, self._token_rect(span), 3, theme.color("accent_tint"))
         painter.end()
         super().paintEvent(event)
         painter = QPainter(self)
@@ -227,7 +227,7 @@ class QueryField(QLineEdit):
         paint_icon(painter, place, "search", theme.color("text2"))
         if self._count and self._count_shown:
             room = rect.adjusted(0, 0, -self._right - 4, 0)
-            paint.text(painter, room, self._count, theme, "body", "text3", Qt.AlignmentFlag.AlignRight)
+            painting.text(painter, room, self._count, theme, "body", "text3", Qt.AlignmentFlag.AlignRight)
         painter.end()
 
     def _tokens(self) -> list[TermSpan]:

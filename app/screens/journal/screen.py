@@ -9,12 +9,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QApplication, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.banner import Banner
-from app.components.label import rule, surface
-from app.components.split import Split
-from app.components.timers import once
-from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenEntry, OpenQuery, OpenVerification, Screen, Shortcut, Target
 from app.screens.journal.copying import copy_rows
 from app.screens.journal.entry_pane import NARROW, WIDTH, EntryPane
 from app.screens.journal.entry_table import EntryTable
@@ -26,8 +20,15 @@ from app.screens.journal.no_match import NoMatch
 from app.screens.journal.query_bar import QueryBar
 from app.screens.journal.query_text import with_term, with_time
 from app.screens.journal.verify_banner import VerifyBanner
-from app.shell.words import count_words
+from app.screens.screen import Navigator, Screen, Shortcut
+from app.screens.targets import OpenEntry, OpenQuery, OpenVerification, Target
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.text import count_words
+from app.widgets.banner import Banner
+from app.widgets.labels import rule, surface
+from app.widgets.splitter import Split
+from app.widgets.util import once
 from core.audit.entries import Entry
 from core.errors import BadInput, QuarterdeckError
 

@@ -17,10 +17,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.components import paint
-from app.look.theme import theme_of
 from app.screens.journal.entry_words import shown
-from app.shell.words import count_words
+from app.text import count_words
+from app.theme.theme import theme_of
+from app.widgets import painting
 
 ROW = 26
 LEAST_WIDTH, MOST_WIDTH = 236, 460
@@ -57,11 +57,11 @@ class _RowPainter(QStyledItemDelegate):
             painter.fillRect(rect, theme.color("hover"))
         room = rect.adjusted(10, 0, -10, 0)
         note = str(index.data(_NOTE))
-        taken = paint.text_width(note, theme, "body")
-        paint.text(painter, room, note, theme, "body", "text3", Qt.AlignmentFlag.AlignRight)
+        taken = painting.text_width(note, theme, "body")
+        painting.text(painter, room, note, theme, "body", "text3", Qt.AlignmentFlag.AlignRight)
         words = room.adjusted(0, 0, -taken - 12, 0)
         middle = Qt.TextElideMode.ElideMiddle
-        paint.text(painter, words, str(index.data()), theme, "mono_small", "text", elide=middle)
+        painting.text(painter, words, str(index.data()), theme, "mono_small", "text", elide=middle)
 
 
 class Suggestions(QFrame):
@@ -120,7 +120,7 @@ class Suggestions(QFrame):
             return
         theme = theme_of(self)
         widest = max(
-            paint.text_width(one.choice, theme, "mono_small") + paint.text_width(one.note, theme)
+            painting.text_width(one.choice, theme, "mono_small") + painting.text_width(one.note, theme)
             for one in suggestions[:MOST_ROWS]
         )
         width = min(MOST_WIDTH, max(LEAST_WIDTH, round(widest) + 56))

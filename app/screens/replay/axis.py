@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from app.screens.replay.words import Clock, since_words
-from app.shell.words import parse_time
+from app.text import parse_time
 
 _STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600)
 _HOURS = (7200, 10_800, 21_600, 43_200, 86_400)

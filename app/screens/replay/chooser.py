@@ -6,21 +6,21 @@ from PySide6.QtCore import QEvent, QObject, QPoint, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
-from app.components import paint
-from app.components.empty_state import ContentOrEmpty
-from app.components.inputs import SearchField
-from app.components.label import surface
-from app.components.tables import Cell, Column, DataTable, Kind, Row
-from app.components.timers import once
-from app.link import ConsoleLink
-from app.look.theme import theme_of
-from app.look.tokens import SPACE
-from app.screens.base import OpenReplay
+from app.items.table_view import Cell, Column, DataTable, Kind, Row
 from app.screens.replay.reel import shown
 from app.screens.run_search import RunSearch
 from app.screens.runs.words import actor_words, devices_words, effect_words
-from app.shell.words import clock, one_line
+from app.screens.targets import OpenReplay
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.text import clock, one_line
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE
+from app.widgets import painting
+from app.widgets.empty_state import ContentOrEmpty
+from app.widgets.fields import SearchField
+from app.widgets.labels import surface
+from app.widgets.util import once
 from core.batch.models import RunSummary
 from core.errors import QuarterdeckError
 
@@ -142,7 +142,7 @@ class RunChooser(QFrame):
         """Draw the edge of the list."""
         theme = theme_of(self)
         painter = QPainter(self)
-        paint.box(painter, self.rect().toRectF(), 0, theme.color("raised"), theme.color("border2"))
+        painting.box(painter, self.rect().toRectF(), 0, theme.color("raised"), theme.color("border2"))
         painter.end()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:

@@ -10,16 +10,16 @@ from typing import Any
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
-from app.components.badges import ProductionTag, VerdictBadge
-from app.components.key_hint import KeyHint
-from app.components.label import ElidedLabel, Label, Link, rule, surface
-from app.link import ConsoleLink
-from app.look.theme import theme_of
-from app.look.tokens import SPACE
 from app.screens.replay.known import Known, known_at
 from app.screens.replay.reel import Reel, shown
 from app.screens.replay.tabs import DecisionTab, ProofTab, ResultTab
 from app.screens.replay.words import Clock
+from app.service_client import ConsoleLink
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE
+from app.widgets.badges import ProductionTag, VerdictBadge
+from app.widgets.labels import ElidedLabel, Label, Link, rule, surface
+from app.widgets.shortcut_label import KeyHint
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.replay.models import Moment

@@ -18,17 +18,17 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from app.components import paint
-from app.components.badges import paint_production_band
-from app.components.label import plain_tip
-from app.look.glyphs import paint_glyph
-from app.look.icons import paint_icon
-from app.look.states import cell_look
-from app.look.theme import Theme, theme_of
-from app.look.tokens import RADIUS, SPACE
 from app.screens.replay.reel import Reel, shown
 from app.screens.replay.shelf import Job, Pair, PictureShelf, Problem, Small, Spots
 from app.screens.replay.words import Clock, tool_icon
+from app.theme.icons import paint_icon
+from app.theme.shapes import paint_glyph
+from app.theme.status_styles import cell_look
+from app.theme.theme import Theme, theme_of
+from app.theme.tokens import RADIUS, SPACE
+from app.widgets import painting
+from app.widgets.badges import paint_production_band
+from app.widgets.labels import plain_tip
 from core.replay.models import Frame
 
 GAP = 8
@@ -187,7 +187,7 @@ class FilmStrip(QWidget):
                 self._paint_frame(painter, number, self._reel.frames[number], theme)
             if self._current is not None:
                 ring = self.frame_rect(self._current).adjusted(-2, -2, 2, 2)
-                paint.ring(painter, ring, RADIUS.badge + 2, theme.color("accent"))
+                painting.ring(painter, ring, RADIUS.badge + 2, theme.color("accent"))
             self._paint_place(painter, theme)
         if self.hasFocus():
             painter.fillRect(QRectF(0, 0, 2, self.height()), theme.color("accent"))
@@ -195,7 +195,7 @@ class FilmStrip(QWidget):
 
     def _paint_frame(self, painter: QPainter, number: int, frame: Frame, theme: Theme) -> None:
         rect = self.frame_rect(number)
-        paint.box(painter, rect, RADIUS.badge, theme.color("sunken"))
+        painting.box(painter, rect, RADIUS.badge, theme.color("sunken"))
         image = self._shelf.get(self._small(frame.blob)) if self._shelf and frame.blob else None
         if isinstance(image, QImage):
             self._paint_picture(painter, rect, image, number)
@@ -211,18 +211,18 @@ class FilmStrip(QWidget):
         if frame.device in self._production:
             band = QRectF(rect.x() + 1, rect.y(), rect.width() - 2, 5)
             paint_production_band(painter, band, theme)
-        paint.box(painter, rect, RADIUS.badge, edge=theme.color("border2"))
+        painting.box(painter, rect, RADIUS.badge, edge=theme.color("border2"))
         if frame.blob and (frame.mark or tool_icon(frame.tool) in ("click", "type")):
             self._paint_plate(painter, rect, frame, theme)
         chosen = number == self._current
         words = QRectF(rect.x(), rect.bottom() + 4, rect.width() + 2, 16)
         time = self._clock.words(frame.time, frame.at)
         role, tone = ("hint_strong", "text") if chosen else ("hint", "text3")
-        used = paint.text(painter, words, time, theme, role, tone)
+        used = painting.text(painter, words, time, theme, role, tone)
         rest = words.adjusted(used + 6, 0, 0, 0)
         tone, name = "text2" if chosen else "text3", shown(frame.tool)
-        if paint.text_width(name, theme, "mono_hint") * LEAST_PART <= rest.width():
-            paint.text(painter, rest, name, theme, "mono_hint", tone)
+        if painting.text_width(name, theme, "mono_hint") * LEAST_PART <= rest.width():
+            painting.text(painter, rest, name, theme, "mono_hint", tone)
         else:
             place = QRectF(rest.x(), rest.y() + 2, 12, 12)
             paint_icon(painter, place, tool_icon(frame.tool), theme.color(tone))
@@ -231,7 +231,7 @@ class FilmStrip(QWidget):
         """Say of a command that did not succeed how it ended, in the corner of its frame."""
         look = cell_look(ended)
         place = QRectF(rect.x() + 3, rect.y() + 7, PLATE, PLATE)
-        paint.box(painter, place, 3, theme.color("base"))
+        painting.box(painter, place, 3, theme.color("base"))
         paint_glyph(painter, place.adjusted(1, 1, -1, -1), look.glyph, theme.color(look.color))
 
     def _paint_device(self, painter: QPainter, rect: QRectF, device: str, theme: Theme) -> None:
@@ -240,7 +240,7 @@ class FilmStrip(QWidget):
         painter.fillRect(foot, theme.color("raised"))
         words, room = shown(device), foot.adjusted(5, 0, -5, 0)
         middle = Qt.TextElideMode.ElideMiddle
-        paint.text(painter, room, words, theme, "hint", "text", Qt.AlignmentFlag.AlignLeft, middle)
+        painting.text(painter, room, words, theme, "hint", "text", Qt.AlignmentFlag.AlignLeft, middle)
 
     def _paint_picture(self, painter: QPainter, rect: QRectF, image: QImage, number: int) -> None:
         ratio = self.devicePixelRatioF()
@@ -261,7 +261,7 @@ class FilmStrip(QWidget):
 
     def _paint_plate(self, painter: QPainter, rect: QRectF, frame: Frame, theme: Theme) -> None:
         place = QRectF(rect.right() - PLATE - 3, rect.y() + 3, PLATE, PLATE)
-        paint.box(painter, place, 3, theme.color("picture_ink"))
+        painting.box(painter, place, 3, theme.color("picture_ink"))
         icon = tool_icon(frame.tool)
         icon = icon if icon in ("click", "type") else "click"
         paint_icon(painter, place.adjusted(2, 2, -2, -2), icon, theme.color("picture_mark"))

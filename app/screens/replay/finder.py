@@ -7,13 +7,13 @@ from bisect import bisect_left, bisect_right
 
 from PySide6.QtCore import QObject, Qt, Signal
 
-from app.components.timers import once
-from app.link import ConsoleLink
-from app.screens.base import OpenReplay
 from app.screens.replay.lanes import Lanes
 from app.screens.replay.reel import Reel
 from app.screens.replay.transport import ReplayHead
-from app.shell.words import plural
+from app.screens.targets import OpenReplay
+from app.service_client import ConsoleLink
+from app.text import plural
+from app.widgets.util import once
 from core.errors import QuarterdeckError
 from core.replay.result_search import LONGEST_WORD, MOST_WORDS, ContentHits
 

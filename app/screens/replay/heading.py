@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.screens.base import OpenReplay
 from app.screens.replay.reel import shown
-from app.shell.words import clock
+from app.screens.targets import OpenReplay
+from app.text import clock
 from core.batch.models import RunSummary
 from core.replay.models import Timeline
 

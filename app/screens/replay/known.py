@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from app.components.facts import Fact, short_digest
 from app.screens.replay.reel import shown
 from app.screens.replay.words import Clock, lasting
+from app.widgets.property_list import Fact, short_digest
 from core.audit.entries import Entry, Kind
 from core.policy.models import Answer, Decision, Reason
 from core.replay.models import Moment

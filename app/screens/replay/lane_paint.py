@@ -8,12 +8,12 @@ from typing import Protocol
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QPainter
 
-from app.components import paint
-from app.components.badges import paint_production_band
-from app.look.glyphs import paint_glyph
-from app.look.theme import Theme
 from app.screens.replay.reel import Reel, shown
 from app.screens.replay.words import Clock, lasting
+from app.theme.shapes import paint_glyph
+from app.theme.theme import Theme
+from app.widgets import painting
+from app.widgets.badges import paint_production_band
 from core.replay.models import Mark, Span
 
 SPAN = 16
@@ -57,7 +57,7 @@ class LanePainter:
         if production:
             paint_production_band(self._painter, QRectF(3, row.y(), 5, row.height() - 3), self._theme)
         name = row.adjusted(16, 0, -4, 0)
-        paint.text(self._painter, name, shown(lane), self._theme, "name", "text")
+        painting.text(self._painter, name, shown(lane), self._theme, "name", "text")
 
     def paint_lane(self, number: int, spans: Sequence[Span], marks: Sequence[Mark], until: float) -> None:
         """Draw the spans and decisions of one lane; what has not ended reaches to `until`."""
@@ -89,7 +89,7 @@ class LanePainter:
             x = round(self._scale.x_at(at))
             if x - last >= 3 and self._left - 2 <= x <= self._right + 2:
                 last = x
-                paint.box(self._painter, QRectF(x, y, 6, SPAN), 2, None, self._theme.color("border2"))
+                painting.box(self._painter, QRectF(x, y, 6, SPAN), 2, None, self._theme.color("border2"))
 
     def _shape(self, number: int, span: Span, until: float) -> tuple[Span, QRectF] | None:
         end = until if span.end is None else span.end
@@ -108,26 +108,26 @@ class LanePainter:
         painter, theme = self._painter, self._theme
         match span.kind:
             case "action":
-                paint.box(painter, rect, 2, theme.color("accent_fill"))
+                painting.box(painter, rect, 2, theme.color("accent_fill"))
             case "observation":
-                paint.box(painter, rect, 2, theme.color("border2"))
+                painting.box(painter, rect, 2, theme.color("border2"))
             case "approval_wait":
-                paint.stripes(painter, rect, theme.color("waiting_tint"), _mixed(theme, "waiting"))
-                paint.box(painter, rect, 2, None, theme.color("waiting"))
+                painting.stripes(painter, rect, theme.color("waiting_tint"), _mixed(theme, "waiting"))
+                painting.box(painter, rect, 2, None, theme.color("waiting"))
             case "lost":
-                paint.stripes(painter, rect, theme.color("warn_tint"), _mixed(theme, "warn"))
-                paint.box(painter, rect, 2, None, theme.color("warn"), dashed=True)
+                painting.stripes(painter, rect, theme.color("warn_tint"), _mixed(theme, "warn"))
+                painting.box(painter, rect, 2, None, theme.color("warn"), dashed=True)
             case "failed":
-                paint.box(painter, rect, 2, theme.color("fail_tint"), theme.color("fail"))
+                painting.box(painter, rect, 2, theme.color("fail_tint"), theme.color("fail"))
             case "unknown":
-                paint.box(painter, rect, 2, theme.color("unknown_tint"), theme.color("unknown"))
+                painting.box(painter, rect, 2, theme.color("unknown_tint"), theme.color("unknown"))
         if span.end is None:
             # What still goes on has an open end.
             painter.fillRect(QRectF(rect.right() - 2, rect.y() - 2, 2, SPAN + 4), theme.color("accent"))
 
     def _paint_label(self, span: Span, rect: QRectF) -> None:
         words = label_of(span)
-        width = paint.text_width(words, self._theme, "hint_strong")
+        width = painting.text_width(words, self._theme, "hint_strong")
         if span.kind in ("action", "observation") and rect.width() < width + 12:
             if rect.width() > 24:
                 self._beside(rect, words, "text2")
@@ -141,28 +141,28 @@ class LanePainter:
             # Words never lie on stripes.
             tint = "waiting_tint" if span.kind == "approval_wait" else "warn_tint"
             self._painter.fillRect(place, self._theme.color(tint))
-        paint.text(self._painter, place.adjusted(5, 0, 0, 0), words, self._theme, "hint_strong", tone)
+        painting.text(self._painter, place.adjusted(5, 0, 0, 0), words, self._theme, "hint_strong", tone)
 
     def _beside(self, rect: QRectF, words: str, tone: str) -> bool:
         """Write at the right, else at the left, where nothing else stands; False where there is no room."""
-        width = paint.text_width(words, self._theme, "hint_strong")
+        width = painting.text_width(words, self._theme, "hint_strong")
         left = place_beside((rect.left(), rect.right()), width, self._taken, (self._left, self._right + EDGE))
         if left is None:
             return False
         self._taken.append((left, left + width))
         place = QRectF(left, rect.center().y() - 8, width + 2, 16)
-        paint.text(self._painter, place, words, self._theme, "hint_strong", tone)
+        painting.text(self._painter, place, words, self._theme, "hint_strong", tone)
         return True
 
     def _on_wait(self, rect: QRectF, words: str, waits: Sequence[QRectF]) -> None:
         """Write a decision on the end of the wait that it ended, on plain tint: never by colour alone."""
-        width = paint.text_width(words, self._theme, "hint_strong")
+        width = painting.text_width(words, self._theme, "hint_strong")
         least = width * 2 + 100  # the wait's own words stand at its beginning
         if any(wait.width() > least and abs(wait.right() - rect.center().x()) <= MARK for wait in waits):
             place = QRectF(rect.left() - width - 10, rect.center().y() - SPAN / 2 + 1, width + 8, SPAN - 2)
             self._painter.fillRect(place, self._theme.color("waiting_tint"))
             words_at = place.adjusted(4, 0, 0, 0)
-            paint.text(self._painter, words_at, words, self._theme, "hint_strong", "text2")
+            painting.text(self._painter, words_at, words, self._theme, "hint_strong", "text2")
 
 
 def place_beside(

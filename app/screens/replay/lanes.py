@@ -22,13 +22,13 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QScrollBar, QSizePolicy, QToolTip, QWidget
 
-from app.components import paint
-from app.components.label import plain_tip
-from app.look.theme import Theme, theme_of
 from app.screens.replay.axis import Ticks, ticks_between
 from app.screens.replay.lane_paint import MARK, LanePainter, mark_words, span_words
 from app.screens.replay.reel import Reel, shown
 from app.screens.replay.words import Clock
+from app.theme.theme import Theme, theme_of
+from app.widgets import painting
+from app.widgets.labels import plain_tip
 from core.replay.models import Mark, Span
 
 MOST_LANES = 6
@@ -95,7 +95,9 @@ class Lanes(QWidget):
             if moment.kind in ASKING:
                 self._asked.setdefault(moment.actor, []).append(moment.at)
         theme = theme_of(self)
-        widest = max((paint.text_width(shown(lane), theme, "name") for lane in self._all_lanes), default=0.0)
+        widest = max(
+            (painting.text_width(shown(lane), theme, "name") for lane in self._all_lanes), default=0.0
+        )
         self._names = max(LEAST_NAMES, min(MOST_NAMES, round(widest) + 28))
         self._choose_lanes()
 
@@ -279,13 +281,13 @@ class Lanes(QWidget):
         head = self.x_at(self._at)
         for tick, words in zip(ticks.places, ticks.words, strict=True):
             x = self.x_at(tick)
-            width = paint.text_width(words, theme, "hint")
+            width = painting.text_width(words, theme, "hint")
             left = min(x + 4, self.width() - width - 4)
             if not left - 10 < head < left + width + 8:
-                paint.text(painter, QRectF(left, 0, width + 2, self._axis), words, theme, "hint", "text3")
+                painting.text(painter, QRectF(left, 0, width + 2, self._axis), words, theme, "hint", "text3")
         if len(self._by_lane) < len(self._all_lanes):
             words = f"{len(self._by_lane):,} of {len(self._all_lanes):,} lanes"
-            paint.text(painter, QRectF(16, 0, self._names - 16, self._axis), words, theme, "hint", "text3")
+            painting.text(painter, QRectF(16, 0, self._names - 16, self._axis), words, theme, "hint", "text3")
         for found in self._found:
             x = self.x_at(found)
             if self._left() <= x <= self._left() + self._width():

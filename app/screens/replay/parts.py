@@ -6,10 +6,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.empty_state import EmptyState
-from app.components.label import rule, surface
-from app.link import ConsoleLink
-from app.screens.base import Screen
 from app.screens.replay.chooser import RunChooser
 from app.screens.replay.details import Details
 from app.screens.replay.film import FilmStrip
@@ -18,7 +14,11 @@ from app.screens.replay.pictures import PicturePane
 from app.screens.replay.shelf import PictureShelf
 from app.screens.replay.source import TimelineSource
 from app.screens.replay.transport import ReplayHead, Transport
+from app.screens.screen import Screen
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.widgets.empty_state import EmptyState
+from app.widgets.labels import rule, surface
 
 # As wide as title, state, transport, search and the choice of times are together.
 LEAST_SHARED = 1190

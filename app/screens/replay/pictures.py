@@ -6,15 +6,15 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QImage, QPainter, QPen, QPixmap, QResizeEvent, QTransform
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.components import paint
-from app.components.buttons import Segmented
-from app.components.label import ElidedLabel, Label
-from app.components.picture import PictureView
-from app.look.theme import theme_of
-from app.look.tokens import SPACE
 from app.screens.replay.reel import Reel, shown
 from app.screens.replay.shelf import Job, Pair, PictureShelf, Problem, Small, Spots
 from app.screens.replay.words import Clock, earlier
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE
+from app.widgets import painting
+from app.widgets.buttons import Segmented
+from app.widgets.image_view import PictureView
+from app.widgets.labels import ElidedLabel, Label
 from core.replay.models import Frame
 
 MODES = ("side", "changed", "full")
@@ -118,13 +118,13 @@ class ReplayPicture(PictureView):
         if not self._mark_words:
             return
         theme = theme_of(self)
-        width = paint.text_width(self._mark_words, theme, "meta_strong") + 16
+        width = painting.text_width(self._mark_words, theme, "meta_strong") + 16
         left = min(max(4.0, at.x() - width / 2), self.width() - width - 4)
         below = at.y() + 18
         top = below if below + 22 < self.height() - 4 else at.y() - 40
         plate = QRectF(left, top, width, 22)
         mark = theme.color("picture_mark")
-        paint.box(painter, plate, 4, theme.color("picture_ink"), mark)
+        painting.box(painter, plate, 4, theme.color("picture_ink"), mark)
         font = theme.font("meta_strong")
         painter.setFont(font)
         painter.setPen(QColor("white"))

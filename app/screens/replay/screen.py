@@ -5,10 +5,6 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeyEvent
 
-from app.components.picture import STEP, PictureView
-from app.link import ConsoleLink
-from app.look.states import cell_look
-from app.screens.base import Navigator, OpenEntry, OpenReplay, Shortcut, Target
 from app.screens.replay.finder import Finder
 from app.screens.replay.heading import heading_of
 from app.screens.replay.parts import NOT_KNOWN, NOT_KNOWN_LINE, NOTHING_LINE, NOTHING_YET, ReplayParts
@@ -16,7 +12,12 @@ from app.screens.replay.player import Player
 from app.screens.replay.reel import Reel
 from app.screens.replay.transport import SPEEDS
 from app.screens.replay.words import Clock
+from app.screens.screen import Navigator, Shortcut
+from app.screens.targets import OpenEntry, OpenReplay, Target
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.theme.status_styles import cell_look
+from app.widgets.image_view import STEP, PictureView
 from core.errors import QuarterdeckError
 from core.replay.models import Timeline
 

@@ -16,8 +16,8 @@ from typing import Generic, TypeVar
 from PySide6.QtCore import QObject, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QImage, QPainterPath, QRegion
 
-from app.components.device_picture import decode_picture
-from app.link import ConsoleLink
+from app.images import decode_picture
+from app.service_client import ConsoleLink
 from core.errors import ErrorCode, QuarterdeckError
 from core.replay.image_diff import Changes, Rect, changed_tiles
 from core.service.console import Console

@@ -8,8 +8,8 @@ from typing import Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.link import ConsoleLink
-from app.screens.base import OpenReplay
+from app.screens.targets import OpenReplay
+from app.service_client import ConsoleLink
 from core.errors import QuarterdeckError
 from core.replay.models import Timeline
 

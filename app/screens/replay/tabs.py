@@ -10,18 +10,18 @@ from typing import Any
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.components.badges import RiskBadge
-from app.components.banner import Notice
-from app.components.facts import Fact, Facts, short_digest
-from app.components.icon_mark import IconMark
-from app.components.json_view import JsonView
-from app.components.label import Label, Link, surface
-from app.components.section import Card
-from app.link import ConsoleLink
-from app.look.tokens import SPACE
 from app.screens.replay.known import ANSWERS, Known, command_facts, moment_facts
 from app.screens.replay.reel import shown
 from app.screens.replay.words import Clock
+from app.service_client import ConsoleLink
+from app.theme.tokens import SPACE
+from app.widgets.badges import RiskBadge
+from app.widgets.banner import Notice
+from app.widgets.icon_label import IconMark
+from app.widgets.json_view import JsonView
+from app.widgets.labels import Label, Link, surface
+from app.widgets.property_list import Fact, Facts, short_digest
+from app.widgets.section import Card
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.replay.models import Moment

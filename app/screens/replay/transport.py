@@ -6,13 +6,13 @@ from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
-from app.components.badges import ProductionTag, StateBadge
-from app.components.buttons import Button, IconButton, Segmented
-from app.components.inputs import CheckBox, SearchField, mark_failed
-from app.components.json_view import size_words
-from app.components.label import ElidedLabel, Label, plain_tip, surface
-from app.look.states import cell_look
-from app.look.tokens import SPACE
+from app.theme.status_styles import cell_look
+from app.theme.tokens import SPACE
+from app.widgets.badges import ProductionTag, StateBadge
+from app.widgets.buttons import Button, IconButton, Segmented
+from app.widgets.fields import CheckBox, SearchField, mark_failed
+from app.widgets.json_view import size_words
+from app.widgets.labels import ElidedLabel, Label, plain_tip, surface
 from core.replay.result_search import MOST_TEXT_BYTES
 
 SEARCHED = (

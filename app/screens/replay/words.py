@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.shell.words import parse_time
+from app.text import parse_time
 
 _ICONS = {
     "screenshot": "screenshot",

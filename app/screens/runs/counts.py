@@ -8,16 +8,16 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
-from app.components import paint
-from app.components.badges import Chip
-from app.components.label import ElidedLabel, surface
-from app.components.pulse import pulse_of
-from app.look.glyphs import paint_glyph
-from app.look.states import cell_look
-from app.look.theme import theme_of
-from app.look.tokens import RADIUS, SPACE
 from app.screens.runs.words import GROUPS, LOOK_FILTER, Group
-from app.shell.words import count_words
+from app.text import count_words
+from app.theme.shapes import paint_glyph
+from app.theme.status_styles import cell_look
+from app.theme.theme import theme_of
+from app.theme.tokens import RADIUS, SPACE
+from app.widgets import painting
+from app.widgets.animation_timer import pulse_of
+from app.widgets.badges import Chip
+from app.widgets.labels import ElidedLabel, surface
 
 BAR = 8
 
@@ -100,7 +100,7 @@ class CountChip(QAbstractButton):
 
     def sizeHint(self) -> QSize:
         """Shape and words in a hit area of 24."""
-        width = paint.text_width(self._words(), theme_of(self)) + (12 if self._plain else 32)
+        width = painting.text_width(self._words(), theme_of(self)) + (12 if self._plain else 32)
         return QSize(round(width), 24)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -118,7 +118,7 @@ class CountChip(QAbstractButton):
         if self.isChecked() or self.underMouse():
             fill = theme.color("hover") if self.underMouse() else None
             edge = theme.color("accent") if self.isChecked() else None
-            paint.box(painter, rect.adjusted(0, 1, 0, -1), RADIUS.badge, fill, edge)
+            painting.box(painter, rect.adjusted(0, 1, 0, -1), RADIUS.badge, fill, edge)
         x = 6.0
         if not self._plain:
             if self._look.turning:
@@ -127,7 +127,9 @@ class CountChip(QAbstractButton):
             paint_glyph(painter, place, self._look.glyph, theme.color(self._look.color), self._pulse.step)
             x += 20
         tone = "text2" if self._plain else self._look.word_color
-        paint.text(painter, QRectF(x, 0, rect.width() - x, rect.height()), self._words(), theme, color=tone)
+        painting.text(
+            painter, QRectF(x, 0, rect.width() - x, rect.height()), self._words(), theme, color=tone
+        )
         painter.end()
 
 

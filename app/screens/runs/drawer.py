@@ -8,12 +8,6 @@ from collections.abc import Callable
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.badges import ProductionTag, VerdictBadge
-from app.components.buttons import IconButton, Segmented
-from app.components.label import ElidedLabel, Label, rule, surface
-from app.link import ConsoleLink
-from app.look.tokens import SPACE
-from app.screens.base import Navigator, OpenApproval, OpenEntry
 from app.screens.runs.cell_banner import CellBanner
 from app.screens.runs.command_facts import CommandFacts
 from app.screens.runs.decision_tab import DecisionTab
@@ -24,6 +18,13 @@ from app.screens.runs.picture_tab import PictureTab, pictures_of
 from app.screens.runs.record import Known, known_from
 from app.screens.runs.result_tab import ResultTab
 from app.screens.runs.words import cell_time, one_line
+from app.screens.screen import Navigator
+from app.screens.targets import OpenApproval, OpenEntry
+from app.service_client import ConsoleLink
+from app.theme.tokens import SPACE
+from app.widgets.badges import ProductionTag, VerdictBadge
+from app.widgets.buttons import IconButton, Segmented
+from app.widgets.labels import ElidedLabel, Label, rule, surface
 from core.batch.models import Cell
 from core.errors import ErrorCode, QuarterdeckError
 from core.service.console import CommandRecord

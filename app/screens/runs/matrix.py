@@ -6,11 +6,11 @@ from PySide6.QtCore import QEvent, QModelIndex, Qt, QTimer, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QTableView, QWidget
 
-from app.components.pulse import pulse_of
-from app.look.states import cell_look
-from app.look.theme import theme_of
 from app.screens.runs.matrix_model import MatrixModel
 from app.screens.runs.matrix_paint import CellPainter, Corner, DeviceHead, StepHead
+from app.theme.status_styles import cell_look
+from app.theme.theme import theme_of
+from app.widgets.animation_timer import pulse_of
 from core.batch.models import Cell
 
 DENSE_FROM = 41

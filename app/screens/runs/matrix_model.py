@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 
-from app.components.label import plain_tip
-from app.look.states import cell_look
 from app.screens.runs.words import (
     GROUPS,
     NEEDS_A_LOOK,
@@ -18,6 +16,8 @@ from app.screens.runs.words import (
     matches,
     one_line,
 )
+from app.theme.status_styles import cell_look
+from app.widgets.labels import plain_tip
 from core.batch.models import Cell, Run, RunSummary
 
 Index = QModelIndex | QPersistentModelIndex

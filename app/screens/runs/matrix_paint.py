@@ -8,13 +8,13 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, QS
 from PySide6.QtGui import QPainter, QPaintEvent, QPixmap
 from PySide6.QtWidgets import QHeaderView, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
-from app.components import paint
-from app.components.badges import paint_production_band
-from app.look.glyphs import paint_glyph
-from app.look.states import StateLook, cell_look
-from app.look.theme import Theme, theme_of
-from app.look.tokens import FRAME, SPACE
 from app.screens.runs.words import cell_time, one_line
+from app.theme.shapes import paint_glyph
+from app.theme.status_styles import StateLook, cell_look
+from app.theme.theme import Theme, theme_of
+from app.theme.tokens import FRAME, SPACE
+from app.widgets import painting
+from app.widgets.badges import paint_production_band
 
 if TYPE_CHECKING:
     from app.screens.runs.matrix import MatrixView
@@ -81,7 +81,7 @@ class CellPainter(QStyledItemDelegate):
         if current:
             edge = theme.color("accent" if view.hasFocus() else "control")
             box = QRectF(rect).adjusted(0, 0, -1, -1)
-            paint.box(painter, box, 0, edge=edge, width=2 if view.hasFocus() else 1)
+            painting.box(painter, box, 0, edge=edge, width=2 if view.hasFocus() else 1)
 
     def _paint_words(
         self, painter: QPainter, rect: QRect, index: Index, look: StateLook, theme: Theme, faded: bool
@@ -91,11 +91,11 @@ class CellPainter(QStyledItemDelegate):
             return
         room = QRectF(rect).adjusted(PAD + GLYPH + 6, 0, -PAD, 0)
         time = cell_time(cell, self._view.cells.look_at(index))
-        word_width = paint.text_width(look.word, theme)
-        if time and word_width + 10 + paint.text_width(time, theme, "meta") <= room.width():
+        word_width = painting.text_width(look.word, theme)
+        if time and word_width + 10 + painting.text_width(time, theme, "meta") <= room.width():
             tone = "text3" if not look.tint or faded else "text2"
-            paint.text(painter, room, time, theme, "meta", tone, Qt.AlignmentFlag.AlignRight)
-        paint.text(painter, room, look.word, theme, "body", "text3" if faded else look.word_color)
+            painting.text(painter, room, time, theme, "meta", tone, Qt.AlignmentFlag.AlignRight)
+        painting.text(painter, room, look.word, theme, "body", "text3" if faded else look.word_color)
 
 
 class StepHead(QHeaderView):
@@ -124,9 +124,11 @@ class StepHead(QHeaderView):
         title = str(self.model().headerData(logical, Qt.Orientation.Horizontal) or "")
         half = (rect.height() - 4) / 2
         first = QRectF(rect.x() + PAD, rect.y() + 3, rect.width() - 2 * PAD, half)
-        paint.text(painter, first, title, theme, "badge")
+        painting.text(painter, first, title, theme, "badge")
         below = first.translated(0, half - 1)
-        paint.text(painter, below, one_line(self._view.cells.tool_of(logical)), theme, "mono_hint", "text2")
+        painting.text(
+            painter, below, one_line(self._view.cells.tool_of(logical)), theme, "mono_hint", "text2"
+        )
         painter.restore()
 
 
@@ -170,7 +172,7 @@ class DeviceHead(QHeaderView):
         names = (one_line(device) for device in self._view.cells.devices)
         # Only the longest by letters are measured: a thousand names in a thousand font lookups would show.
         longest = sorted(names, key=len, reverse=True)[:12]
-        widest = max((paint.text_width(name, theme, role) for name in longest), default=60.0)
+        widest = max((painting.text_width(name, theme, role) for name in longest), default=60.0)
         self._width = max(120, round(widest) + FRAME.first_column + SPACE.medium)
         self.setFixedWidth(self._width)
 
@@ -196,7 +198,7 @@ class DeviceHead(QHeaderView):
             paint_production_band(painter, QRectF(rect.x() + 3, rect.y() + 1, 5, rect.height() - 3), theme)
         room = QRectF(rect).adjusted(FRAME.first_column, 0, -2, 0)
         role = "meta" if self._view.dense else "name"
-        paint.text(painter, room, one_line(device), theme, role, elide=Qt.TextElideMode.ElideNone)
+        painting.text(painter, room, one_line(device), theme, role, elide=Qt.TextElideMode.ElideNone)
         painter.restore()
 
 
@@ -215,5 +217,5 @@ class Corner(QWidget):
         painter.fillRect(0, rect.bottom(), rect.width(), 1, theme.color("border"))
         painter.fillRect(rect.right(), 0, 1, rect.height(), theme.color("border"))
         room = QRectF(rect).adjusted(FRAME.first_column, 0, 0, 0)
-        paint.text(painter, room, "Device", theme, "label", "text3")
+        painting.text(painter, room, "Device", theme, "label", "text3")
         painter.end()

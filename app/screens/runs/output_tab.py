@@ -8,19 +8,19 @@ from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QGuiApplication, QTextCursor, QTextLayout
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QTextEdit, QVBoxLayout, QWidget
 
-from app.components.empty_state import ContentOrEmpty
-from app.components.inputs import CheckBox
-from app.components.label import Label, Link
-from app.link import ConsoleLink
-from app.look.theme import theme_of
-from app.look.tokens import SPACE
-from app.screens.base import Navigator
 from app.screens.runs.output_box import OutputBox
 from app.screens.runs.output_search import OutputSearch, units
 from app.screens.runs.output_text import Shown, Stream, make_readable, streams_of
 from app.screens.runs.save import Saver
 from app.screens.runs.terminal_colors import MOST_COLORED, ColoredPart
 from app.screens.runs.words import size_words
+from app.screens.screen import Navigator
+from app.service_client import ConsoleLink
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE
+from app.widgets.empty_state import ContentOrEmpty
+from app.widgets.fields import CheckBox
+from app.widgets.labels import Label, Link
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError
 from core.service.console import Console

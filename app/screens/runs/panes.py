@@ -6,12 +6,12 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.empty_state import Action, EmptyState
-from app.components.label import Link, rule
-from app.components.timers import once
-from app.look.tokens import SPACE
 from app.screens.runs.drawer import Drawer
 from app.screens.runs.matrix import MatrixView
+from app.theme.tokens import SPACE
+from app.widgets.empty_state import Action, EmptyState
+from app.widgets.labels import Link, rule
+from app.widgets.util import once
 
 LIST_WIDTH = 228
 CLOSED = "The drawer is closed. Enter opens it for the chosen cell."

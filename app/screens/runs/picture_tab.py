@@ -10,17 +10,17 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.components.buttons import Button, IconButton
-from app.components.device_picture import decoded
-from app.components.inputs import DropDown
-from app.components.label import Label, Link, surface
-from app.components.picture import STEP, PictureView
-from app.link import ConsoleLink
-from app.look.tokens import SPACE
-from app.screens.base import Navigator
+from app.images import decoded
 from app.screens.runs.save import Saver
 from app.screens.runs.words import one_line, size_words
-from app.shell.sheet import Overlay
+from app.screens.screen import Navigator
+from app.service_client import ConsoleLink
+from app.theme.tokens import SPACE
+from app.widgets.buttons import Button, IconButton
+from app.widgets.dialog import Overlay
+from app.widgets.fields import DropDown
+from app.widgets.image_view import STEP, PictureView
+from app.widgets.labels import Label, Link, surface
 from core.dispatch.models import CommandResult, Evidence
 from core.errors import QuarterdeckError
 from core.service.console import Console

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.screens.runs.words import actor_words, one_line
-from app.shell.words import clock
+from app.text import clock
 from core.audit.entries import Entry, Kind
 from core.dispatch.models import CommandResult
 from core.policy.models import Decision

@@ -5,14 +5,14 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QVBoxLayout, QWidget
 
-from app.components.badges import ProductionTag, StateBadge
-from app.components.banner import Banner
-from app.components.buttons import Button, IconButton
-from app.components.inputs import TextField
-from app.components.label import ElidedLabel, Label, rule, surface
-from app.look.states import cell_look
-from app.look.tokens import SPACE
 from app.screens.runs.words import actor_words, elapsed_words, one_line
+from app.theme.status_styles import cell_look
+from app.theme.tokens import SPACE
+from app.widgets.badges import ProductionTag, StateBadge
+from app.widgets.banner import Banner
+from app.widgets.buttons import Button, IconButton
+from app.widgets.fields import TextField
+from app.widgets.labels import ElidedLabel, Label, rule, surface
 from core.batch.file_names import MOST_CHARACTERS
 from core.batch.models import Batch, CellState, RunState, RunSummary
 

@@ -16,16 +16,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.components import paint
-from app.components.badges import paint_state
-from app.components.empty_state import ContentOrEmpty
-from app.components.inputs import SearchField
-from app.components.label import Label, Link, rule, surface
-from app.components.pulse import pulse_of
-from app.components.section import ScreenHead
-from app.components.timers import once
-from app.link import ConsoleLink
-from app.look.theme import Theme, theme_of
 from app.screens.run_search import RunSearch
 from app.screens.runs.run_model import RUN_ROLE, RunsModel
 from app.screens.runs.words import (
@@ -37,7 +27,17 @@ from app.screens.runs.words import (
     one_line,
     run_look,
 )
-from app.shell.words import count_words
+from app.service_client import ConsoleLink
+from app.text import count_words
+from app.theme.theme import Theme, theme_of
+from app.widgets import painting
+from app.widgets.animation_timer import pulse_of
+from app.widgets.badges import paint_state
+from app.widgets.empty_state import ContentOrEmpty
+from app.widgets.fields import SearchField
+from app.widgets.labels import Label, Link, rule, surface
+from app.widgets.section import ScreenHead
+from app.widgets.util import once
 from core.batch.models import RunState, RunSummary
 from core.errors import QuarterdeckError
 
@@ -87,23 +87,23 @@ class _RunPainter(QStyledItemDelegate):
 
     def _paint_lines(self, painter: QPainter, line: QRectF, run: RunSummary, theme: Theme) -> None:
         look = run_look(run.state)
-        width = GLYPH + 6 + paint.text_width(look.word, theme)
+        width = GLYPH + 6 + painting.text_width(look.word, theme)
         place = QRectF(line.right() - width, line.y(), width + 2, line.height())
         paint_state(painter, place, look, theme, step=self._view.turn())
         name = line.adjusted(0, 0, -width - 8, 0)
-        paint.text(painter, name, one_line(run.name), theme, "name")
+        painting.text(painter, name, one_line(run.name), theme, "name")
         right = Qt.AlignmentFlag.AlignRight
         effect, below = line.translated(0, 18), line.translated(0, 35)
         # Of a single call its state says all.
         done = cells_words(run) if len(run.devices) * len(run.steps) > 1 else ""
-        paint.text(painter, effect, done, theme, "meta", "text2", right)
-        room = effect.adjusted(0, 0, -paint.text_width(done, theme, "meta") - 8 if done else 0, 0)
-        paint.text(painter, room, effect_words(run), theme, "meta", "text2")
+        painting.text(painter, effect, done, theme, "meta", "text2", right)
+        room = effect.adjusted(0, 0, -painting.text_width(done, theme, "meta") - 8 if done else 0, 0)
+        painting.text(painter, room, effect_words(run), theme, "meta", "text2")
         when = list_time(run.started_at)
-        paint.text(painter, below, when, theme, "meta", "text3", right)
-        room = below.adjusted(0, 0, -paint.text_width(when, theme, "meta") - 8, 0)
+        painting.text(painter, below, when, theme, "meta", "text3", right)
+        room = below.adjusted(0, 0, -painting.text_width(when, theme, "meta") - 8, 0)
         words = f"{devices_words(run)}   {actor_words(run.actor).removeprefix('agent:')}"
-        paint.text(painter, room, words, theme, "meta", "text3")
+        painting.text(painter, room, words, theme, "meta", "text3")
 
 
 class RunListView(QListView):

@@ -14,7 +14,7 @@ from app.screens.runs.words import (
     one_line,
     run_look,
 )
-from app.shell.words import clock
+from app.text import clock
 from core.batch.models import RunSummary
 
 Index = QModelIndex | QPersistentModelIndex

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QFileDialog, QWidget
 
-from app.link import ConsoleLink
+from app.service_client import ConsoleLink
 from core.errors import QuarterdeckError
 from core.service.console import Console
 

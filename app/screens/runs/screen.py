@@ -7,11 +7,6 @@ import asyncio
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QApplication, QHBoxLayout, QWidget
 
-from app.components.banner import Banner
-from app.components.label import rule, surface
-from app.components.timers import once
-from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenApproval, OpenRun, Screen, Shortcut, Target
 from app.screens.runs.counts import Counts
 from app.screens.runs.drawer import Drawer
 from app.screens.runs.matrix import MatrixView
@@ -20,7 +15,13 @@ from app.screens.runs.run_head import AskLine, RunHead, rules_words, show_notice
 from app.screens.runs.run_list import RunList
 from app.screens.runs.wishes import RunWishes
 from app.screens.runs.words import step_of
+from app.screens.screen import Navigator, Screen, Shortcut
+from app.screens.targets import OpenApproval, OpenRun, Target
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.widgets.banner import Banner
+from app.widgets.labels import rule, surface
+from app.widgets.util import once
 from core.batch.models import Cell, CellState, Run, RunSummary
 from core.errors import QuarterdeckError
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 
-from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenQuery, OpenReplay
 from app.screens.runs.run_head import AskLine
+from app.screens.screen import Navigator
+from app.screens.targets import OpenQuery, OpenReplay
+from app.service_client import ConsoleLink
 from core.batch.file_names import MOST_CHARACTERS
 from core.batch.models import Run, RunSummary
 from core.errors import ErrorCode, QuarterdeckError

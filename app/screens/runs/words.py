@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from app.look.states import StateLook, cell_look
-from app.shell.words import count_words, left_words, parse_time, person_words, plural, with_nothing_sent
+from app.text import count_words, left_words, parse_time, person_words, plural, with_nothing_sent
+from app.theme.status_styles import StateLook, cell_look
 from core.batch.models import Cell, CellState, Run, RunState, RunSummary, Step, flatten
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
@@ -66,7 +66,7 @@ def one_line(text: str) -> str:
 
 
 def look_key(cell: Cell, run_ended: bool) -> str:
-    """What the cell looks like: a verdict or a cell state of `app.look.states`.
+    """What the cell looks like: a verdict or a cell state of `app.theme.status_styles`.
 
     In a run that has ended, what was still under way was interrupted by the end of the service.
     """

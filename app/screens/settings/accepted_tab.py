@@ -7,15 +7,15 @@ import asyncio
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.components.buttons import Button
-from app.components.diff_view import DiffView
-from app.components.empty_state import EmptyState
-from app.components.file_diff import diff_of
-from app.components.label import Label
-from app.components.sentences import Sentences
-from app.link import ConsoleLink
-from app.look.tokens import SPACE
-from app.shell.words import plural
+from app.service_client import ConsoleLink
+from app.text import plural
+from app.theme.tokens import SPACE
+from app.widgets.buttons import Button
+from app.widgets.diff_view import DiffView
+from app.widgets.empty_state import EmptyState
+from app.widgets.labels import Label
+from app.widgets.sentences import Sentences
+from app.widgets.text_diff import diff_of
 from core.policy.policy_check import PolicyText
 
 SAME = "policy.toml is as it was accepted."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.components.label import Label
+from app.widgets.labels import Label
 
 
 class SettingsSection(QWidget):

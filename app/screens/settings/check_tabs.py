@@ -7,12 +7,12 @@ import re
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.components.empty_state import ContentOrEmpty
-from app.components.label import Label
-from app.components.section import SectionHead
-from app.components.tables import Cell, Column, DataTable, Kind, Row
-from app.look.tokens import SPACE
-from app.shell.words import plural
+from app.items.table_view import Cell, Column, DataTable, Kind, Row
+from app.text import plural
+from app.theme.tokens import SPACE
+from app.widgets.empty_state import ContentOrEmpty
+from app.widgets.labels import Label
+from app.widgets.section import SectionHead
 from core.policy.policy_check import PolicyCheck, PolicyProblem, PolicyWarning
 from core.text import escape_hidden, hidden_characters
 

@@ -6,11 +6,11 @@ import asyncio
 
 from PySide6.QtWidgets import QWidget
 
-from app.components.diff_view import DiffView
-from app.components.file_diff import diff_of
-from app.components.label import Label
-from app.event_loop import ended
-from app.shell.sheet import Sheet
+from app.qt_loop import ended
+from app.widgets.dialog import Sheet
+from app.widgets.diff_view import DiffView
+from app.widgets.labels import Label
+from app.widgets.text_diff import diff_of
 
 TAKE, KEEP, LATER = "take", "keep", "later"
 

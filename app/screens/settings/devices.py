@@ -7,21 +7,22 @@ import re
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout
 
-from app.components.banner import Banner
-from app.components.buttons import Button
-from app.components.empty_state import IN_COLUMN, EmptyState
-from app.components.facts import Fact, Facts
-from app.components.inputs import Field, TextField
-from app.components.label import Link
-from app.components.section import SectionHead
-from app.components.tables import DataTable
-from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenPairing, OpenQuery
+from app.items.table_view import DataTable
 from app.screens.fleet.device_words import fingerprint_groups
 from app.screens.fleet.link_tab import REFUSED_COLUMNS, refusal_rows
+from app.screens.screen import Navigator
 from app.screens.settings.base import SettingsSection
-from app.shell.words import plural
+from app.screens.targets import OpenPairing, OpenQuery
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.text import plural
+from app.widgets.banner import Banner
+from app.widgets.buttons import Button
+from app.widgets.empty_state import IN_COLUMN, EmptyState
+from app.widgets.fields import Field, TextField
+from app.widgets.labels import Link
+from app.widgets.property_list import Fact, Facts
+from app.widgets.section import SectionHead
 from core.errors import QuarterdeckError
 from core.fleet.models import Listening, Refusal
 from core.service.wishes import listening_change

@@ -8,21 +8,22 @@ from datetime import datetime
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
-from app.components.banner import Banner
-from app.components.buttons import Button, Segmented
-from app.components.empty_state import ContentOrEmpty
-from app.components.facts import Fact, Facts
-from app.components.inputs import SearchField
-from app.components.label import Label, Link, rule, surface
-from app.components.section import SectionHead
-from app.components.tables import Cell, Column, DataTable, Kind, Row
-from app.event_loop import ended
-from app.link import ConsoleLink
-from app.look.tokens import SPACE
-from app.screens.base import Navigator, OpenQuery
-from app.shell.sheet import Sheet
-from app.shell.words import clock, count_words, last_heard, one_line, person_words, plural, short_clock
+from app.items.table_view import Cell, Column, DataTable, Kind, Row
+from app.qt_loop import ended
+from app.screens.screen import Navigator
+from app.screens.targets import OpenQuery
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.text import clock, count_words, last_heard, one_line, person_words, plural, short_clock
+from app.theme.tokens import SPACE
+from app.widgets.banner import Banner
+from app.widgets.buttons import Button, Segmented
+from app.widgets.dialog import Sheet
+from app.widgets.empty_state import ContentOrEmpty
+from app.widgets.fields import SearchField
+from app.widgets.labels import Label, Link, rule, surface
+from app.widgets.property_list import Fact, Facts
+from app.widgets.section import SectionHead
 from core.approvals.grants import Grant, scope_words
 from core.errors import QuarterdeckError
 from core.text import escape_hidden

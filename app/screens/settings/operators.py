@@ -8,22 +8,23 @@ from dataclasses import dataclass
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit
 
-from app.components.banner import Notice
-from app.components.buttons import Button
-from app.components.empty_state import IN_COLUMN, ContentOrEmpty
-from app.components.facts import Fact, Facts, short_digest
-from app.components.inputs import Field, TextField
-from app.components.label import Label, Link
-from app.components.section import SectionHead
-from app.components.tables import Cell, Column, DataTable, Kind, Row
-from app.event_loop import ended
-from app.hand import Hand, Stake
-from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenQuery
+from app.input_origin import Hand, Stake
+from app.items.table_view import Cell, Column, DataTable, Kind, Row
+from app.qt_loop import ended
+from app.screens.screen import Navigator
 from app.screens.settings.base import SettingsSection
-from app.shell.sheet import Sheet
-from app.shell.words import clock, plural
+from app.screens.targets import OpenQuery
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.text import clock, plural
+from app.widgets.banner import Notice
+from app.widgets.buttons import Button
+from app.widgets.dialog import Sheet
+from app.widgets.empty_state import IN_COLUMN, ContentOrEmpty
+from app.widgets.fields import Field, TextField
+from app.widgets.labels import Label, Link
+from app.widgets.property_list import Fact, Facts, short_digest
+from app.widgets.section import SectionHead
 from core.approvals.models import Operator
 from core.errors import QuarterdeckError
 from core.service.wishes import operator_added, operator_removed

@@ -9,9 +9,9 @@ from pathlib import Path
 import structlog
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.link import ConsoleLink
 from app.screens.settings.policy_draft import PolicyDraft, PolicyDraftStore
-from app.shell.signing import Signing
+from app.service_client import ConsoleLink
+from app.signing.change_signing import Signing
 from core.canonical_json import sha256_hex
 from core.errors import ErrorCode, QuarterdeckError, Refused
 from core.policy.policy_check import PolicyCheck, PolicyText

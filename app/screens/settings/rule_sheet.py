@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
-from app.components.buttons import Segmented
-from app.components.code_box import CodeBox
-from app.components.inputs import DropDown, Field, TextField
-from app.components.label import Label
-from app.event_loop import ended
-from app.look.tokens import SPACE
-from app.shell.sheet import Sheet
+from app.qt_loop import ended
+from app.theme.tokens import SPACE
+from app.widgets.buttons import Segmented
+from app.widgets.code_view import CodeBox
+from app.widgets.dialog import Sheet
+from app.widgets.fields import DropDown, Field, TextField
+from app.widgets.labels import Label
 from core.errors import BadInput
 from core.policy.policy_file import parse_policy
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.label import rule, surface
-from app.components.section import ScreenHead
-from app.components.tables import Column, DataTable, Kind, Row
-from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenSection, Screen, Shortcut, Target
+from app.items.table_view import Column, DataTable, Kind, Row
+from app.screens.screen import Navigator, Screen, Shortcut
 from app.screens.settings.devices import Devices
 from app.screens.settings.grants import Grants
 from app.screens.settings.operators import Operators
 from app.screens.settings.policy_page import PolicyPage
 from app.screens.settings.section_names import SECTIONS
 from app.screens.settings.sections import About, Appearance, ThisComputer
+from app.screens.targets import OpenSection, Target
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.widgets.labels import rule, surface
+from app.widgets.section import ScreenHead
 
 LIST, NARROW_LIST = 200, 150
 

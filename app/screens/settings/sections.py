@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
 
-from app.components.buttons import Segmented
-from app.components.facts import Fact, Facts
-from app.components.inputs import CheckBox, Field
-from app.components.label import Label, Link
-from app.look.theme import theme_of
-from app.screens.base import Navigator, OpenQuery
+from app.screens.screen import Navigator
 from app.screens.settings.base import SettingsSection
-from app.shell.words import clock, milliseconds, one_line
+from app.screens.targets import OpenQuery
 from app.state import AppState
 from app.state import Link as LinkState
+from app.text import clock, milliseconds, one_line
+from app.theme.theme import theme_of
+from app.widgets.buttons import Segmented
+from app.widgets.fields import CheckBox, Field
+from app.widgets.labels import Label, Link
+from app.widgets.property_list import Fact, Facts
 
 THIS_COMPUTER = "this-computer"
 

@@ -8,18 +8,19 @@ from collections.abc import Callable, Iterable
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.components.badges import Chip
-from app.components.banner import Notice
-from app.components.buttons import Button
-from app.components.empty_state import EmptyState
-from app.components.label import Label, Link
-from app.components.progress import Progress
-from app.components.tables import Cell, Column, DataTable, Kind, Row
-from app.link import ConsoleLink
-from app.look.tokens import SPACE
-from app.screens.base import Navigator, OpenEntry
-from app.shell.words import clock, count_words, plural, short_clock
+from app.items.table_view import Cell, Column, DataTable, Kind, Row
+from app.screens.screen import Navigator
+from app.screens.targets import OpenEntry
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.text import clock, count_words, plural, short_clock
+from app.theme.tokens import SPACE
+from app.widgets.badges import Chip
+from app.widgets.banner import Notice
+from app.widgets.buttons import Button
+from app.widgets.empty_state import EmptyState
+from app.widgets.labels import Label, Link
+from app.widgets.progress import Progress
 from core.errors import QuarterdeckError
 from core.policy.models import Answer
 from core.policy.policy_check import Trial, TrialRow

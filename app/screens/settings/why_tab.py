@@ -9,18 +9,18 @@ from typing import Any
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
-from app.components.badges import PlanBadge, RiskBadge
-from app.components.banner import Notice
-from app.components.empty_state import EmptyState
-from app.components.forms import SchemaForm
-from app.components.inputs import DropDown, Field, TextField
-from app.components.label import Label, Link, surface
-from app.components.section import Section
-from app.link import ConsoleLink
-from app.look.states import plan_look
-from app.look.tokens import SPACE
+from app.forms import SchemaForm
 from app.screens.settings.time_machine_tab import PLAN
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.theme.status_styles import plan_look
+from app.theme.tokens import SPACE
+from app.widgets.badges import PlanBadge, RiskBadge
+from app.widgets.banner import Notice
+from app.widgets.empty_state import EmptyState
+from app.widgets.fields import DropDown, Field, TextField
+from app.widgets.labels import Label, Link, surface
+from app.widgets.section import Section
 from core.errors import QuarterdeckError
 from core.fleet.models import Tool
 from core.policy.models import Answer

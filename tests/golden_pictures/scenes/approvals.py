@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from app.main import Desk
-from app.screens.approvals.edit_sheet import EditSheet
+from app.screens.approvals.edit_dialog import EditSheet
+from app.screens.approvals.grant_dialog import GrantSheet
 from app.screens.approvals.grant_draft import Breadth
-from app.screens.approvals.grant_sheet import GrantSheet
 from app.screens.approvals.screen import ApprovalsScreen
-from app.screens.base import OpenApproval
+from app.screens.targets import OpenApproval
 from core.approvals.operator_keys import create_operator_key
 from core.home import Home
 from tests.fakes.approvals_story import add_critical, approvals_story

@@ -6,8 +6,8 @@ from functools import partial
 
 from PySide6.QtWidgets import QWidget
 
-from app.components.focus_frame import FocusFrame
-from app.components.gallery_parts import PAGES
+from app.gallery.pages import PAGES
+from app.widgets.focus import FocusFrame
 from tests.golden_pictures.studio import Studio
 
 

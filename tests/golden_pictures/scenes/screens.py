@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from PySide6.QtGui import QKeySequence
-from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
-
-from app.main import Desk
 from app.screens.base import (
     OpenBatch,
     OpenDevice,
@@ -21,6 +16,11 @@ from app.screens.base import (
     OpenVerification,
     Target,
 )
+from PySide6.QtGui import QKeySequence
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.main import Desk
 from app.screens.fleet.pairing import PairingSheet
 from app.screens.fleet.screen import FleetScreen
 from app.screens.runs.screen import RunsScreen

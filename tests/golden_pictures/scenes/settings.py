@@ -6,9 +6,9 @@ import asyncio
 from functools import partial
 
 from app.main import Desk
-from app.screens.base import OpenDevice, OpenSection
 from app.screens.fleet.screen import FleetScreen
 from app.screens.settings.screen import SettingsScreen
+from app.screens.targets import OpenDevice, OpenSection
 from core.approvals.operator_keys import create_operator_key
 from core.home import Home
 from core.service.console import ControlChanged

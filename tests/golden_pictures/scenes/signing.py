@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from app.main import Desk
-from app.screens.base import OpenDevice, OpenSection
 from app.screens.fleet.device_sheets import start_edit
 from app.screens.fleet.pairing import start_pairing
 from app.screens.fleet.review import ReviewSheet, start_review
 from app.screens.fleet.screen import FleetScreen
 from app.screens.settings.screen import SettingsScreen
+from app.screens.targets import OpenDevice, OpenSection
 from core.approvals.operator_keys import create_operator_key
 from core.home import Home, Settings
 from core.policy.models import Profile
