@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from app.screens.base import (
+from PySide6.QtGui import QKeySequence
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.main import Desk
+from app.screens.fleet.pairing import PairingSheet
+from app.screens.fleet.screen import FleetScreen
+from app.screens.runs.screen import RunsScreen
+from app.screens.targets import (
     OpenBatch,
     OpenDevice,
     OpenEntry,
@@ -16,14 +24,6 @@ from app.screens.base import (
     OpenVerification,
     Target,
 )
-from PySide6.QtGui import QKeySequence
-from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
-
-from app.main import Desk
-from app.screens.fleet.pairing import PairingSheet
-from app.screens.fleet.screen import FleetScreen
-from app.screens.runs.screen import RunsScreen
 from core.approvals.operator_keys import create_operator_key
 from core.home import Home
 from core.service.console import Console
