@@ -82,13 +82,13 @@ async def test_restored_content_runs_with_nobody_elses_rights_whatever_was_kept_
     path.chmod(0o755)
     undo = (await good(router, "write_file", file_path=str(path), content="new"))["undo"]
     # As an older device client kept it; and somebody gave the new file the bit as well.
-    router._workshop.store.do(
+    router._context.store.do(
         lambda connection: connection.execute(
             "UPDATE undo_entries SET entry = replace(entry, ?, ?)",
             (f'"mode":{0o755}', f'"mode":{0o6755}'),
         )
     )
-    assert router._workshop.undo.entry(undo).mode == 0o6755
+    assert router._context.undo.entry(undo).mode == 0o6755
     path.chmod(0o4755)
     await good(router, tool, undo_id=undo)
     assert (path.read_text(), bits(path)) == ("old", "0755")
