@@ -27,7 +27,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -47,9 +47,9 @@ _READ_AT_THE_START = ("PYTHON", "LC_", "LANG", "MALLOC_", "LD_")
 class Warm:
     """Runs one program of ours in forks of an interpreter that has loaded it; started when first needed."""
 
-    def __init__(self, program: str) -> None:
-        """`program` is one of `PROGRAMS`."""
-        self._program = program
+    def __init__(self, program: str, preexec: Callable[[], None] | None = None) -> None:
+        """`program` is one of `PROGRAMS`; `preexec` is done first in the interpreter that forks."""
+        self._program, self._preexec = program, preexec
         self._line: socket.socket | None = None
         self._started_in: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -120,6 +120,7 @@ class Warm:
                 [sys.executable, "-m", "tests.fakes.warm", self._program, str(theirs.fileno())],
                 cwd=ROOT,
                 env=environment,
+                preexec_fn=self._preexec,
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 # Pipes as a command's are, so that the fork's streams know that they cannot seek.
