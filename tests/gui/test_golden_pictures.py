@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,24 @@ print(datetime.now(UTC).timestamp(), time.time(), time.time_ns(), date.today(), 
 print(isinstance(datetime.fromisoformat("2026-01-01"), datetime))
 print(os.urandom(8).hex(), secrets.token_hex(8), uuid.uuid4(), new_id())
 print(create_operator_key(Home(Path(sys.argv[1])).create(), "harbour", None).operator.public_key)
+"""
+
+FAILS = """
+import os, sys
+from pathlib import Path
+from tests.fakes.console import FakeConsole
+from tests.golden_pictures import drawing
+
+async def hidden_error(studio):
+    async with studio.desk(lambda home: FakeConsole()) as desk:
+        desk.link.ask(lambda console: console.approvals.list(), lambda answer: 1 / 0)
+        await studio.take(desk, "hidden")
+
+async def killed(studio):
+    os.kill(os.getpid(), 9)
+
+drawing.SCENES.update({"hidden": hidden_error, "killed": killed})
+print("failed:", *drawing.draw(Path(sys.argv[1]), ["hidden", "killed"], ["dark"], "100"))
 """
 
 
@@ -60,6 +79,18 @@ def test_the_clock_random_bytes_and_new_keys_are_the_same_in_each_process(tmp_pa
     clocks, instance, *_rest = told[0].splitlines()
     assert clocks.startswith(f"{NOW} {NOW} {int(NOW)}000000000 2026-03-12 ")
     assert instance == "True"
+
+
+def test_a_scene_with_an_error_in_the_window_or_without_an_end_is_named(tmp_path):
+    ran = subprocess.run(
+        [sys.executable, "-c", FAILS, str(tmp_path)],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"QT_QPA_PLATFORM": "offscreen"},
+    )
+    assert ran.stdout.splitlines()[-1] == "failed: hidden killed"
+    assert "ZeroDivisionError" in ran.stderr
 
 
 def test_a_scene_that_does_not_exist_is_no_success(tmp_path):

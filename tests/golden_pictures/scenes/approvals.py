@@ -14,6 +14,7 @@ from core.approvals.operator_keys import create_operator_key
 from core.home import Home
 from tests.fakes.approvals_story import add_critical, approvals_story
 from tests.fakes.console import FakeConsole
+from tests.fakes.hand import press_button
 from tests.golden_pictures.studio import Studio, settled
 
 _NAMES = ("shell", "file", "file-side", "click", "group", "helpers", "grant", "edit", "edited", "several",
@@ -92,7 +93,7 @@ async def _act(desk: Desk, screen: ApprovalsScreen, name: str) -> None:
             edit.form.set_value(value)
             edit.show_versions()
             if name == "edited":
-                edit.answer("ask").click()
+                press_button(edit.answer("ask"))
                 await settled(desk.window)
         case "second":
             screen.bar.press_second()

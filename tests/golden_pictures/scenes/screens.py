@@ -30,7 +30,6 @@ from core.service.console import Console
 from tests.fakes.bay_count import RUN
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices
-from tests.fakes.hand import press_button
 from tests.fakes.story import LAST_ENTRY, story
 from tests.golden_pictures.studio import Studio, settled
 
@@ -50,27 +49,26 @@ _TARGETS: dict[str, tuple[str, Target | None]] = {
     "runs-picture": ("runs", OpenRun("r-0418", "lab-lnx-01", "shot")),
     "runs-decision": ("runs", OpenRun("r-0418", "lab-lnx-01", "clean")),
     "runs-entries": ("runs", OpenRun("r-0418", "lab-lnx-01", "clean")),
-    "runs-facts": ("runs", OpenRun("r-0418", "lab-lnx-01", "clean")),
     "runs-failed": ("runs", OpenRun("r-0411", "edge-gw-11", "check")),
     "replay-run": ("replay", OpenReplay(run=RUN)),
     "journal-query": ("journal", OpenQuery("tool:shell_execute")),
     "journal-no-match": ("journal", OpenQuery("device:nowhere")),
     "journal-verified": ("journal", OpenVerification()),
-    "settings-appearance": ("settings", OpenSection("appearance")),
     "settings-devices": ("settings", OpenSection("devices")),
     "settings-this-computer": ("settings", OpenSection("this-computer")),
     "settings-about": ("settings", OpenSection("about")),
 }
 _ENTRY_TABS = ("entry", "proof", "around", "pictures")
-_OVER = ("palette", "keys", "unlock", "wall", "pairing", "paired", "device-doctor", "device-page",
-         "batch-run", "batch-open", "replay-pictures", "stopped")  # fmt: skip
+_OVER = ("palette", "keys", "unlock", "wall", "pairing", "device-doctor", "device-page",
+         "batch-run", "batch-open", "replay-side", "replay-change", "stopped")  # fmt: skip
 
 
 async def _play(name: str, studio: Studio) -> None:
     consoles: list[FakeConsole] = []
 
     def tell(home: Home) -> Console:
-        consoles.append(story([create_operator_key(home, "harbour", None).operator]))
+        passphrase = "a long passphrase" if name == "unlock" else None
+        consoles.append(story([create_operator_key(home, "harbour", passphrase).operator]))
         return consoles[0]
 
     async with studio.desk(tell) as desk:
@@ -115,15 +113,13 @@ async def _open_over(desk: Desk, name: str, console: FakeConsole) -> None:
         case "wall":
             _fleet(desk).show_as(True)
             _fleet(desk).listing.choose("db-primary")
-        case "pairing" | "paired":
+        case "pairing":
             window.open("fleet", OpenPairing())
             await settled(window)
             sheet = next(iter(window.findChildren(PairingSheet)))
             sheet.name_field.setText("db-4")
             sheet.tags_field.setText("db prod")
             sheet.production.setChecked(True)
-            if name == "paired":
-                press_button(sheet.answer("pair"))
         case "device-doctor":
             window.open("fleet", OpenDevice(_BUSY, "link"))
             await settled(window)
@@ -136,10 +132,10 @@ async def _open_over(desk: Desk, name: str, console: FakeConsole) -> None:
             window.open("batch", OpenBatch("free-disk-space"))
             await settled(window)
             _press("Ctrl+Return" if name == "batch-run" else "Ctrl+O")
-        case "replay-pictures":
+        case "replay-side" | "replay-change":
             window.open("replay", OpenReplay(run=RUN))
             await settled(window)
-            _press("2")
+            _press("1" if name == "replay-side" else "Shift+N")
         case "stopped":
             await console.service.stop_all()
 
