@@ -16,6 +16,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.hand import Hand
 from app.link import ConsoleLink
+from app.look.theme import theme_of
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.base import Target
 from app.shell.by_hand import ByHand
@@ -217,6 +218,11 @@ async def open_desk(
     screen = ApprovalsScreen()
     screen.input_source = ScriptedHand(hand)  # type: ignore[attr-defined]  # as the window has it
     screen.bind(state, link, nav)
+    # As the window has it: the sheet is the screen's own, and the application has none.
+    application = QApplication.instance()
+    assert isinstance(application, QApplication)
+    application.setStyleSheet("")
+    theme_of(screen).dress(screen)
     screen.resize(*size)
     screen.show()
     screen.activateWindow()
