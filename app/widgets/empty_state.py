@@ -65,6 +65,7 @@ class EmptyState(QWidget):
         column.addWidget(self._button_row)
         column.addLayout(self.more)
         self._most = WORDS_WIDTH
+        self._heights: dict[tuple[bool, str, int], int] = {}
         if ways:
             self._most = WIDTH
             self.more.addSpacing(SPACE.wide)
@@ -74,6 +75,7 @@ class EmptyState(QWidget):
 
     def say(self, heading: str, sentence: str = "", action: Action | None = None) -> None:
         """Change the words and the button; without an action there is none."""
+        self._heights.clear()
         self.heading.setText(heading)
         self.sentence.setText(sentence)
         self._button_row.setVisible(action is not None)
@@ -81,7 +83,7 @@ class EmptyState(QWidget):
             self._key = action[0]
             self.button.set_words(action[1], action[2] if len(action) > 2 else "")
         self.setAccessibleName(f"{heading} {sentence}".strip())
-        self._place()
+        self._place_anew()
 
     def words(self) -> str:
         """What it says; empty while it is not shown."""
@@ -90,7 +92,7 @@ class EmptyState(QWidget):
     def set_wide(self, wide: bool) -> None:
         """Let the block be as wide as what a screen adds to it needs."""
         self._most = WIDTH if wide else WORDS_WIDTH
-        self._place()
+        self._place_anew()
 
     def needed_height(self, width: int) -> int:
         """The height that all of it needs in an area of this width, in logical px."""
@@ -101,15 +103,22 @@ class EmptyState(QWidget):
 
     def _height_of_block(self, width: int, has_sentence: bool) -> int:
         # Summed up, not asked of the layout: to hide a part for asking would lay out again, without end.
-        heights = [self.heading.heightForWidth(width)]
+        heights = [self._wrapped_height(self.heading, width)]
         if has_sentence and self.sentence.text():
-            heights.append(self.sentence.heightForWidth(width))
+            heights.append(self._wrapped_height(self.sentence, width))
         if not self._button_row.isHidden():
             heights.append(self._button_row.sizeHint().height())
         if self.more.count():
             wrapped = self.more.heightForWidth(width) if self.more.hasHeightForWidth() else 0
             heights.append(max(wrapped, self.more.sizeHint().height()))
         return sum(heights) + SPACE.tight * (len(heights) - 1)
+
+    def _wrapped_height(self, label: Label, width: int) -> int:
+        """The label's height at a width, remembered: layouts ask a dozen times before the first paint."""
+        key = (label is self.heading, label.text(), width)
+        if (height := self._heights.get(key)) is None:
+            height = self._heights[key] = label.heightForWidth(width)
+        return height
 
     def sizeHint(self) -> QSize:
         """All of it, at the width that it takes where there is room."""
@@ -118,6 +127,11 @@ class EmptyState(QWidget):
     def minimumSizeHint(self) -> QSize:
         """It gives way to everything: a window is never made larger for it."""
         return QSize(0, 0)
+
+    def _place_anew(self) -> None:
+        # Without a size there is nothing to place in: before it is shown or painted, Qt sends a resize event.
+        if not self.testAttribute(Qt.WidgetAttribute.WA_PendingResizeEvent):
+            self._place()
 
     def _place(self) -> None:
         room = self.rect()
@@ -135,9 +149,11 @@ class EmptyState(QWidget):
         self._place()
 
     def event(self, event: QEvent) -> bool:
-        """What is in the block is of another size now."""
+        """What is in the block is of another size now, or its fonts are others."""
         if event.type() == QEvent.Type.LayoutRequest:
-            self._place()
+            self._place_anew()
+        elif event.type() in (QEvent.Type.StyleChange, QEvent.Type.FontChange, QEvent.Type.Polish):
+            self._heights.clear()
         return super().event(event)
 
     def _ways(self, ways: tuple[tuple[str, str, str, str, str], ...]) -> QHBoxLayout:

@@ -15,6 +15,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.input_origin import Hand
+from app.theme.theme import theme_of
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.targets import Target
 from app.service_client import ConsoleLink
@@ -234,6 +235,11 @@ async def open_desk(
     screen = ApprovalsScreen()
     screen.input_source = ScriptedHand(hand)  # type: ignore[attr-defined]  # as the window has it
     screen.bind(state, link, nav)
+    # As the window has it: the sheet is the screen's own, and the application has none.
+    application = QApplication.instance()
+    assert isinstance(application, QApplication)
+    application.setStyleSheet("")
+    theme_of(screen).dress(screen)
     screen.resize(*size)
     screen.show()
     screen.activateWindow()

@@ -59,7 +59,9 @@ def test_nothing_moves_under_the_hand_while_the_scope_changes(play: Play) -> Non
         fixed = (sheet.devices, sheet.actors, sheet.uses, sheet.lasts, *sheet.rows, sheet.approve)
 
         def places() -> list[tuple[QPoint, int]]:
-            QApplication.processEvents()
+            # What a layout posts may have another one post; outside the loop's turn it takes seconds instead.
+            for _ in range(5):
+                QApplication.sendPostedEvents()
             return [(one.mapTo(sheet.window(), QPoint(0, 0)), one.height()) for one in fixed]
 
         began = places()

@@ -98,6 +98,10 @@ def start_edit(window: QWidget, link: ConsoleLink, device: Device, nav: Navigato
     sheet.add(warning)
     if device.agent or not device.features:
         sheet.add(agent_row)
+    else:
+        # Not laid out and never shown; it is deleted with the sheet.
+        agent_row.setParent(sheet)
+        agent_row.hide()
     sheet.add_answer("cancel", "Cancel")
     save = sheet.add_answer("save", "Save", "primary", closes=False)
 

@@ -158,7 +158,7 @@ class HashTree(QWidget):
         self._grid.setVerticalSpacing(SPACE.tight)
         self._grid.setColumnMinimumWidth(0, 48)
         self._grid.setColumnStretch(1, 1)
-        self.more = Link("")
+        self.more: Link | None = None
         self._proof: Proof | None = None
         self._open = False
         self.setAccessibleName("Path to the root")
@@ -173,6 +173,7 @@ class HashTree(QWidget):
             if (widget := item.widget()) is not None:
                 widget.hide()
                 widget.deleteLater()
+        self.more = None
         proof = self._proof
         if proof is None:
             return
