@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLineEdit
 
 from app.main import Desk
-from app.screens.journal.entry_words import entry_words
+from app.screens.journal.entry_text import entry_words
 from app.screens.runs.drawer import Drawer
 from app.screens.runs.record import known_from
 from app.screens.runs.screen import RunsScreen

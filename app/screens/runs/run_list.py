@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.screens.run_search import RunSearch
+from app.records.run_search import RunSearch
 from app.screens.runs.run_model import RUN_ROLE, RunsModel
 from app.screens.runs.words import (
     actor_words,

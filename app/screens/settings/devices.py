@@ -8,8 +8,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout
 
 from app.items.table_view import DataTable
-from app.screens.fleet.device_words import fingerprint_groups
-from app.screens.fleet.link_tab import REFUSED_COLUMNS, refusal_rows
+from app.records.device_text import fingerprint_groups
+from app.records.rejected_connections import REFUSED_COLUMNS, refusal_rows
 from app.screens.screen import Navigator
 from app.screens.settings.base import SettingsSection
 from app.screens.targets import OpenPairing, OpenQuery

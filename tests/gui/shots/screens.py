@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from app.main import Desk
-from app.screens.fleet.pairing import PairingSheet
+from app.screens.fleet.pairing_dialog import PairingSheet
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenDevice, OpenPairing, OpenSection
 from core.approvals.operator_keys import create_operator_key
