@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app.items.table_view import Cell, Column, DataTable, Kind, Row
 from app.records.run_search import RunSearch
+from app.records.run_text import actor_words, devices_words, effect_words
 from app.screens.replay.timeline_index import shown
-from app.screens.runs.words import actor_words, devices_words, effect_words
 from app.screens.targets import OpenReplay
 from app.service_client import ConsoleLink
 from app.state import AppState

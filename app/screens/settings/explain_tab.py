@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from app.forms import SchemaForm
-from app.screens.settings.time_machine_tab import PLAN
+from app.screens.settings.simulation_tab import PLAN
 from app.service_client import ConsoleLink
 from app.state import AppState
 from app.theme.status_styles import plan_look

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 
-from app.screens.runs.run_head import AskLine
+from app.screens.runs.header import AskLine
 from app.screens.screen import Navigator
 from app.screens.targets import OpenQuery, OpenReplay
 from app.service_client import ConsoleLink

@@ -8,7 +8,7 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
-from app.screens.runs.words import GROUPS, LOOK_FILTER, Group
+from app.records.run_text import GROUPS, LOOK_FILTER, Group
 from app.text import count_words
 from app.theme.shapes import paint_glyph
 from app.theme.status_styles import cell_look

@@ -6,8 +6,8 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
-from app.screens.runs.drawer import Drawer
-from app.screens.runs.matrix import MatrixView
+from app.screens.runs.cell_details import Drawer
+from app.screens.runs.matrix_view import MatrixView
 from app.theme.tokens import SPACE
 from app.widgets.empty_state import Action, EmptyState
 from app.widgets.labels import Link, rule

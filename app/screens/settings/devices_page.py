@@ -11,7 +11,7 @@ from app.items.table_view import DataTable
 from app.records.device_text import fingerprint_groups
 from app.records.rejected_connections import REFUSED_COLUMNS, refusal_rows
 from app.screens.screen import Navigator
-from app.screens.settings.base import SettingsSection
+from app.screens.settings.section import SettingsSection
 from app.screens.targets import OpenPairing, OpenQuery
 from app.service_client import ConsoleLink
 from app.state import AppState

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 
-from app.screens.runs.words import (
+from app.records.run_text import (
     GROUPS,
     NEEDS_A_LOOK,
     cell_words,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
-from app.screens.runs.words import (
+from app.records.run_text import (
     actor_words,
     cells_words,
     devices_words,

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
+from app.records.run_text import cell_time, one_line
 from app.screens.runs.cell_banner import CellBanner
 from app.screens.runs.command_facts import CommandFacts
+from app.screens.runs.command_record import Known, known_from
 from app.screens.runs.decision_tab import DecisionTab
 from app.screens.runs.entries_tab import EntriesTab
+from app.screens.runs.output_streams import streams_of
 from app.screens.runs.output_tab import OutputTab
-from app.screens.runs.output_text import streams_of
 from app.screens.runs.picture_tab import PictureTab, pictures_of
-from app.screens.runs.record import Known, known_from
 from app.screens.runs.result_tab import ResultTab
-from app.screens.runs.words import cell_time, one_line
 from app.screens.screen import Navigator
 from app.screens.targets import OpenApproval, OpenEntry
 from app.service_client import ConsoleLink

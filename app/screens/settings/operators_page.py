@@ -12,7 +12,7 @@ from app.input_origin import Hand, Stake
 from app.items.table_view import Cell, Column, DataTable, Kind, Row
 from app.qt_loop import ended
 from app.screens.screen import Navigator
-from app.screens.settings.base import SettingsSection
+from app.screens.settings.section import SettingsSection
 from app.screens.targets import OpenQuery
 from app.service_client import ConsoleLink
 from app.state import AppState

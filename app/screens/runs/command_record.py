@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from app.screens.runs.words import actor_words, one_line
+from app.records.run_text import actor_words, one_line
 from app.text import clock
 from core.audit.entries import Entry, Kind
 from core.dispatch.models import CommandResult

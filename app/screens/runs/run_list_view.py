@@ -17,8 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.records.run_search import RunSearch
-from app.screens.runs.run_model import RUN_ROLE, RunsModel
-from app.screens.runs.words import (
+from app.records.run_text import (
     actor_words,
     cells_words,
     devices_words,
@@ -27,6 +26,7 @@ from app.screens.runs.words import (
     one_line,
     run_look,
 )
+from app.screens.runs.run_list_model import RUN_ROLE, RunsModel
 from app.service_client import ConsoleLink
 from app.text import count_words
 from app.theme.theme import Theme, theme_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 
 from app.screens.screen import Navigator
-from app.screens.settings.base import SettingsSection
+from app.screens.settings.section import SettingsSection
 from app.screens.targets import OpenQuery
 from app.state import AppState
 from app.state import Link as LinkState
