@@ -8,10 +8,10 @@ from itertools import islice
 
 from PySide6.QtCore import QObject
 
-from app.screens.fleet.rows import platform_icon, tool_title
-from app.screens.journal.entry_words import device_words, entry_words
-from app.screens.run_search import RunSearch
-from app.screens.runs.words import actor_words, devices_words, effect_words
+from app.records.run_search import RunSearch
+from app.records.run_text import actor_words, devices_words, effect_words
+from app.screens.fleet.device_rows import platform_icon, tool_title
+from app.screens.journal.entry_text import device_words, entry_words
 from app.screens.targets import OpenApproval, OpenBatch, OpenDevice, OpenEntry, OpenQuery, OpenRun, OpenTool
 from app.service_client import ConsoleLink
 from app.shell.actions import Action

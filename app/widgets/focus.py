@@ -5,10 +5,13 @@ who presses "Create key" and presses again would press the neighbour. A button t
 on it is therefore off in all but Qt's own eyes (`KeepsKeyboard`): it takes no press by pointer, key or
 assistive technology, looks and is described as off, and Tab goes on from it; Qt is told as soon as the focus
 moves elsewhere. Other widgets get the focus back when they can have it again (`KeyboardKeeper`).
+
+Tab goes through widgets in the order in which they were made; `put_in_tab_order` mends it for later ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import shiboken6
@@ -278,3 +281,32 @@ class KeyboardKeeper(QObject):
                 self._forget()
                 left.setFocus(Qt.FocusReason.OtherFocusReason)
         return super().eventFilter(watched, event)
+
+
+def within(parent: QWidget) -> list[QWidget]:
+    """What lies within a widget and was made together with it, in the order that it has so far."""
+    found: list[QWidget] = []
+    one = parent.nextInFocusChain()
+    while one is not None and parent.isAncestorOf(one):
+        found.append(one)
+        one = one.nextInFocusChain()
+    return found
+
+
+def put_in_tab_order(before: QWidget, widgets: Iterable[QWidget]) -> None:
+    """Let Tab go from `before` through these that take the keyboard, each once."""
+    for one in widgets:
+        if one.focusPolicy() != Qt.FocusPolicy.NoFocus:
+            QWidget.setTabOrder(before, one)
+            before = one
+
+
+def as_they_stand(parent: QWidget) -> list[QWidget]:
+    """What takes the keyboard within a widget, from top to bottom and from left to right."""
+    found = [one for one in parent.findChildren(QWidget) if one.focusPolicy() & Qt.FocusPolicy.TabFocus]
+
+    def place(one: QWidget) -> tuple[int, int]:
+        corner = one.mapTo(parent, one.rect().topLeft())
+        return corner.y(), corner.x()
+
+    return sorted((one for one in found if one.isVisibleTo(parent)), key=place)

@@ -1,6 +1,8 @@
-"""Plain text in a type role and a colour of the design language."""
+"""Labels: plain text in a type role and a colour of the theme, text links, titles, rules, surfaces."""
 
 from __future__ import annotations
+
+import re
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent
@@ -162,3 +164,22 @@ def surface(widget: QWidget, name: str) -> QWidget:
     widget.setProperty("surface", name)
     widget.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
     return widget
+
+
+_BREAK = "\N{ZERO WIDTH SPACE}"
+# A name is one word to Qt. What is longer than this between two signs may be broken anywhere.
+_LONGEST_PART = 8
+
+
+class DeviceName(Label):
+    """A name that may be broken after its signs; `accessibleName` is the name itself."""
+
+    def __init__(self) -> None:
+        super().__init__("", "title", wrap=True)
+
+    def set_name(self, name: str) -> None:
+        """Show another name."""
+        parts = re.findall(r"[^-_.]*[-_.]|[^-_.]+", name)
+        self.setText(_BREAK.join(_BREAK.join(part) if len(part) > _LONGEST_PART else part for part in parts))
+        self.setAccessibleName(name)
+        self.setToolTip(plain_tip(name))

@@ -1,15 +1,17 @@
-"""Labels and values: what is known about one thing."""
+"""Properties: labels with values, broken into lines where a value is one long word, and copied whole."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QGridLayout, QWidget
+from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QKeyEvent, QKeySequence
+from PySide6.QtWidgets import QGridLayout, QLabel, QMenu, QWidget
 
 from app.theme.tokens import SPACE
 from app.widgets.labels import Label, Link, plain_tip
+from app.widgets.line_breaks import breakable, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +101,55 @@ class Facts(QWidget):
         value.setToolTip(plain_tip(fact.full) if fact.full else "")
         if isinstance(value, Label):
             value.set_tone(fact.tone)
+
+
+def show_facts(facts: Facts, wanted: Iterable[Fact]) -> None:
+    """Show facts whose values may be long words."""
+    facts.show_facts(_breakable_fact(fact) for fact in wanted)
+    for label in facts.findChildren(QLabel):
+        copies_whole(label)
+
+
+def _breakable_fact(fact: Fact) -> Fact:
+    value = breakable(fact.value)
+    return fact if value == fact.value else replace(fact, value=value, full=fact.full or fact.value)
+
+
+def copies_whole(label: QLabel) -> None:
+    """Let what is copied of a label be without the places where its lines may end."""
+    label.installEventFilter(_copying(label))
+
+
+def _copying(label: QLabel) -> _Copying:
+    return label.findChild(_Copying) or _Copying(label)
+
+
+class _Copying(QObject):
+    """Copies by key and by menu."""
+
+    def __init__(self, label: QLabel) -> None:
+        super().__init__(label)
+        self._label = label
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Take Ctrl+C and the menu from the label."""
+        if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
+            if event.matches(QKeySequence.StandardKey.Copy):
+                self._copy()
+                return True
+        elif isinstance(event, QContextMenuEvent) and self._label.textInteractionFlags():
+            menu = QMenu(self._label)
+            menu.addAction("Copy", self._copy).setEnabled(self._label.hasSelectedText())
+            menu.addAction("Copy all", lambda: self._put(self._label.text()))
+            menu.aboutToHide.connect(menu.deleteLater)
+            menu.popup(event.globalPos())
+            return True
+        return super().eventFilter(watched, event)
+
+    def _copy(self) -> None:
+        if self._label.hasSelectedText():
+            self._put(self._label.selectedText())
+
+    @staticmethod
+    def _put(text: str) -> None:
+        QGuiApplication.clipboard().setText(whole(text))

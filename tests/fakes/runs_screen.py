@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.main import Desk
-from app.screens.runs.drawer import Drawer
+from app.screens.runs.cell_details import Drawer
 from app.screens.runs.screen import RunsScreen
 from app.screens.targets import OpenRun, Target
 from core.batch.models import Cell

@@ -9,10 +9,10 @@ import pytest
 from PySide6.QtTest import QTest
 
 from app.input_origin import Hand
+from app.items.filter_edit import offers
 from app.main import Desk
 from app.screens.approvals.queue_filter import QueueFilter
 from app.screens.approvals.screen import ApprovalsScreen
-from app.screens.filter_field import offers
 from app.screens.targets import OpenApproval
 from app.theme.theme import Theme
 from app.widgets.dialog import Sheet

@@ -18,10 +18,10 @@ from app.screens.approvals.edit_dialog import EditSheet
 from app.screens.approvals.grant_dialog import GrantSheet
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.approvals.second_operator_dialog import SecondSheet
-from app.screens.fleet.pairing import PairingSheet
-from app.screens.fleet.review import ReviewSheet
+from app.screens.fleet.contract_review_dialog import ReviewSheet
+from app.screens.fleet.pairing_dialog import PairingSheet
 from app.screens.fleet.screen import FleetScreen
-from app.screens.settings.operators import Operators
+from app.screens.settings.operators_page import Operators
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenDevice, OpenSection
 from app.signing import press_guard

@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from app.main import Desk
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.batch.open_dialog import OpenSheet
-from app.screens.fleet.pairing import PairingSheet
+from app.screens.fleet.pairing_dialog import PairingSheet
 from app.screens.fleet.screen import FleetScreen
 from app.screens.journal.screen import JournalScreen
 from app.screens.replay.screen import ReplayScreen

@@ -13,18 +13,18 @@ from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from app.items.table_model import Cell, cell_text
 from app.main import Desk
-from app.screens.fleet.doctor import TITLES
-from app.screens.fleet.health_spans import band_start, device_series, health_spans
-from app.screens.fleet.link_tab import LinkTab
-from app.screens.fleet.long_words import whole
+from app.screens.fleet.call_tab import TryTab
+from app.screens.fleet.connection_tab import LinkTab
+from app.screens.fleet.device_rows import device_row, no_tools_words, tool_title, unavailable_rows
+from app.screens.fleet.diagnostics import TITLES
+from app.screens.fleet.health_series import band_start, device_series, health_spans
+from app.screens.fleet.history_tab import RecentTab
 from app.screens.fleet.overview import device_facts
-from app.screens.fleet.recent_tab import RecentTab
-from app.screens.fleet.rows import device_row, no_tools_words, tool_title, unavailable_rows
 from app.screens.fleet.screen import FleetScreen
 from app.screens.fleet.tools_tab import ToolsTab
-from app.screens.fleet.try_tab import TryTab
 from app.screens.targets import OpenApproval, OpenDevice, OpenRun, Target
 from app.theme.theme import Theme
+from app.widgets.property_list import whole
 from core.errors import DeviceError
 from core.fleet.models import Check, CheckName, CheckState, Health, HealthChange, Unavailable
 from tests.fakes.console import FakeConsole

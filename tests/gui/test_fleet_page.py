@@ -9,9 +9,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit
 
 from app.main import Desk
-from app.screens.fleet.pairing import LISTENS, PairingSheet
-from app.screens.fleet.picture_wish import AT_ONCE, MOST_PICTURES
+from app.screens.fleet.pairing_dialog import LISTENS, PairingSheet
 from app.screens.fleet.screen import FleetScreen
+from app.screens.fleet.screenshot_action import AT_ONCE, MOST_PICTURES
 from app.screens.targets import OpenDevice
 from app.theme.theme import Theme
 from app.widgets.dialog import Sheet

@@ -11,8 +11,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QPlainTextEdit
 
 from app.main import Desk
-from app.screens.fleet.device_words import fingerprint_groups, name_problem, split_tags, tags_problem
-from app.screens.fleet.pairing import PairingSheet
+from app.records.device_text import fingerprint_groups, name_problem, split_tags, tags_problem
+from app.screens.fleet.pairing_dialog import PairingSheet
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenDevice, OpenPairing
 from app.theme.theme import Theme

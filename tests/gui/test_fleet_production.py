@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QWidget
 from app.main import Desk
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.batch.screen import BatchScreen
-from app.screens.fleet.pairing import PairingSheet
+from app.screens.fleet.pairing_dialog import PairingSheet
 from app.screens.fleet.screen import FleetScreen
 from app.screens.journal.screen import JournalScreen
 from app.screens.replay.screen import ReplayScreen

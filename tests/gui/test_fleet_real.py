@@ -8,7 +8,7 @@ from pathlib import Path
 from PySide6.QtTest import QTest
 
 from app.main import Desk
-from app.screens.fleet.pairing import PairingSheet
+from app.screens.fleet.pairing_dialog import PairingSheet
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenDevice
 from app.theme.theme import Theme

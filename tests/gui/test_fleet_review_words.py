@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.main import Desk
-from app.screens.fleet.review import ReviewSheet, trust_words
+from app.screens.fleet.contract_review_dialog import ReviewSheet, trust_words
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenDevice
 from app.theme.theme import Theme

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from app.main import Desk
-from app.screens.fleet.review import ReviewSheet
+from app.screens.fleet.contract_review_dialog import ReviewSheet
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenDevice, OpenQuery, Target
 from app.theme.theme import Theme

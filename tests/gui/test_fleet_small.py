@@ -13,10 +13,10 @@ from PySide6.QtWidgets import QLabel, QPushButton, QScrollArea, QWidget
 from app.items.table_delegate import cell_width, text_that_fits
 from app.items.table_model import Cell
 from app.main import Desk
-from app.screens.fleet.link_tab import REFUSED_COLUMNS, refusal_rows
-from app.screens.fleet.pairing import LISTENS, PairingSheet
-from app.screens.fleet.recent_tab import COLUMNS
-from app.screens.fleet.rows import DEVICE_COLUMNS, device_row
+from app.records.rejected_connections import REFUSED_COLUMNS, refusal_rows
+from app.screens.fleet.device_rows import DEVICE_COLUMNS, device_row
+from app.screens.fleet.history_tab import COLUMNS
+from app.screens.fleet.pairing_dialog import LISTENS, PairingSheet
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenDevice
 from app.theme.theme import Theme

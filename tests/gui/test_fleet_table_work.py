@@ -16,10 +16,10 @@ from PySide6.QtTest import QAbstractItemModelTester
 from app.items.table_delegate import CellDelegate
 from app.items.table_model import Cell, Row, RowsModel, cell_text
 from app.main import Desk
-from app.screens.fleet import listing as listing_module
+from app.screens.fleet import devices_view as listing_module
+from app.screens.fleet.device_rows import DEVICE_COLUMNS, device_row
 from app.screens.fleet.device_table import DeviceRows
-from app.screens.fleet.listing import MOST_AT_ONCE
-from app.screens.fleet.rows import DEVICE_COLUMNS, device_row
+from app.screens.fleet.devices_view import MOST_AT_ONCE
 from app.screens.fleet.screen import FleetScreen
 from app.text import last_heard
 from app.theme.theme import Theme

@@ -17,7 +17,7 @@ from app.items.tile_layout import LEAST, MOST, USUAL, WallGroup, WallLayout
 from app.items.tile_model import WallModel
 from app.items.tile_painter import fit_picture
 from app.main import Desk
-from app.screens.fleet.grouping import device_tile, group_devices, picture_age
+from app.screens.fleet.device_tiles import device_tile, group_devices, picture_age
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenBatch, OpenQuery, Target
 from app.text import parse_time

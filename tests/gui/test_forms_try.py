@@ -8,8 +8,8 @@ from PySide6.QtTest import QTest
 
 from app.forms.validator import checking_process
 from app.main import Desk
+from app.screens.fleet.call_tab import TryTab
 from app.screens.fleet.screen import FleetScreen
-from app.screens.fleet.try_tab import TryTab
 from app.screens.targets import OpenDevice
 from app.theme.theme import Theme
 from tests.fakes.console import FakeConsole

@@ -12,7 +12,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from app.main import Desk
-from app.screens.journal.blobs_tab import MOST_TEXT, read_blob
+from app.screens.journal.attachments_tab import MOST_TEXT, read_blob
 from app.screens.journal.screen import JournalScreen
 from app.screens.targets import OpenEntry, OpenQuery, OpenReplay, OpenRun
 from app.theme.theme import Theme

@@ -14,7 +14,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from app.main import Desk
-from app.screens.journal.query_text import (
+from app.screens.journal.query_terms import (
     completed,
     quoted_value,
     slot_at,

@@ -18,8 +18,8 @@ from pytestqt.qtbot import QtBot
 from app.main import Desk
 from app.screens.journal.entry_model import PAGES_KEPT, EntryModel
 from app.screens.journal.entry_table import EntryTable
-from app.screens.journal.entry_words import COLUMNS, DEVICE, KIND, TOOL, Present
-from app.screens.journal.go_to import place_in
+from app.screens.journal.entry_text import COLUMNS, DEVICE, KIND, TOOL, Present
+from app.screens.journal.go_to_popup import place_in
 from app.screens.journal.screen import JournalScreen
 from app.screens.targets import OpenEntry, OpenQuery
 from app.theme.theme import Theme

@@ -16,7 +16,7 @@ from app.screens.approvals.request_sections import FindingRow
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.batch.open_dialog import OpenSheet
 from app.screens.batch.screen import BatchScreen
-from app.screens.fleet.pairing import PairingSheet
+from app.screens.fleet.pairing_dialog import PairingSheet
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenPairing, OpenSection
 from app.signing.unlock_section import UnlockPart

@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 
 from app.main import Desk
 from app.screens.replay.screen import ReplayScreen
-from app.screens.replay.source import RELOAD_MS
+from app.screens.replay.timeline_loader import RELOAD_MS
 from app.screens.targets import OpenReplay
 from app.theme.theme import Theme
 from core.audit.entries import Kind

@@ -9,7 +9,7 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from app.main import Desk
-from app.screens.runs.matrix import MatrixView
+from app.screens.runs.matrix_view import MatrixView
 from app.screens.runs.screen import RunsScreen
 from app.screens.targets import OpenRun
 from app.theme.theme import Theme

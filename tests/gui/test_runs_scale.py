@@ -12,7 +12,7 @@ from PySide6.QtCore import QEvent, QObject
 from PySide6.QtGui import QPaintEvent
 
 from app.main import Desk
-from app.screens.runs.matrix_model import LOOK_ROLE
+from app.screens.runs.cells_model import LOOK_ROLE
 from app.screens.runs.screen import RunsScreen
 from app.screens.targets import OpenRun
 from app.state import CELLS_A_TURN

@@ -10,7 +10,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel
 
 from app.main import Desk
-from app.screens.runs.matrix_model import LOOK_ROLE
+from app.screens.runs.cells_model import LOOK_ROLE
 from app.screens.runs.screen import RunsScreen
 from app.screens.targets import OpenApproval, OpenRun
 from app.theme.theme import Theme

@@ -9,8 +9,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from app.main import Desk
-from app.screens.fleet.pairing import PairingSheet
-from app.screens.settings.devices import Devices, address_help, address_problem
+from app.screens.fleet.pairing_dialog import PairingSheet
+from app.screens.settings.devices_page import Devices, address_help, address_problem
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenSection
 from app.theme.theme import Theme

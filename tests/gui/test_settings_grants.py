@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLabel
 
 from app.main import Desk
 from app.screens.journal.screen import JournalScreen
-from app.screens.settings.grants import Grants, fits_words, grant_scope, grant_state, uses_left
+from app.screens.settings.grants_page import Grants, fits_words, grant_scope, grant_state, uses_left
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenSection
 from app.theme.theme import Theme

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLabel, QLineEdit
 
 from app.main import Desk
 from app.screens.approvals.screen import ApprovalsScreen
-from app.screens.settings.operators import Operators
+from app.screens.settings.operators_page import Operators
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenSection
 from app.theme.theme import Theme

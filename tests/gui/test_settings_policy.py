@@ -9,8 +9,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from app.main import Desk
-from app.screens.settings.check_tabs import bare_message, precise_line
-from app.screens.settings.compare_sheet import KEEP, TAKE
+from app.screens.settings.merge_dialog import KEEP, TAKE
+from app.screens.settings.policy_diagnostics import bare_message, precise_line
 from app.screens.settings.policy_draft import FILE, PolicyDraftStore
 from app.screens.settings.policy_page import PolicyPage, line_of
 from app.screens.settings.screen import SettingsScreen

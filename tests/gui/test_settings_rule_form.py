@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtTest import QTest
 
 from app.main import Desk
-from app.screens.settings.rule_sheet import DraftRule, RuleSheet, rule_id, rule_ids, rule_problem, rule_text
+from app.screens.settings.rule_dialog import DraftRule, RuleSheet, rule_id, rule_ids, rule_problem, rule_text
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenSection
 from app.theme.theme import Theme

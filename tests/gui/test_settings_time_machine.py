@@ -11,7 +11,7 @@ from app.main import Desk
 from app.screens.journal.screen import JournalScreen
 from app.screens.settings.policy_page import PolicyPage
 from app.screens.settings.screen import SettingsScreen
-from app.screens.settings.time_machine_tab import against_words, glimpses_words, trial_words
+from app.screens.settings.simulation_tab import against_words, glimpses_words, trial_words
 from app.screens.targets import OpenSection
 from app.theme.theme import Theme
 from app.widgets.labels import Link

@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from app.main import Desk
 from app.screens.approvals.text import asker_words, unproved_words
-from app.screens.fleet.pairing import start_pairing
-from app.screens.journal.entry_words import actor_words
+from app.screens.fleet.pairing_dialog import start_pairing
+from app.screens.journal.entry_text import actor_words
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenSection
 from app.shell.session_controller import pending_words

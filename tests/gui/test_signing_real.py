@@ -12,8 +12,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.screens.fleet.device_sheets import start_edit
-from app.screens.fleet.pairing import PairingSheet, start_pairing
+from app.screens.fleet.device_dialogs import start_edit
+from app.screens.fleet.pairing_dialog import PairingSheet, start_pairing
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenSection
 from app.theme.theme import Theme

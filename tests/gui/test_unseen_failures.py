@@ -19,9 +19,9 @@ from app import images
 from app.images import decode_picture, decoded
 from app.main import Desk
 from app.qt_loop import ended
-from app.screens.fleet.device_sheets import start_revoke
-from app.screens.fleet.pictures import PictureStore
-from app.screens.journal.blobs_tab import read_blob
+from app.screens.fleet.device_dialogs import start_revoke
+from app.screens.fleet.thumbnail import PictureStore
+from app.screens.journal.attachments_tab import read_blob
 from app.screens.replay.screen import ReplayScreen
 from app.screens.targets import OpenReplay
 from app.service_client import ConsoleLink

@@ -8,13 +8,13 @@ from types import MappingProxyType
 from PySide6.QtCore import QModelIndex, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
+from app.items.filter_edit import FilterField
 from app.screens.approvals.decision_stats import Meter
 from app.screens.approvals.queue_filter import EXAMPLE, QueueFilter
 from app.screens.approvals.queue_model import QueueModel
 from app.screens.approvals.queue_view import QueueView
 from app.screens.approvals.request_groups import Group, Likeness
 from app.screens.approvals.text import TimeLeft
-from app.screens.filter_field import FilterField
 from app.text import count_words
 from app.theme.tokens import SPACE
 from app.widgets.buttons import Button

@@ -19,7 +19,7 @@ from app.items.context_menu import ask_for_menu
 from app.items.table_delegate import PAD, cell_width
 from app.items.table_model import Index, Row, RowsModel, cell_text
 from app.items.table_view import DataTable
-from app.screens.fleet.rows import DEVICE_COLUMNS, NAME, said_aloud
+from app.screens.fleet.device_rows import DEVICE_COLUMNS, NAME, said_aloud
 from app.theme.theme import theme_of
 from app.theme.tokens import FRAME
 from app.widgets import painting

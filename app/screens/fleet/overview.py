@@ -8,11 +8,10 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
 from app.items.table_view import DataTable
-from app.screens.fleet.device_words import clock_words, direction_words, feature_words
-from app.screens.fleet.health_spans import band_start, device_series, health_spans
-from app.screens.fleet.long_words import show_facts
-from app.screens.fleet.review import start_review
-from app.screens.fleet.rows import TOOL_COLUMNS, is_measured, no_tools_words, tool_rows, tool_title
+from app.records.device_text import clock_words, direction_words, feature_words
+from app.screens.fleet.contract_review_dialog import start_review
+from app.screens.fleet.device_rows import TOOL_COLUMNS, is_measured, no_tools_words, tool_rows, tool_title
+from app.screens.fleet.health_series import band_start, device_series, health_spans
 from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
 from app.text import clock, milliseconds, one_line, plural
@@ -20,7 +19,7 @@ from app.widgets.banner import Notice
 from app.widgets.charts import HealthPlot
 from app.widgets.empty_state import IN_COLUMN, ContentOrEmpty
 from app.widgets.line_breaks import breakable
-from app.widgets.property_list import Fact, Facts, short_digest
+from app.widgets.property_list import Fact, Facts, short_digest, show_facts
 from core.fleet.models import OTHERWISE, Device, DeviceDetails, Health, HealthChange, Tool
 
 REDRAW_S = 10.0

@@ -6,16 +6,15 @@ from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QVBoxLayout, QWidget
 
-from app.screens.fleet.device_name import DeviceName
+from app.screens.fleet.call_tab import TryTab
+from app.screens.fleet.connection_tab import LinkTab
+from app.screens.fleet.device_rows import platform_icon
 from app.screens.fleet.device_tabs import TABS, DeviceTabs
-from app.screens.fleet.link_tab import LinkTab
-from app.screens.fleet.page_layout import PageLayout
-from app.screens.fleet.picture_wish import picture_problem, shoot
-from app.screens.fleet.pictures import PictureStore, Thumbnail
-from app.screens.fleet.recent_tab import RecentTab
-from app.screens.fleet.rows import platform_icon
+from app.screens.fleet.history_tab import RecentTab
+from app.screens.fleet.panel_layout import PageLayout
+from app.screens.fleet.screenshot_action import picture_problem, shoot
+from app.screens.fleet.thumbnail import PictureStore, Thumbnail
 from app.screens.fleet.tools_tab import ToolsTab
-from app.screens.fleet.try_tab import TryTab
 from app.screens.screen import Navigator
 from app.screens.targets import OpenQuery, OpenReplay, OpenTool
 from app.service_client import ConsoleLink
@@ -26,7 +25,7 @@ from app.theme.tokens import SPACE
 from app.widgets.badges import HealthBadge, ProductionStrip
 from app.widgets.buttons import Button, IconButton
 from app.widgets.icon_label import IconMark
-from app.widgets.labels import ElidedLabel, Label, rule, surface
+from app.widgets.labels import DeviceName, ElidedLabel, Label, rule, surface
 from app.widgets.line_breaks import breakable
 from core.batch.models import Run
 from core.errors import QuarterdeckError

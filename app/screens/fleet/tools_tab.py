@@ -7,10 +7,9 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from app.items.table_view import DataTable
-from app.screens.fleet.contract import ContractFacts, DefinitionBox
-from app.screens.fleet.long_words import copies_whole
-from app.screens.fleet.review import start_review
-from app.screens.fleet.rows import (
+from app.screens.fleet.contract_review_dialog import start_review
+from app.screens.fleet.contract_view import ContractFacts, DefinitionBox
+from app.screens.fleet.device_rows import (
     TOOL_COLUMNS,
     UNAVAILABLE_COLUMNS,
     no_tools_words,
@@ -29,6 +28,7 @@ from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.fields import SearchField
 from app.widgets.labels import Label
 from app.widgets.line_breaks import breakable
+from app.widgets.property_list import copies_whole
 from core.fleet.models import OTHERWISE, Device, Tool
 
 # Below this the contract would be cut beside the table, and the names of the tools in it.

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QAbstractButton, QMenu, QWidget
 
 from app.items.table_view import DataTable
 from app.screens.journal.entry_model import EntryModel
-from app.screens.journal.entry_words import (
+from app.screens.journal.entry_text import (
     ACTOR,
     BY,
     COLUMN_FIELDS,
@@ -32,7 +32,7 @@ from app.screens.journal.entry_words import (
     kind_words,
     shown,
 )
-from app.screens.journal.query_text import quoted_value
+from app.screens.journal.query_terms import quoted_value
 from app.theme.theme import theme_of
 from app.theme.tokens import FRAME
 from app.widgets import painting

@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from app.screens.journal.entry_words import time_words
+from app.screens.journal.entry_text import time_words
 from app.text import parse_time, plural
 from app.theme.theme import theme_of
 from app.widgets import painting

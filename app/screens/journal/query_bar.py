@@ -8,9 +8,9 @@ from typing import Any
 from PySide6.QtCore import QPoint, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.screens.journal.query_field import QueryField
-from app.screens.journal.query_text import Slot, completed, error_column, slot_at, term_at
-from app.screens.journal.suggestions import Suggestion, Suggestions
+from app.items.completion_popup import Suggestion, Suggestions
+from app.screens.journal.query_edit import QueryField
+from app.screens.journal.query_terms import Slot, completed, error_column, slot_at, term_at
 from app.service_client import ConsoleLink
 from app.text import count_words, plural
 from app.theme.tokens import SPACE

@@ -9,16 +9,16 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QApplication, QStackedWidget, QVBoxLayout, QWidget
 
-from app.screens.journal.copying import copy_rows
-from app.screens.journal.entry_pane import NARROW, WIDTH, EntryPane
+from app.screens.journal.empty_state import NoMatch
+from app.screens.journal.entry_details import NARROW, WIDTH, EntryPane
+from app.screens.journal.entry_loader import EntryFeed
 from app.screens.journal.entry_table import EntryTable
-from app.screens.journal.entry_words import Present
-from app.screens.journal.feed import EntryFeed
-from app.screens.journal.go_to import GoTo
+from app.screens.journal.entry_text import Present
+from app.screens.journal.go_to_popup import GoTo
 from app.screens.journal.histogram import Histogram
-from app.screens.journal.no_match import NoMatch
 from app.screens.journal.query_bar import QueryBar
-from app.screens.journal.query_text import with_term, with_time
+from app.screens.journal.query_terms import with_term, with_time
+from app.screens.journal.row_export import copy_rows
 from app.screens.journal.verify_banner import VerifyBanner
 from app.screens.screen import Navigator, Screen, Shortcut
 from app.screens.targets import OpenEntry, OpenQuery, OpenVerification, Target

@@ -5,8 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
-from app.screens.runs.record import Known
-from app.screens.runs.words import (
+from app.records.run_text import (
     BASIS_WORDS,
     cell_time,
     decision_words,
@@ -14,6 +13,7 @@ from app.screens.runs.words import (
     seconds_between,
     short_time,
 )
+from app.screens.runs.command_record import Known
 from app.text import clock
 from app.theme.status_styles import cell_look
 from app.theme.tokens import SPACE

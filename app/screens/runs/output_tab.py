@@ -8,12 +8,12 @@ from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QGuiApplication, QTextCursor, QTextLayout
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QTextEdit, QVBoxLayout, QWidget
 
+from app.records.run_text import size_words
 from app.screens.runs.output_box import OutputBox
 from app.screens.runs.output_search import OutputSearch, units
-from app.screens.runs.output_text import Shown, Stream, make_readable, streams_of
-from app.screens.runs.save import Saver
+from app.screens.runs.output_streams import Shown, Stream, make_readable, streams_of
+from app.screens.runs.save_as import Saver
 from app.screens.runs.terminal_colors import MOST_COLORED, ColoredPart
-from app.screens.runs.words import size_words
 from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
 from app.theme.theme import theme_of

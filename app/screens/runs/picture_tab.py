@@ -11,8 +11,8 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.images import decoded
-from app.screens.runs.save import Saver
-from app.screens.runs.words import one_line, size_words
+from app.records.run_text import one_line, size_words
+from app.screens.runs.save_as import Saver
 from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
 from app.theme.tokens import SPACE

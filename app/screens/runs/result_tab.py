@@ -5,8 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.screens.runs.save import Saver
-from app.screens.runs.words import one_line, size_words
+from app.records.run_text import one_line, size_words
+from app.screens.runs.save_as import Saver
 from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
 from app.theme.tokens import SPACE

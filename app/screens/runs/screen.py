@@ -7,14 +7,14 @@ import asyncio
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QApplication, QHBoxLayout, QWidget
 
-from app.screens.runs.counts import Counts
-from app.screens.runs.drawer import Drawer
-from app.screens.runs.matrix import MatrixView
-from app.screens.runs.panes import Panes
-from app.screens.runs.run_head import AskLine, RunHead, rules_words, show_notice
-from app.screens.runs.run_list import RunList
-from app.screens.runs.wishes import RunWishes
-from app.screens.runs.words import step_of
+from app.records.run_text import step_of
+from app.screens.runs.actions import RunWishes
+from app.screens.runs.cell_details import Drawer
+from app.screens.runs.header import AskLine, RunHead, rules_words, show_notice
+from app.screens.runs.layout import Panes
+from app.screens.runs.matrix_view import MatrixView
+from app.screens.runs.run_list_view import RunList
+from app.screens.runs.status_filter import Counts
 from app.screens.screen import Navigator, Screen, Shortcut
 from app.screens.targets import OpenApproval, OpenRun, Target
 from app.service_client import ConsoleLink

@@ -10,13 +10,13 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from app.screens.screen import Navigator
-from app.screens.settings.accepted_tab import AcceptedTab, stand_words
-from app.screens.settings.check_tabs import CheckTab, ExamplesTab, bare_message, placed
-from app.screens.settings.compare_sheet import KEEP, TAKE, compare
-from app.screens.settings.policy_work import PolicyWork
-from app.screens.settings.rule_sheet import ask_for_rule
-from app.screens.settings.time_machine_tab import TimeMachineTab
-from app.screens.settings.why_tab import WhyTab
+from app.screens.settings.accepted_policy_tab import AcceptedTab, stand_words
+from app.screens.settings.explain_tab import WhyTab
+from app.screens.settings.merge_dialog import KEEP, TAKE, compare
+from app.screens.settings.policy_diagnostics import CheckTab, ExamplesTab, bare_message, placed
+from app.screens.settings.policy_document import PolicyWork
+from app.screens.settings.rule_dialog import ask_for_rule
+from app.screens.settings.simulation_tab import TimeMachineTab
 from app.service_client import ConsoleLink
 from app.shell.top_bar import PROFILE_WORDS
 from app.state import AppState

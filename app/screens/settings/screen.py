@@ -7,12 +7,12 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLay
 
 from app.items.table_view import Column, DataTable, Kind, Row
 from app.screens.screen import Navigator, Screen, Shortcut
-from app.screens.settings.devices import Devices
-from app.screens.settings.grants import Grants
-from app.screens.settings.operators import Operators
+from app.screens.settings.devices_page import Devices
+from app.screens.settings.general_pages import About, Appearance, ThisComputer
+from app.screens.settings.grants_page import Grants
+from app.screens.settings.operators_page import Operators
 from app.screens.settings.policy_page import PolicyPage
 from app.screens.settings.section_names import SECTIONS
-from app.screens.settings.sections import About, Appearance, ThisComputer
 from app.screens.targets import OpenSection, Target
 from app.service_client import ConsoleLink
 from app.state import AppState

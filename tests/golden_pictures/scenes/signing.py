@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from app.main import Desk
-from app.screens.fleet.device_sheets import start_edit
-from app.screens.fleet.pairing import start_pairing
-from app.screens.fleet.review import ReviewSheet, start_review
+from app.screens.fleet.contract_review_dialog import ReviewSheet, start_review
+from app.screens.fleet.device_dialogs import start_edit
+from app.screens.fleet.pairing_dialog import start_pairing
 from app.screens.fleet.screen import FleetScreen
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenDevice, OpenSection
