@@ -15,13 +15,13 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.input_origin import Hand
-from app.theme.theme import theme_of
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.targets import Target
 from app.service_client import ConsoleLink
 from app.signing.press_guard import ByHand
 from app.signing.signing_session import OperatorKeys
 from app.state import AppState, Link
+from app.theme.theme import theme_of
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import create_operator_key
 from core.fleet.models import Effect, Risk
