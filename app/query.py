@@ -171,6 +171,14 @@ class Declined(Refused):
 class Trigger(Protocol):
     """What starts a mutation: a button."""
 
+    def text(self) -> str:
+        """Its label."""
+        ...
+
+    def set_words(self, text: str) -> None:
+        """Change its label."""
+        ...
+
     def set_working(self, words: str) -> None:
         """Be off, with `words` as the reason; on again when they are empty."""
         ...
@@ -191,16 +199,18 @@ class Mutation(Generic[Answer]):
         what: str = "ask the service",
         trigger: Trigger | None = None,
         busy: str = "The service is asked.",
+        label: str = "",
         declined: Callable[[], None] | None = None,
     ) -> None:
         """`owner` is the widget that says how it ended; once deleted or hidden, the banner says a failure.
 
-        `trigger` is off with the reason `busy` while it runs. `done` and `declined` are called as long as the
-        owner exists. `what` is a verb phrase for "Could not … ".
+        `trigger` is off with the reason `busy` while it runs, and named `label` if that is given. `done` and
+        `declined` are called as long as the owner exists. `what` is a verb phrase for "Could not … ".
         """
         self._owner, self._link = owner, link
         self._done, self._fail, self._declined = done, fail, declined
         self._what, self._trigger, self._busy = what, trigger, busy
+        self._label, self._own_label = label, ""
         self._request: asyncio.Future[Any] | None = None
 
     @property
@@ -220,7 +230,9 @@ class Mutation(Generic[Answer]):
         if self.running:
             return False
         self._what = what or self._what
-        self._show_running(self._busy)
+        if self._trigger is not None:
+            self._own_label = self._trigger.text()
+            self._show_running(self._busy, self._label)
         self._request = self._link.carry(work, self._succeeded, self._failed, self._what)
         if self._request.cancelled():  # the window ends
             self._end()
@@ -243,11 +255,13 @@ class Mutation(Generic[Answer]):
 
     def _end(self) -> None:
         self._request = None
-        self._show_running("")
+        self._show_running("", self._own_label)
 
-    def _show_running(self, words: str) -> None:
+    def _show_running(self, busy: str, label: str) -> None:
         if self._trigger is not None and isValid(self._trigger):
-            self._trigger.set_working(words)
+            if self._label:
+                self._trigger.set_words(label)
+            self._trigger.set_working(busy)
 
 
 def _is_active(timer: QTimer | None) -> bool:

@@ -14,13 +14,13 @@ from app.components.label import Label
 from app.components.section import SectionHead
 from app.components.tables import Cell, Column, DataTable, Kind, Row
 from app.link import ConsoleLink
+from app.query import Mutation
 from app.screens.base import Navigator
 from app.screens.fleet.device_sheets import start_edit, start_forget, start_revoke
 from app.screens.fleet.device_words import clock_words, direction_words, feature_words
 from app.screens.fleet.doctor import Doctor
 from app.screens.fleet.long_words import show_facts
 from app.shell.words import clock, count_words, one_line, plural
-from core.errors import QuarterdeckError
 from core.fleet.models import Device, DeviceDetails, Health, Refusal
 
 REFUSED_COLUMNS = (
@@ -74,6 +74,9 @@ class LinkTab(QScrollArea):
         self.revoke = Button("Revoke…", "danger")
         self.forget = Button("Forget…", "danger")
         self.reconnect.clicked.connect(self._reconnect)
+        self._reconnecting: Mutation[Device] = Mutation(
+            self, link, fail=lambda error: self._say(error.info.sentences), trigger=self.reconnect
+        )
         self.edit.clicked.connect(self._edit)
         self.revoke.clicked.connect(self._revoke)
         self.forget.clicked.connect(self._forget)
@@ -186,24 +189,8 @@ class LinkTab(QScrollArea):
         if device is None:
             return
         self._say("")
-        self.reconnect.set_working("The service is asked.")
-
-        def done(_device: Device) -> None:
-            self.reconnect.set_working("")
-            if self._device is not None:
-                self.show_device(self._device)
-
-        def failed(error: QuarterdeckError) -> None:
-            self.reconnect.set_working("")
-            if self._device is not None:
-                self.show_device(self._device)
-            self._say(error.info.sentences)
-
-        self._link.ask(
-            lambda console: console.devices.reconnect(device.name),
-            done,
-            failed,
-            what=f"reconnect {device.name}",
+        self._reconnecting.run(
+            lambda console: console.devices.reconnect(device.name), f"reconnect {device.name}"
         )
 
     def _edit(self) -> None:
