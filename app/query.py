@@ -106,9 +106,21 @@ class Query(Generic[Answer]):
         if self._fetch is None or not isValid(self._owner):
             return
         if self._later is None:
-            self._later = once(self._owner, milliseconds, self._ask)
+            self._later = once(self._owner, milliseconds, self._ask_later)
         if not self._later.isActive():
             self._later.start(milliseconds)
+
+    def stop_refreshing(self) -> None:
+        """Take a `refresh_within` back; what is under way is still shown."""
+        if self._later is not None and isValid(self._later):
+            self._later.stop()
+
+    def _ask_later(self) -> None:
+        if self._later is not None and self._is_asking():
+            # What is under way may have been read before the change; between two reads is a pause.
+            self._later.start()
+        else:
+            self._ask()
 
     def cancel(self) -> None:
         """Want no answer any more; `key` and `value` stay as they are."""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from datetime import datetime
-from typing import Any
 
-from PySide6.QtCore import QTimer, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
 from app.components.badges import ProductionTag, VerdictBadge
 from app.components.key_hint import KeyHint
 from app.components.label import ElidedLabel, Label, Link, rule, surface
+from app.components.timers import once
 from app.link import ConsoleLink
 from app.look.theme import theme_of
 from app.look.tokens import SPACE
+from app.query import Query
 from app.screens.replay.known import Known, known_at
 from app.screens.replay.reel import Reel, shown
 from app.screens.replay.tabs import DecisionTab, ProofTab, ResultTab
@@ -53,11 +53,9 @@ class Details(QWidget):
         self._records: OrderedDict[str, list[Entry]] = OrderedDict()
         self._entries: OrderedDict[int, Entry] = OrderedDict()
         self._problem = ""
-        self._asked: list[asyncio.Future[Any]] = []
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(PAUSE_MS)
-        self._pause.timeout.connect(self._read)
+        self._command = Query(self, link, self._keep_command, self._say_problem, "read the command")
+        self._entry = Query(self, link, self._keep_entry, self._say_problem, "read the entry")
+        self._pause = once(self, PAUSE_MS, self._read)
         self._build()
 
     def _build(self) -> None:
@@ -193,43 +191,30 @@ class Details(QWidget):
         moment = self._moment
         if moment is None:
             return
-        for task in self._asked:
-            task.cancel()
-        self._asked.clear()
+        self._command.cancel()
+        self._entry.cancel()
+        call_id, seq = moment.call_id, moment.seq
         if self.tab == "proof":
             self.proof_tab.read()
-        elif moment.call_id:
-            if moment.call_id not in self._records:
-                self._asked.append(self._ask_command(moment.call_id))
-        elif self.tab == "result" and moment.seq not in self._entries:
-            self._asked.append(self._ask_entry(moment.seq))
+        elif call_id:
+            if call_id not in self._records:
+                self._command.load(lambda console: console.journal.command(call_id))
+        elif self.tab == "result" and seq not in self._entries:
+            self._entry.load(lambda console: console.journal.entry(seq))
 
-    def _ask_command(self, call_id: str) -> asyncio.Future[Any]:
-        return self._link.ask(
-            lambda console: console.journal.command(call_id),
-            self._command_came,
-            self._failed,
-            what="read the command",
-        )
-
-    def _ask_entry(self, seq: int) -> asyncio.Future[Any]:
-        return self._link.ask(
-            lambda console: console.journal.entry(seq), self._entry_came, self._failed, what="read the entry"
-        )
-
-    def _command_came(self, record: CommandRecord) -> None:
+    def _keep_command(self, record: CommandRecord) -> None:
         self._records[record.call_id] = sorted(record.entries, key=lambda entry: entry.seq)
         while len(self._records) > KEPT:
             self._records.popitem(last=False)
         self._show_body()
 
-    def _entry_came(self, entry: Entry) -> None:
+    def _keep_entry(self, entry: Entry) -> None:
         self._entries[entry.seq] = entry
         while len(self._entries) > KEPT:
             self._entries.popitem(last=False)
         self._show_body()
 
-    def _failed(self, error: QuarterdeckError) -> None:
+    def _say_problem(self, error: QuarterdeckError) -> None:
         self._problem = error.info.sentences
         self._show_body()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
@@ -19,6 +18,7 @@ from app.components.label import Label, Link, surface
 from app.components.section import Card
 from app.link import ConsoleLink
 from app.look.tokens import SPACE
+from app.query import Query
 from app.screens.replay.known import ANSWERS, Known, command_facts, moment_facts
 from app.screens.replay.reel import shown
 from app.screens.replay.words import Clock
@@ -156,9 +156,8 @@ class ProofTab(QWidget):
 
     def __init__(self, link: ConsoleLink) -> None:
         super().__init__()
-        self._link = link
         self._seq = 0
-        self._read_for = 0
+        self._proof = Query(self, link, self._show_proof, self._say_no_proof, "read the proof")
         self.notice = Notice("note", "Reading the proof…", "", "")
         self.holds = QWidget()
         mark = IconMark("verified", "ok", 18)
@@ -194,6 +193,7 @@ class ProofTab(QWidget):
         if seq == self._seq:
             return
         self._seq = seq
+        self._proof.forget()
         self.facts.show_facts([])
         self.holds.hide()
         self.notice.show()
@@ -201,21 +201,17 @@ class ProofTab(QWidget):
 
     def read(self) -> None:
         """Ask for the proof and check it."""
-        if self._read_for == self._seq:
-            return
-        seq = self._read_for = self._seq
+        seq = self._seq
 
-        async def wish(console: Console) -> tuple[Proof, Finding]:
+        async def prove(console: Console) -> tuple[Proof, Finding]:
             proof = await console.journal.prove(seq)
             shown = await console.journal.entry(seq)
             return proof, await asyncio.to_thread(check_proof, shown, proof, seq)
 
-        self._link.ask(wish, partial(self._came, seq), partial(self._failed, seq), what="read the proof")
+        self._proof.ensure(prove, seq)
 
-    def _came(self, seq: int, answer: tuple[Proof, Finding]) -> None:
-        if seq != self._seq:
-            return
-        proof, found = answer
+    def _show_proof(self, answer: tuple[Proof, Finding]) -> None:
+        seq, (proof, found) = self._seq, answer
         if not proof.public_key or not proof.entry:
             self.notice.say(
                 "warn", "Not checked here.", "The service gave no public key to check the checkpoint with."
@@ -230,10 +226,8 @@ class ProofTab(QWidget):
         self.notice.setVisible(not holds)
         self.facts.show_facts(_proof_facts(proof))
 
-    def _failed(self, seq: int, error: QuarterdeckError) -> None:
-        if seq == self._seq:
-            self._read_for = 0
-            self.notice.say("fail", "There is no proof.", error.info.sentences)
+    def _say_no_proof(self, error: QuarterdeckError) -> None:
+        self.notice.say("fail", "There is no proof.", error.info.sentences)
 
 
 def _proof_facts(proof: Proof) -> list[Fact]:
