@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 
 from PySide6.QtCore import Qt, Signal
@@ -17,6 +16,7 @@ from app.components.progress import Progress
 from app.components.tables import Cell, Column, DataTable, Kind, Row
 from app.link import ConsoleLink
 from app.look.tokens import SPACE
+from app.query import Query
 from app.screens.base import Navigator, OpenEntry
 from app.shell.words import clock, count_words, plural, short_clock
 from app.state import AppState
@@ -89,7 +89,8 @@ class TimeMachineTab(QWidget):
         self._trial: Trial | None = None
         self._rows: dict[str, TrialRow] = {}
         self._problem = ""
-        self._asked: asyncio.Future[object] | None = None
+        self._trying = Query(self, link, self._show_trial, self._say_failed, "run the policy")
+        self._sent = ""
         self.sentence = Label("", "step", wrap=True)
         self.against = Label("", "head", "fail", wrap=True)
         self.more = Label("", tone="text2", wrap=True)
@@ -147,36 +148,30 @@ class TimeMachineTab(QWidget):
     @property
     def running(self) -> bool:
         """Whether a trial is under way."""
-        return self._asked is not None and not self._asked.done()
+        return self._trying.loading
 
     def start(self) -> None:
         """Run the text as it stands; nothing is changed by it."""
         if self.running:
             return
-        text = self._text()
+        self._sent = text = self._text()
         self._problem = ""
+        self._trying.load(lambda console: console.policy.backtest(text, MOST_ROWS))
+        self._show()
 
-        def came(trial: Trial) -> None:
-            self._asked = None
-            self._trial, self._tried = trial, text
-            self._show()
-            self.ran.emit()
+    def _show_trial(self, trial: Trial) -> None:
+        self._trial, self._tried = trial, self._sent
+        self._show()
+        self.ran.emit()
 
-        def failed(error: QuarterdeckError) -> None:
-            self._asked = None
-            self._problem = error.info.sentences
-            self._show()
-
-        self._asked = self._link.ask(
-            lambda console: console.policy.backtest(text, MOST_ROWS), came, failed, what="run the policy"
-        )
+    def _say_failed(self, error: QuarterdeckError) -> None:
+        self._problem = error.info.sentences
         self._show()
 
     def cancel(self) -> None:
         """The answer is not wanted any more."""
-        if self._asked is not None:
-            self._asked.cancel()
-            self._asked = None
+        if self.running:
+            self._trying.cancel()
             self._problem = "The run was cancelled."
             self._show()
 
