@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 from app.components.label import ElidedLabel, Label
 from app.link import ConsoleLink
 from app.look.tokens import SPACE
+from app.query import Query, quietly
 from core.approvals.models import Fatigue
 
 
@@ -17,6 +18,7 @@ class Meter(QWidget):
         super().__init__()
         self._session = (0, 0)
         self._known: Fatigue | None = None
+        self._fatigue: Query[Fatigue | None] | None = None
         self.decided = ElidedLabel("", "meta", "text3")
         self.median = Label("", "meta", "text3")
         self.hasty = Label("", "meta", "text3")
@@ -40,15 +42,14 @@ class Meter(QWidget):
 
     def read(self, link: ConsoleLink, operator: str | None) -> None:
         """Ask how the operator whose key is unlocked has been deciding; nothing is known of nobody."""
+        if self._fatigue is None:
+            # It measures and warns; without it everything works.
+            self._fatigue = Query(self, link, self.show_fatigue, quietly, "read how decisions were made")
+        self._fatigue.cancel()
         if operator is None:
             self.show_fatigue(None)
-            return
-        link.ask(
-            lambda console: console.approvals.fatigue(operator),
-            self.show_fatigue,
-            lambda error: None,  # it measures and warns; without it everything works
-            what="read how decisions were made",
-        )
+        else:
+            self._fatigue.load(lambda console: console.approvals.fatigue(operator))
 
     def show_fatigue(self, known: Fatigue | None) -> None:
         """How the unlocked operator has been deciding in the last hour; None when that is not known."""
