@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
-
 from PySide6.QtCore import QObject, Signal
 
+from app.query import Query
 from app.service_client import ConsoleLink
 from core.batch.models import RunSummary
 from core.errors import QuarterdeckError
@@ -27,15 +25,19 @@ class RunSearch(QObject):
     def __init__(self, link: ConsoleLink, page: int, parent: QObject | None = None) -> None:
         """`page` is how many runs are wanted at a time."""
         super().__init__(parent)
-        self._link, self._page = link, page
-        self._task: asyncio.Future[Any] | None = None
+        self._page = page
+        self._pages = Query(self, link, self._page_came, self._page_failed, "search the runs")
         self._wanted = page
         self._fresh: list[RunSummary] = []
         self._next: int | None = None
         self._begun = False
         self.words = ""
         self.runs: list[RunSummary] = []
-        self.busy = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether an answer is waited for."""
+        return self._pages.loading
 
     @property
     def more(self) -> bool:
@@ -67,9 +69,7 @@ class RunSearch(QObject):
 
     def stop(self) -> None:
         """No answer is wanted any more."""
-        if self._task is not None:
-            self._task.cancel()
-        self._task, self.busy = None, False
+        self._pages.cancel()
 
     def _begin(self) -> None:
         self._begun = True
@@ -77,12 +77,8 @@ class RunSearch(QObject):
         self._ask(None)
 
     def _ask(self, before: int | None) -> None:
-        self.busy = True
         words, limit = self.words, self._wanted - len(self._fresh)
-        self._task = self._link.ask(
-            lambda console: console.runs.find(words, before, limit), self._page_came, self._page_failed,
-            "search the runs",
-        )  # fmt: skip
+        self._pages.load(lambda console: console.runs.find(words, before, limit))
 
     def _page_came(self, page: RunPage) -> None:
         self._fresh += page.runs
@@ -94,10 +90,8 @@ class RunSearch(QObject):
                 self.runs = list(self._fresh)
                 self.came.emit()
             return
-        self._task, self.busy = None, False
         self.runs = self._fresh
         self.came.emit()
 
     def _page_failed(self, error: QuarterdeckError) -> None:
-        self._task, self.busy = None, False
         self.failed.emit(error)

@@ -5,10 +5,10 @@ A screen lives in `app/screens/<name>/screen.py` as `class <Name>Screen(Screen)`
 and `enter` each time it comes to the front. A screen
 
 - reads `self.state` (plain data) and connects to its signals; it never changes it;
-- asks for things with `self.link.ask(...)` only, and shows errors where the wish was made;
+- reads with a `Query` and acts with a `Mutation` (`app/query.py`), and shows errors where they were started;
 - opens other screens with `self.nav.open("runs", OpenRun("r-0001"))`, never by calling them;
 - signs with `self.nav.keys` (the operator's unlocked key), says "done" with `self.nav.toast("Copied")`;
-- asks for what loosens with `self.nav.signing.ask(...)`, which has it signed first.
+- has what loosens signed first: `mutation.carry(lambda: self.nav.signing.carry_out(...))`.
 """
 
 from __future__ import annotations

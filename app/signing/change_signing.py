@@ -20,6 +20,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
 from app.qt_loop import ended
+from app.query import Declined
 from app.service_client import ConsoleLink, is_alive, is_there
 from app.signing.press_guard import ByHand
 from app.signing.signing_session import OperatorKeys
@@ -33,7 +34,7 @@ from core.service.console import Console
 Answer = TypeVar("Answer")
 
 
-class NotSigned(Refused):
+class NotSigned(Declined):
     """The operator did not sign; nothing was changed."""
 
     def __init__(self) -> None:
@@ -66,12 +67,25 @@ class Signing(QObject):
 
         `on_cancel` is called where the operator did not sign. See `sign_change` for `text` and `words`.
         """
+        return self.carry(
+            lambda: self.carry_out(wish, act, text, words), on_done, on_error, what, on_cancel, owner
+        )
 
-        async def whole() -> Answer:
-            signed = await self.sign_change(wish, text, words)
-            return await self._link.perform(lambda console: act(console, signed))
+    async def carry_out(
+        self,
+        wish: Change,
+        act: Callable[[Console, SignedChange | None], Awaitable[Answer]],
+        text: str = "",
+        words: str = "",
+    ) -> Answer:
+        """Have a change signed where it has to be, then make it with `act`; the work of a `Mutation`.
 
-        return self.carry(whole, on_done, on_error, what, on_cancel, owner)
+        Raises:
+            Declined: the operator did not sign.
+            QuarterdeckError: as `sign_change`, and what the service answers to `act`.
+        """
+        signed = await self.sign_change(wish, text, words)
+        return await self._link.perform(lambda console: act(console, signed))
 
     def carry(
         self,

@@ -114,7 +114,7 @@ def test_three_steps_are_built_by_keyboard_alone_and_run_exactly_as_typed(
         press(desk, Key.Key_Up)
         press(desk, Key.Key_Return)
         press(desk, Key.Key_Down)
-        await seen(lambda: screen.planner._asked is None and screen._plan and len(screen._plan.cells) == 3)
+        await seen(lambda: not screen.planner.busy and screen._plan and len(screen._plan.cells) == 3)
         press(desk, Key.Key_Return, Mod.ControlModifier)
         await seen(lambda: console.started)
         await seen(lambda: opened)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -313,7 +312,7 @@ def test_going_through_rows_quickly_asks_for_the_last_proof_only(theme: Theme, t
             QTest.keyClick(screen.table, Qt.Key.Key_Down)
         await seen(lambda: screen.pane.entry.seq == 18_192)
         await seen(lambda: console.asked.count("proof") > before)
-        await asyncio.wait_for(asyncio.shield(screen.pane.proof._ask), 20)
+        await seen(lambda: screen.pane.proof.verdict.isVisible())
         assert console.asked.count("proof") == before + 1
 
     play_without_fleet(theme, tmp_path, console, scenario)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
+from app.query import Query, quietly
 from app.service_client import ConsoleLink
 from app.theme.tokens import SPACE
 from app.widgets.labels import ElidedLabel, Label
@@ -17,6 +18,7 @@ class Meter(QWidget):
         super().__init__()
         self._session = (0, 0)
         self._known: Fatigue | None = None
+        self._fatigue: Query[Fatigue | None] | None = None
         self.decided = ElidedLabel("", "meta", "text3")
         self.median = Label("", "meta", "text3")
         self.hasty = Label("", "meta", "text3")
@@ -40,15 +42,14 @@ class Meter(QWidget):
 
     def read(self, link: ConsoleLink, operator: str | None) -> None:
         """Ask how the operator whose key is unlocked has been deciding; nothing is known of nobody."""
+        if self._fatigue is None:
+            # It measures and warns; without it everything works.
+            self._fatigue = Query(self, link, self.show_fatigue, quietly, "read how decisions were made")
+        self._fatigue.cancel()
         if operator is None:
             self.show_fatigue(None)
-            return
-        link.ask(
-            lambda console: console.approvals.fatigue(operator),
-            self.show_fatigue,
-            lambda error: None,  # it measures and warns; without it everything works
-            what="read how decisions were made",
-        )
+        else:
+            self._fatigue.load(lambda console: console.approvals.fatigue(operator))
 
     def show_fatigue(self, known: Fatigue | None) -> None:
         """How the unlocked operator has been deciding in the last hour; None when that is not known."""

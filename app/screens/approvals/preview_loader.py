@@ -6,7 +6,8 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QImage
 
 from app.images import decoded
-from app.screens.approvals.preview_section import Looked, has_preview, look
+from app.query import Query, quietly
+from app.screens.approvals.preview_section import has_preview, look
 from app.screens.approvals.request_view import RequestCard
 from app.service_client import ConsoleLink
 from core.approvals.models import Approval, ApprovalState
@@ -22,52 +23,37 @@ class Looking(QObject):
     def __init__(self, card: RequestCard, link: ConsoleLink) -> None:
         super().__init__(card)
         self._card, self._link = card, link
+        # Without what was edited and without helpers the card is as it was; nothing depends on them.
+        self._edited = Query(self, link, card.show_edited, quietly, "read what was edited")
+        self._helpers = Query(self, link, card.show_helpers, quietly, "read what helps to decide")
+        self._preview = Query(
+            self,
+            link,
+            card.show_looked,
+            lambda error: card.say_no_preview(error.message),
+            "read what is there now",
+        )
         card.helpers.run_asked.connect(self._run)
 
     def begin(self, one: Approval) -> None:
         """Read what there is to a card that was newly opened."""
+        self.stop()
         self._card.helpers.show_helpers([])
         if one.edited_from:
-            self._link.ask(
-                lambda console: console.approvals.get(one.edited_from),
-                lambda before: self._show_edited(one.id, before),
-                lambda error: None,  # the banner says that it was edited; what it was is in the journal
-                what="read what was edited",
-            )
+            self._edited.load(lambda console: console.approvals.get(one.edited_from))
         if one.state is not ApprovalState.WAITING:
             return
         if has_preview(one):
-            self._link.ask(
-                lambda console: look(console, one),
-                self._show_looked,
-                lambda error: self._say_no_preview(one.id, error),
-                what="read what is there now",
-            )
-        self._link.ask(
-            lambda console: console.approvals.helpers(one.id),
-            lambda helpers: self._show_helpers(one.id, helpers),
-            lambda error: None,  # without helpers the card is as it was; nothing depends on them
-            what="read what helps to decide",
-        )
+            self._preview.load(lambda console: look(console, one))
+        self._helpers.load(lambda console: console.approvals.helpers(one.id))
+
+    def stop(self) -> None:
+        """No card is open, or another one."""
+        for query in (self._edited, self._helpers, self._preview):
+            query.cancel()
 
     def _is_open(self, approval: str) -> bool:
         return self._card.approval is not None and self._card.approval.id == approval
-
-    def _show_looked(self, looked: Looked) -> None:
-        if self._is_open(looked.approval):
-            self._card.show_looked(looked)
-
-    def _say_no_preview(self, approval: str, error: QuarterdeckError) -> None:
-        if self._is_open(approval):
-            self._card.say_no_preview(error.message)
-
-    def _show_edited(self, approval: str, before: Approval) -> None:
-        if self._is_open(approval):
-            self._card.show_edited(before)
-
-    def _show_helpers(self, approval: str, helpers: list[Helper]) -> None:
-        if self._is_open(approval):
-            self._card.show_helpers(helpers)
 
     # A helper that was pressed
 

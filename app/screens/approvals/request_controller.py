@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.input_origin import Hand, Stake
+from app.query import Mutation, Query, quietly
 from app.screens.approvals.decision_bar import DecisionBar
 from app.screens.approvals.decision_rules import (
     Situation,
@@ -89,6 +90,9 @@ class CardPane(QWidget):
         """Follow the keys and the line to the service."""
         self._state, self._link, self._nav = state, link, nav
         self._looking = Looking(self.card, link)
+        # An offline device's contract stays unknown; its digest is on the card.
+        self._tools = Query(self, link, self._show_contract, quietly, "read the tool's contract")
+        self._form = Query(self, link, self._open_edit, self._say_no_form, "read the tool's form")
         self.bar.unlock_asked.connect(nav.start_unlock)
         state.service_changed.connect(self.show_situation)
         nav.keys.changed.connect(self._key_changed)
@@ -98,6 +102,7 @@ class CardPane(QWidget):
     def show_request(self, one: Approval, others: tuple[Approval, ...] = ()) -> None:
         """Show another request from its beginning, or a group; its first 700 ms take no answer."""
         self._contract = None
+        self._drop_answers()
         self._since = time.monotonic()
         device = self._state.devices.get(one.request.device)
         self.card.show_request(one, device.platform if device else "", None, others)
@@ -108,7 +113,7 @@ class CardPane(QWidget):
         self.show_time()
         self._key_changed()
         if device is not None:
-            self._read_contract(one)
+            self._tools.load(lambda console: console.devices.tools(one.request.device))
         self._looking.begin(one)
         if one.state is not ApprovalState.WAITING:
             self.show_end(one)
@@ -151,6 +156,8 @@ class CardPane(QWidget):
 
     def show_none(self) -> None:
         """No card is open."""
+        self._drop_answers()
+        self._looking.stop()
         self.card.approval = None
         self.card.others = ()
         self.bar.stop_guard()
@@ -161,18 +168,18 @@ class CardPane(QWidget):
         if (shown := self.card.approval) is not None:
             self.card.header.show_time(shown, self._clock.seconds(shown, time.time()))
 
-    def _read_contract(self, one: Approval) -> None:
-        self._link.ask(
-            lambda console: console.devices.tools(one.request.device),
-            lambda tools: self._show_contract(one, tools),
-            lambda error: None,  # an offline device's contract stays unknown; its digest is on the card
-            what="read the tool's contract",
-        )
+    def _drop_answers(self) -> None:
+        """What is on its way is about a card that is not open any more."""
+        self._tools.cancel()
+        self._form.cancel()
 
-    def _show_contract(self, one: Approval, tools: list[Tool]) -> None:
+    def _show_contract(self, tools: list[Tool]) -> None:
+        shown = self.card.approval
         for tool in tools:
-            fits = tool.tool_key == one.request.tool_key and tool.contract.digest == one.request.contract
-            if fits and self.card.approval is not None and self.card.approval.id == one.id:
+            if shown is not None and (tool.tool_key, tool.contract.digest) == (
+                shown.request.tool_key,
+                shown.request.contract,
+            ):
                 self._contract = tool.contract
                 self._key_changed()
 
@@ -193,11 +200,9 @@ class CardPane(QWidget):
         self.show_time()
         self.show_situation()
         if one.state is ApprovalState.APPROVED:
-            self._link.ask(
-                lambda console: console.journal.command(one.request.call_id),
-                self._show_record,
-                lambda error: None,  # the banner says who approved; that no result is known yet is not news
-                what="read what became of the command",
+            # The banner says who approved; that no result is known yet is not news.
+            Query(self, self._link, self._show_record, quietly, "read what became of the command").load(
+                lambda console: console.journal.command(one.request.call_id)
             )
 
     def show_fates(self) -> None:
@@ -425,15 +430,14 @@ class CardPane(QWidget):
         shown = now.approval
         if why_not_edit(now) or shown is None:
             return
-        self._link.ask(
-            lambda console: console.devices.tools(shown.request.device),
-            lambda tools: self._open_edit(shown, tools),
-            lambda error: self.bar.say_error("The tool's form cannot be read.", error),
-            what="read the tool's form",
-        )
+        self._form.load(lambda console: console.devices.tools(shown.request.device))
 
-    def _open_edit(self, shown: Approval, tools: list[Tool]) -> None:
-        if self.card.approval is None or self.card.approval.id != shown.id or why_not_edit(self.situation()):
+    def _say_no_form(self, error: QuarterdeckError) -> None:
+        self.bar.say_error("The tool's form cannot be read.", error)
+
+    def _open_edit(self, tools: list[Tool]) -> None:
+        shown = self.card.approval
+        if shown is None or why_not_edit(self.situation()):
             return
         tool = next((one for one in tools if one.tool_key == shown.request.tool_key), None)
         schema = tool.input_schema if tool is not None else {"type": "object"}
@@ -442,14 +446,12 @@ class CardPane(QWidget):
         sheet.begin()
 
     def _edit(self, sheet: EditSheet, shown: Approval, parameters: dict[str, Any]) -> None:
-        self._link.ask(
-            lambda console: console.approvals.edit(shown.id, parameters),
-            lambda ended: self._edit_taken(sheet, ended),
-            lambda error: sheet.say_wrong(error.message),
-            what="edit the request",
-            owner=sheet,
-        )
 
-    def _edit_taken(self, sheet: EditSheet, ended: Approval) -> None:
-        sheet.finish("edited")
-        self.edited.emit(ended)
+        def edited(ended: Approval) -> None:
+            sheet.finish("edited")
+            self.edited.emit(ended)
+
+        edit = Mutation(
+            sheet, self._link, edited, lambda error: sheet.say_wrong(error.message), "edit the request"
+        )
+        edit.run(lambda console: console.approvals.edit(shown.id, parameters))

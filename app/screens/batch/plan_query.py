@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
+from app.query import Query
 from app.screens.batch.document import Content, DraftStep
 from app.screens.batch.tool_catalog import OfferedTool
 from app.service_client import ConsoleLink
+from app.widgets.util import once
 from core.batch.models import Plan
 from core.errors import BadInput, QuarterdeckError
 from core.fleet.models import Device, Health
@@ -39,49 +40,44 @@ class Planner(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._link: ConsoleLink | None = None
-        self._asked: asyncio.Future[Any] | None = None
+        self._plan: Query[Plan] | None = None
         self._content = Content()
-        self._count = 0
         self._problem = ""
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(PLAN_PAUSE_MS)
-        self._pause.timeout.connect(self.plan_now)
+        self._pause = once(self, PLAN_PAUSE_MS, self.plan_now)
         self.keys: list[int] = []
 
     def bind(self, link: ConsoleLink) -> None:
         """Where to ask."""
         self._link = link
+        self._plan = Query(self, link, self.planned.emit, self._fail, "plan the batch")
+
+    @property
+    def busy(self) -> bool:
+        """Whether a plan is waited for, or will be made after the pause."""
+        return self._pause.isActive() or (self._plan is not None and self._plan.loading)
 
     def show_batch(self, content: Content, matched: int, problem: str) -> None:
         """The batch or its devices are others now; plans soon where that is cheap."""
-        self._content, self._count, self._problem = content, matched, problem
-        self._cancel()
+        self._content, self._problem = content, problem
+        self.stop()
         if problem:
-            self._pause.stop()
             self.stale.emit(problem)
         elif matched > PLANNED_BY_ITSELF:
-            self._pause.stop()
             self.stale.emit(f"{matched} devices: press F5 for a plan")
         else:
             self.stale.emit(PLANNING)
             self._pause.start()
 
     def stop(self) -> None:
-        """The screen went to the back."""
+        """No plan is wanted: the screen went to the back, or the batch is another one."""
         self._pause.stop()
-        self._cancel()
-
-    def _cancel(self) -> None:
-        if self._asked is not None:
-            self._asked.cancel()
-            self._asked = None
+        if self._plan is not None:
+            self._plan.cancel()
 
     def plan_now(self) -> None:
         """Plan at once, however many devices there are."""
-        self._pause.stop()
-        self._cancel()
-        if self._link is None:
+        self.stop()
+        if self._link is None or self._plan is None:
             return
         if self._problem:
             self.failed.emit(self._problem)
@@ -96,16 +92,9 @@ class Planner(QObject):
             return
         self.keys = [step.key for step in self._content.steps]
         self.stale.emit(PLANNING)
-        self._asked = self._link.ask(
-            lambda console: console.runs.plan(batch), self._take, self._fail, what="plan the batch"
-        )
-
-    def _take(self, plan: Plan) -> None:
-        self._asked = None
-        self.planned.emit(plan)
+        self._plan.load(lambda console: console.runs.plan(batch))
 
     def _fail(self, error: QuarterdeckError) -> None:
-        self._asked = None
         self.failed.emit(error.message)
 
 
@@ -123,16 +112,14 @@ class Explainer(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._link: ConsoleLink | None = None
-        self._asked: asyncio.Future[Any] | None = None
+        self._decision: Query[Decision] | None = None
         self._what: tuple[str, str, dict[str, Any], str] | None = None
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(EXPLAIN_PAUSE_MS)
-        self._pause.timeout.connect(self._ask)
+        self._pause = once(self, EXPLAIN_PAUSE_MS, self._ask)
 
     def bind(self, link: ConsoleLink) -> None:
         """Where to ask."""
         self._link = link
+        self._decision = Query(self, link, self._take, self._fail, "judge the step")
 
     def show_step(
         self, step: DraftStep | None, offered: OfferedTool | None, matched: Sequence[Device], problem: str
@@ -158,32 +145,24 @@ class Explainer(QObject):
         """What was asked is of no interest any more."""
         self._pause.stop()
         self._what = None
-        if self._asked is not None:
-            self._asked.cancel()
-            self._asked = None
+        if self._decision is not None:
+            self._decision.cancel()
 
     def _ask(self) -> None:
-        if self._what is None or self._link is None:
+        if self._what is None or self._link is None or self._decision is None:
             return
-        device, tool, parameters, where = self._what
+        device, tool, parameters, _where = self._what
         if not self._link.connected:
             self.quiet.emit("Not judged while the service is not connected.")
             return
+        self._decision.load(lambda console: console.policy.explain(device, tool, parameters))
 
-        def take(decision: Decision) -> None:
-            self._asked = None
-            self.explained.emit(decision, where)
+    def _take(self, decision: Decision) -> None:
+        if self._what is not None:
+            self.explained.emit(decision, self._what[3])
 
-        def fail(error: QuarterdeckError) -> None:
-            self._asked = None
-            self.quiet.emit(f"Not judged: {error.message}")
-
-        self._asked = self._link.ask(
-            lambda console: console.policy.explain(device, tool, parameters),
-            take,
-            fail,
-            what="judge the step",
-        )
+    def _fail(self, error: QuarterdeckError) -> None:
+        self.quiet.emit(f"Not judged: {error.message}")
 
 
 def _example(offered: OfferedTool, matched: Sequence[Device]) -> Device | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.forms import SchemaForm
+from app.query import Mutation, Query
 from app.screens.fleet.device_rows import tool_title
 from app.screens.screen import Navigator
 from app.screens.targets import OpenApproval, OpenRun
@@ -22,6 +22,7 @@ from app.widgets.focus import as_they_stand, put_in_tab_order
 from app.widgets.labels import Label, Link, rule, surface
 from app.widgets.line_breaks import breakable
 from app.widgets.property_list import copies_whole
+from app.widgets.util import once
 from core.batch.models import Run, RunState
 from core.errors import QuarterdeckError
 from core.fleet.models import OTHERWISE, Device, Tool
@@ -40,7 +41,7 @@ class TryTab(QWidget):
 
     def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         super().__init__()
-        self._state, self._link, self._nav = state, link, nav
+        self._state, self._nav = state, nav
         self._tools: dict[str, Tool] = {}
         self._device = ""
         self._run = ""
@@ -64,10 +65,9 @@ class TryTab(QWidget):
         self.open_run.clicked.connect(self._open_run)
         self.open_approval = Link("Open the approval")
         self.open_approval.clicked.connect(self._open_approval)
-        self._explain_soon = QTimer(self)
-        self._explain_soon.setSingleShot(True)
-        self._explain_soon.setInterval(EXPLAIN_PAUSE_MS)
-        self._explain_soon.timeout.connect(self._explain)
+        self._explain_soon = once(self, EXPLAIN_PAUSE_MS, self._explain)
+        self._decision = Query(self, link, self._show_decision, self._say_not_explained, "explain")
+        self._calling = Mutation(self, link, self._called, self._refused, trigger=self.call)
         self._build()
         state.runs_changed.connect(self._run_changed)
         state.approvals_changed.connect(lambda: self._run_changed(self._run))
@@ -116,6 +116,7 @@ class TryTab(QWidget):
         if device.name != self._device:
             self._device, self._run = device.name, ""
             self._tools = {}
+            self._decision.cancel()
             self.chooser.clear()
             self._show_outcome("")
             self.form.set_schema({"type": "object"})
@@ -142,6 +143,7 @@ class TryTab(QWidget):
         tool = self._tools.get(tool_key)
         if tool is None:
             return
+        self._decision.cancel()
         self.chooser.setCurrentIndex(self.chooser.findData(tool_key))
         self.form.set_schema(tool.input_schema)
         self._show_outcome("")
@@ -185,20 +187,12 @@ class TryTab(QWidget):
         tool = self.chosen()
         if tool is None or not self.isVisible():
             return
-        key, name, arguments = tool.tool_key, tool.tool_name, self.form.value()
+        arguments = self.form.value()
+        self._decision.load(lambda console: console.policy.explain(tool.device, tool.tool_name, arguments))
 
-        def came(decision: Decision) -> None:
-            now = self.chosen()
-            if now is not None and now.tool_key == key:
-                self._show_decision(decision)
-
-        def failed(error: QuarterdeckError) -> None:
-            self.answer.hide()
-            self.why.setText(error.message)
-
-        self._link.ask(
-            lambda console: console.policy.explain(tool.device, name, arguments), came, failed, what="explain"
-        )
+    def _say_not_explained(self, error: QuarterdeckError) -> None:
+        self.answer.hide()
+        self.why.setText(error.message)
 
     def _show_decision(self, decision: Decision) -> None:
         self.answer.set_look(plan_look(_PLAN[decision.answer]))
@@ -229,19 +223,16 @@ class TryTab(QWidget):
             self._show_outcome("Nothing was sent: a field needs another value.", "fail")
             return
         arguments: dict[str, Any] = self.form.value()
-        self.call.set_working("The service is asked.")
         self._run = ""
         self._show_outcome("Asking the service …")
-        self._link.ask(
+        self._calling.run(
             lambda console: console.runs.call(tool.device, tool.tool_name, arguments),
-            self._called,
-            self._refused,
-            what=f"call {tool.tool_name}",
+            f"call {tool.tool_name}",
         )
 
     def _called(self, run: Run) -> None:
         self._run = run.summary.id
-        self._come_back()
+        self._show_tool()
         self._show_state(run.summary.state)
 
     def _come_back(self) -> None:
@@ -249,7 +240,7 @@ class TryTab(QWidget):
         self._show_tool()
 
     def _refused(self, error: QuarterdeckError) -> None:
-        self._come_back()
+        self._show_tool()
         self._show_outcome(with_nothing_sent(error.info.sentences), "fail")
 
     def _run_changed(self, run: str) -> None:

@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.items.table_view import DataTable
+from app.query import Mutation
 from app.records.device_text import clock_words, direction_words, feature_words
 from app.records.rejected_connections import REFUSED_COLUMNS, refusal_rows
 from app.screens.fleet.device_dialogs import start_edit, start_forget, start_revoke
@@ -20,7 +21,6 @@ from app.widgets.labels import Label
 from app.widgets.line_breaks import breakable
 from app.widgets.property_list import Fact, Facts, short_digest, show_facts
 from app.widgets.section import SectionHead
-from core.errors import QuarterdeckError
 from core.fleet.models import Device, DeviceDetails, Health
 
 MOST_ROWS = 6
@@ -46,6 +46,9 @@ class LinkTab(QScrollArea):
         self.revoke = Button("Revoke…", "danger")
         self.forget = Button("Forget…", "danger")
         self.reconnect.clicked.connect(self._reconnect)
+        self._reconnecting: Mutation[Device] = Mutation(
+            self, link, fail=lambda error: self._say(error.info.sentences), trigger=self.reconnect
+        )
         self.edit.clicked.connect(self._edit)
         self.revoke.clicked.connect(self._revoke)
         self.forget.clicked.connect(self._forget)
@@ -158,24 +161,8 @@ class LinkTab(QScrollArea):
         if device is None:
             return
         self._say("")
-        self.reconnect.set_working("The service is asked.")
-
-        def done(_device: Device) -> None:
-            self.reconnect.set_working("")
-            if self._device is not None:
-                self.show_device(self._device)
-
-        def failed(error: QuarterdeckError) -> None:
-            self.reconnect.set_working("")
-            if self._device is not None:
-                self.show_device(self._device)
-            self._say(error.info.sentences)
-
-        self._link.ask(
-            lambda console: console.devices.reconnect(device.name),
-            done,
-            failed,
-            what=f"reconnect {device.name}",
+        self._reconnecting.run(
+            lambda console: console.devices.reconnect(device.name), f"reconnect {device.name}"
         )
 
     def _edit(self) -> None:

@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
-from shiboken6 import isValid
 
-from app.qt_loop import ended
+from app.query import Mutation, Query
 from app.screens.fleet.contract_diff import Change, change_of, turns
 from app.screens.fleet.contract_view import ContractFacts, DefinitionBox
 from app.screens.fleet.device_rows import tool_title
@@ -20,7 +19,6 @@ from app.widgets.banner import Notice
 from app.widgets.dialog import Sheet
 from app.widgets.diff_view import DiffView
 from app.widgets.labels import Label
-from core.errors import QuarterdeckError
 from core.fleet.models import Tool
 from core.service.console import Console, ContractChange
 from core.service.wishes import contract_change
@@ -59,7 +57,45 @@ def start_review(
     window: QWidget, link: ConsoleLink, signing: Signing, tool: Tool, on_trusted: Callable[[], None]
 ) -> None:
     """Show what changed; trusting it is signed, and refused when the tool changed once more."""
-    link.spawn("review a contract", _review(window, link, signing, tool, on_trusted))
+    sheet = ReviewSheet(window, tool)
+
+    def trusted(_tool: Tool) -> None:
+        sheet.finish("trust")
+        on_trusted()
+
+    trust = Mutation(
+        sheet,
+        link,
+        trusted,
+        lambda error: sheet.say(error.info.sentences),
+        "trust the definition",
+        sheet.trust,
+    )
+
+    def press() -> None:
+        sheet.say("")
+        trust.carry(
+            lambda: signing.carry_out(
+                contract_change(tool),
+                lambda console, signed: console.devices.review_tool(
+                    tool.device, tool.tool_key, tool.contract.digest, signed
+                ),
+            )
+        )
+
+    async def compare(console: Console) -> tuple[Change, str]:
+        change = await console.devices.tool_change(tool.device, tool.tool_key)
+        return await asyncio.to_thread(change_of, change), trust_words(change)
+
+    sheet.trust.clicked.connect(press)
+    sheet.open(sheet.answer("not-yet"))
+    Query[tuple[Change, str]](
+        sheet,
+        link,
+        lambda compared: sheet.show_change(*compared),
+        lambda error: sheet.say(error.message),
+        "compare the definitions",
+    ).load(compare)
 
 
 class ReviewSheet(Sheet):
@@ -163,52 +199,3 @@ class ReviewSheet(Sheet):
                 max(120, min(room, max(wanted, self._inner.sizeHint().height()) + 4))
             )
         super()._fit()
-
-
-async def _review(
-    window: QWidget, link: ConsoleLink, signing: Signing, tool: Tool, on_trusted: Callable[[], None]
-) -> None:
-    sheet = ReviewSheet(window, tool)
-
-    def trusted(_tool: Tool) -> None:
-        sheet.finish("trust")
-        on_trusted()
-
-    def refused(error: QuarterdeckError) -> None:
-        not_signed()
-        sheet.say(error.info.sentences)
-
-    def not_signed() -> None:
-        sheet.trust.set_working("")
-
-    def press() -> None:
-        sheet.say("")
-        sheet.trust.set_working("The service is asked.")
-        signing.ask(
-            contract_change(tool),
-            lambda console, signed: console.devices.review_tool(
-                tool.device, tool.tool_key, tool.contract.digest, signed
-            ),
-            trusted,
-            refused,
-            what="trust the definition",
-            on_cancel=not_signed,
-            owner=sheet,
-        )
-
-    async def compare(console: Console) -> tuple[Change, str]:
-        change = await console.devices.tool_change(tool.device, tool.tool_key)
-        return await asyncio.to_thread(change_of, change), trust_words(change)
-
-    def show(found: tuple[Change, str]) -> None:
-        if isValid(sheet):
-            sheet.show_change(*found)
-
-    def say_not_compared(error: QuarterdeckError) -> None:
-        if isValid(sheet):
-            sheet.say(error.message)
-
-    sheet.trust.clicked.connect(press)
-    sheet.open(sheet.answer("not-yet"))
-    link.ask(compare, show, say_not_compared, what="compare the definitions")
-    await ended(sheet.finished)

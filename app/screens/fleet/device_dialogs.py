@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from PySide6.QtWidgets import QWidget
 
+from app.query import Mutation
 from app.records.device_text import agent_problem, split_tags, tags_problem
 from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
@@ -35,18 +36,17 @@ class DeviceSheet(Sheet):
         self, answer: str, done: str, toast: Toast, wish: Callable[[Console], Awaitable[object]]
     ) -> None:
         """Ask the service; then say it and go, or stay and say what is wrong."""
-        button = self.answer(answer)
-        button.set_working("The service is asked.")
 
-        def came(_answer: object) -> None:
+        def carried(_answer: object) -> None:
             self.finish(answer)
             toast(done)
 
-        def failed(error: QuarterdeckError) -> None:
-            button.set_working("")
-            self.say(error.info.sentences)
+        what, button = f"{answer} the device", self.answer(answer)
+        Mutation(self, self._link, carried, self.say_error, what, button).run(wish)
 
-        self._link.ask(wish, came, failed, what=f"{answer} the device", owner=self)
+    def say_error(self, error: QuarterdeckError) -> None:
+        """Say what the service refused; the question stays."""
+        self.say(error.info.sentences)
 
 
 class SettingsSheet(DeviceSheet):
@@ -60,23 +60,17 @@ class SettingsSheet(DeviceSheet):
         """Have it signed where that is needed, and set it; the fields stay as they are until it is."""
         name = self._name
         self.say("")
-        self.answer("save").set_working("The service is asked.")
-        self._nav.signing.ask(
-            device_change(name, settings),
-            lambda console, signed: console.devices.update(name, settings, signed),
-            self._saved, self._refused, f"set {name}", on_cancel=self._not_signed, owner=self,
-        )  # fmt: skip
+        save = Mutation(self, self._link, self._saved, self.say_error, f"set {name}", self.answer("save"))
+        save.carry(
+            lambda: self._nav.signing.carry_out(
+                device_change(name, settings),
+                lambda console, signed: console.devices.update(name, settings, signed),
+            )
+        )
 
     def _saved(self, _device: Device) -> None:
         self.finish("save")
         self._nav.toast(f"{self._name} is set")
-
-    def _refused(self, error: QuarterdeckError) -> None:
-        self._not_signed()
-        self.say(error.info.sentences)
-
-    def _not_signed(self) -> None:
-        self.answer("save").set_working("")
 
 
 def start_edit(window: QWidget, link: ConsoleLink, device: Device, nav: Navigator) -> SettingsSheet:

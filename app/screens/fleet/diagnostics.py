@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
-
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
+from app.query import Query
 from app.service_client import ConsoleLink
 from app.text import milliseconds
 from app.theme.status_styles import StateLook
@@ -70,9 +68,8 @@ class Doctor(QWidget):
 
     def __init__(self, link: ConsoleLink) -> None:
         super().__init__()
-        self._link = link
         self._name = self._state = ""
-        self._asked: asyncio.Future[Any] | None = None
+        self._checks = Query(self, link, self._show_checks, self._say_failed, "look at the device")
         self.start = Button("Run the doctor", icon="verified")
         self.start.clicked.connect(self.run)
         head = SectionHead("Doctor")
@@ -99,7 +96,7 @@ class Doctor(QWidget):
         """Take another device, or the same in another state; findings about the one before go."""
         if name != self._name:
             self.cancel()
-        elif state == self._state or self._asked is not None:
+        elif state == self._state or self._checks.loading:
             return
         self._name, self._state = name, state
         self._clear()
@@ -114,24 +111,22 @@ class Doctor(QWidget):
     def run(self) -> None:
         """Ask the service to look."""
         name = self._name
-        if not name or self._asked is not None:
+        if not name or self._checks.loading:
             return
         self._clear()
         self.summary.setText("")
         self.start.set_working("The doctor is looking.")
         self.progress.show_progress(None, f"Looking at {name} …")
         self.progress.show()
-        self._asked = self._link.ask(
-            lambda console: console.devices.diagnose(name), self._came, self._failed, what=f"look at {name}"
-        )
+        self._checks.load(lambda console: console.devices.diagnose(name))
 
     def cancel(self) -> None:
         """Stop waiting for an answer."""
-        if self._asked is not None:
-            self._asked.cancel()
+        if self._checks.loading:
+            self._checks.cancel()
             self._end("Cancelled; nothing was found out.")
 
-    def _came(self, checks: list[Check]) -> None:
+    def _show_checks(self, checks: list[Check]) -> None:
         failed = [check for check in checks if check.state is CheckState.FAILED]
         if failed:
             words = f"{TITLES[failed[0].name]} fails. {failed[0].next}".strip()
@@ -141,11 +136,10 @@ class Doctor(QWidget):
         for check in checks:
             self._rows.addWidget(CheckRow(check))
 
-    def _failed(self, error: QuarterdeckError) -> None:
+    def _say_failed(self, error: QuarterdeckError) -> None:
         self._end(f"The doctor could not look. {error.info.sentences}")
 
     def _end(self, words: str) -> None:
-        self._asked = None
         self.start.set_working("")
         if self.progress.cancel.hasFocus():
             self.start.setFocus(Qt.FocusReason.OtherFocusReason)

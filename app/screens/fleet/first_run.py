@@ -9,6 +9,7 @@ from PySide6.QtGui import QImage, QPainter, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 from app.input_origin import Hand, Stake
+from app.query import Mutation
 from app.screens.fleet.thumbnail import PictureStore, Thumbnail
 from app.screens.screen import Navigator
 from app.screens.targets import OpenBatch, OpenDevice
@@ -51,11 +52,30 @@ class FirstRunPage(QScrollArea):
         self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._state, self._link, self._nav = state, link, nav
-        self._busy = False
+        self._state, self._nav = state, nav
         self._pictures = PictureStore(link, self)
         self._picture_shown: str | None = None
         self._build()
+        self._making = Mutation(
+            self,
+            link,
+            self._key_made,
+            self._key_failed,
+            "make the operator key",
+            self.create_button,
+            "One moment.",
+            "Making the key…",
+        )
+        self._shooting = Mutation(
+            self,
+            link,
+            self._picture_done,
+            self._picture_failed,
+            "take a picture",
+            self.take,
+            "The device was asked.",
+            "Taking…",
+        )
         state.devices_changed.connect(self.show_state)
         state.control_changed.connect(self.show_state)
         nav.keys.changed.connect(self.show_state)
@@ -292,8 +312,7 @@ class FirstRunPage(QScrollArea):
         else:
             self.picture_step.set_state("current" if has_key else "later", words, "Try one read")
         self.take.setVisible(not taken)
-        if not self._busy:
-            self.take.set_off("" if online else "The device is not online yet.")
+        self.take.set_off("" if online else "The device is not online yet.")
         self.take.set_kind("primary" if has_key else "normal")
         self.picture.setVisible(taken)
         done = taken and has_key
@@ -316,14 +335,14 @@ class FirstRunPage(QScrollArea):
         )  # fmt: skip
 
     def _create_key(self, with_passphrase: bool) -> None:
-        if self._busy:
+        if self._making.running or self._shooting.running:
             return
         name, secret = self.name_field.text().strip(), self.secret_field.text()
         if with_passphrase and not secret:
             self._say_key("Type a passphrase of at least 10 characters, or choose to go without one.")
             self.secret_field.setFocus()
             return
-        self._set_busy(True, "Making the key…")
+        self._say_key("")
 
         async def make(console: Console) -> Operator:
             keys = self._nav.keys
@@ -333,51 +352,34 @@ class FirstRunPage(QScrollArea):
             made = await keys.create(name, secret if with_passphrase else None)
             return await console.approvals.register_operator(made)
 
-        self._link.ask(make, self._key_made, self._key_failed, what="make the operator key")
-
-    def _set_busy(self, busy: bool, words: str = "Create key") -> None:
-        self._busy = busy
-        self._say_key("")
-        self.create_button.set_words(words)
-        self.create_button.set_working("One moment." if busy else "")
+        self._making.run(make)
 
     def _say_key(self, problem: str) -> None:
         self.key_problem.setText(problem)
         self.key_problem.setVisible(bool(problem))
 
     def _key_made(self, operator: Operator) -> None:
-        self._set_busy(False)
         self.secret_field.clear()
         self._nav.toast(f"{operator.name} can approve now")
         self.take.setFocus(Qt.FocusReason.TabFocusReason)
 
     def _key_failed(self, error: QuarterdeckError) -> None:
-        self._set_busy(False)
         self._say_key(error.info.sentences)
 
     def _take_picture(self) -> None:
         device = self.device()
-        if device is None or self._busy:
+        if device is None or self._making.running:
             return
         name = device.name
-        self._busy = True
-        self.take.set_words("Taking…")
-        self.take.set_working("The device was asked.")
         self.picture_problem.hide()
 
         async def shoot(console: Console) -> Run:
             run = await console.runs.call(name, "screenshot", {})
             return await console.runs.wait(run.summary.id, PICTURE_TIMEOUT_S)
 
-        self._link.ask(shoot, self._picture_done, self._picture_failed, what="take a picture")
-
-    def _picture_ready(self) -> None:
-        self._busy = False
-        self.take.set_words("Take a picture")
-        self.take.set_working("")
+        self._shooting.run(shoot)
 
     def _picture_done(self, run: Run) -> None:
-        self._picture_ready()
         if run.summary.state is not RunState.DONE:
             errors = [cell.result.error for cell in run.cells if cell.result is not None]
             said = next((error.sentences for error in errors if error is not None), "")
@@ -385,7 +387,6 @@ class FirstRunPage(QScrollArea):
         self.show_state()
 
     def _picture_failed(self, error: QuarterdeckError) -> None:
-        self._picture_ready()
         self._say_picture(error.info.sentences)
 
     def _say_picture(self, problem: str) -> None:

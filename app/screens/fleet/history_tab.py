@@ -5,12 +5,12 @@ from __future__ import annotations
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.items.table_view import Cell, Column, DataTable, Kind, Row
+from app.query import Query
 from app.screens.screen import Navigator
 from app.screens.targets import OpenEntry
 from app.service_client import ConsoleLink
 from app.text import clock
 from app.widgets.empty_state import ContentOrEmpty
-from app.widgets.util import once
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.service.console import EntryPage
@@ -41,12 +41,12 @@ class RecentTab(QWidget):
 
     def __init__(self, link: ConsoleLink, nav: Navigator) -> None:
         super().__init__()
-        self._link, self._nav = link, nav
-        self._name, self._read_for, self._shown = "", "", False
+        self._nav = nav
+        self._name, self._shown = "", False
+        self._entries = Query(self, link, self._show_entries, self._say_failed, "read the entries")
         self.table = DataTable(COLUMNS, "Recent entries of the device", rows="journal", sortable=False)
         self.place = ContentOrEmpty(self.table)
-        self.place.empty.acted.connect(lambda _key: self._read_again())
-        self._again = once(self, AGAIN_MS, self._read_again)
+        self.place.empty.acted.connect(lambda _key: self._entries.refresh())
         self.table.opened.connect(lambda key: self._nav.open("journal", OpenEntry(int(key))))
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -62,45 +62,31 @@ class RecentTab(QWidget):
     def set_shown(self, shown: bool) -> None:
         """The tab came to the front, or left it."""
         self._shown = shown
-        self._read_for = ""
         self._read()
 
     def follow(self) -> None:
         """The journal has more: read anew soon, while the tab is in front."""
-        if self._shown and self._name and not self._again.isActive():
-            self._again.start()
+        if self._shown:
+            self._entries.refresh_within(AGAIN_MS)
 
-    def _read_again(self) -> None:
-        self._read_for = ""
-        self._read(quietly=True)
-
-    def _read(self, quietly: bool = False) -> None:
-        if not self._shown or not self._name or self._read_for == self._name:
+    def _read(self) -> None:
+        self._entries.forget()
+        if not self._shown or not self._name:
             return
-        name = self._read_for = self._name
-        if not quietly:
-            self.place.say("Reading the entries…", "They are shown as soon as the service answers.")
+        self.place.say("Reading the entries…", "They are shown as soon as the service answers.")
+        # What a live wall writes would push everything else out of so few rows.
+        query = f"device:{self._name} !glimpse"
+        self._entries.load(lambda console: console.journal.entries(query, limit=ROWS))
 
-        def came(page: EntryPage) -> None:
-            if name != self._name:
-                return
-            self.table.show_rows([entry_row(entry) for entry in page.entries])
-            if page.entries:
-                self.place.show_content()
-            else:
-                self.place.say(
-                    "Nothing is in the journal about this device yet.",
-                    "Call one of its tools, or run a batch.",
-                )
+    def _show_entries(self, page: EntryPage) -> None:
+        self.table.show_rows([entry_row(entry) for entry in page.entries])
+        if page.entries:
+            self.place.show_content()
+        else:
+            self.place.say(
+                "Nothing is in the journal about this device yet.", "Call one of its tools, or run a batch."
+            )
 
-        def failed(error: QuarterdeckError) -> None:
-            again = ("again", "Read again", "refresh")
-            self.place.say("The entries could not be read.", error.info.sentences, again)
-
-        self._link.ask(
-            # What a live wall writes would push everything else out of so few rows.
-            lambda console: console.journal.entries(f"device:{name} !glimpse", limit=ROWS),
-            came,
-            failed,
-            what=f"read the entries of {name}",
-        )
+    def _say_failed(self, error: QuarterdeckError) -> None:
+        again = ("again", "Read again", "refresh")
+        self.place.say("The entries could not be read.", error.info.sentences, again)

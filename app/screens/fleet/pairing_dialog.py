@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
 
+from app.query import Mutation, Query
 from app.records.device_text import (
     agent_problem,
     fingerprint_groups,
@@ -32,6 +36,8 @@ from core.aip.pairing import decode_pairing
 from core.errors import BadInput, QuarterdeckError
 from core.fleet.models import Device, DeviceSettings, Health, Listening, Pairing
 from core.service.wishes import pairing_change
+
+Answer = TypeVar("Answer")
 
 DIALS_IN, LISTENS = "in", "out"
 STRING_LINES = 3
@@ -207,10 +213,9 @@ class PairingSheet(Sheet):
         self.form.not_listening.acted.connect(self._open_settings)
         state.devices_changed.connect(self._devices_changed)
         self._listening: Listening | None = None
-        link.ask(
-            lambda console: console.devices.listening(), self._show_listening, self._cannot_tell,
-            what="ask where the console listens",
-        )  # fmt: skip
+        Query(self, link, self._show_listening, self._cannot_tell, "ask where the console listens").load(
+            lambda console: console.devices.listening()
+        )
         self._check()
 
     # The form
@@ -285,28 +290,26 @@ class PairingSheet(Sheet):
         except BadInput as error:
             self._refused(error)
             return
-        self._pair.set_working("The service is asked.")
+        sign, what = self._nav.signing.carry_out, f"pair {name}"
         if string:
-            self._nav.signing.ask(
-                wish,
-                lambda console, signed: console.devices.pair_listening(name, string, settings, signed),
-                self._made_dialled, self._refused, f"pair {name}",
-                text=string, on_cancel=self._not_signed, owner=self,
-            )  # fmt: skip
+            self._mutation(self._made_dialled, what).carry(
+                lambda: sign(
+                    wish,
+                    lambda console, signed: console.devices.pair_listening(name, string, settings, signed),
+                    string,
+                )
+            )
         else:
-            self._nav.signing.ask(
-                wish,
-                lambda console, signed: console.devices.pair(name, settings, signed),
-                self._made, self._refused, f"pair {name}", on_cancel=self._not_signed, owner=self,
-            )  # fmt: skip
+            self._mutation(self._made, what).carry(
+                lambda: sign(wish, lambda console, signed: console.devices.pair(name, settings, signed))
+            )
 
-    def _not_signed(self) -> None:
-        """All of the form is still there."""
-        self._pair.set_working("")
-        self._check()
+    def _mutation(self, made: Callable[[Answer], None], what: str) -> Mutation[Answer]:
+        """Where it is not done, all of the form is still there."""
+        return Mutation(self, self._link, made, self._refused, what, self._pair, declined=self._check)
 
     def _refused(self, error: QuarterdeckError) -> None:
-        self._not_signed()
+        self._check()
         if self._listens:
             self.form.string_row.set_error(error.info.sentences)
             self._fit()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from PySide6.QtCore import QObject, Signal
 
+from app.query import Mutation
 from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
 from app.text import plural
@@ -63,12 +64,13 @@ class ManyPictures(QObject):
 
     def __init__(self, link: ConsoleLink, nav: Navigator, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._link, self._nav = link, nav
-        self._busy = False
+        self._nav = nav
+        self._devices: list[str] = []
+        self._taking = Mutation(self, link, self._end, self._none_taken, "take pictures")
 
     def start(self, devices: list[str]) -> None:
         """Begin; says so where it cannot."""
-        if self._busy:
+        if self._taking.running:
             self._nav.toast("Pictures are being taken already")
             return
         if len(devices) > MOST_PICTURES:
@@ -76,7 +78,7 @@ class ManyPictures(QObject):
                 f"{len(devices)} devices are marked.", f"T takes at most {MOST_PICTURES} pictures."
             )
             return
-        self._busy = True
+        self._devices = devices
         done = 0
 
         def one_more() -> None:
@@ -85,15 +87,12 @@ class ManyPictures(QObject):
             self.progressed.emit(f"{done} of {plural(len(devices), 'picture')}")
 
         self.progressed.emit(f"taking {plural(len(devices), 'picture')}…")
-        self._link.ask(
-            lambda console: take_pictures(console, devices, one_more),
-            self._end,
-            lambda error: self._end(Taken(problems=dict.fromkeys(devices, error.message))),
-            what="take pictures",
-        )
+        self._taking.run(lambda console: take_pictures(console, devices, one_more))
+
+    def _none_taken(self, error: QuarterdeckError) -> None:
+        self._end(Taken(problems=dict.fromkeys(self._devices, error.message)))
 
     def _end(self, taken: Taken) -> None:
-        self._busy = False
         self.progressed.emit("")
         if not taken.problems:
             self._nav.toast(f"{plural(taken.count, 'picture')} taken")

@@ -13,6 +13,7 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
 from app.images import picture_or_none
+from app.query import Query
 from app.service_client import ConsoleLink
 from app.theme.tokens import SPACE
 from app.widgets.banner import Notice
@@ -64,7 +65,6 @@ class BlobsTab(QScrollArea):
         self._shown_for = 0
         self._shown = False
         self._kept: OrderedDict[str, Blob] = OrderedDict()
-        self._asks: list[asyncio.Future[Any]] = []
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -104,9 +104,6 @@ class BlobsTab(QScrollArea):
         self._column.addStretch(1)
 
     def _empty(self) -> None:
-        for ask in self._asks:
-            ask.cancel()
-        self._asks.clear()
         while (item := self._column.takeAt(0)) is not None:
             if (widget := item.widget()) is not None:
                 widget.hide()
@@ -126,7 +123,8 @@ class BlobsTab(QScrollArea):
             self._keep(digest, blob)
             section.show_blob(blob)
 
-        self._asks.append(self._link.ask(read, came, section.show_error, what="read a stored picture"))
+        # It ends with the section, when another entry is shown.
+        Query(section, self._link, came, section.show_error, "read a stored picture").load(read)
 
     def _keep(self, digest: str, blob: Blob) -> None:
         self._kept[digest] = blob

@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.items.table_model import Cell, Column, Kind, Row
 from app.items.table_view import DataTable
+from app.query import Query
 from app.screens.journal.entry_text import (
     KIND_TONES,
     Present,
@@ -46,10 +47,9 @@ class AroundTab(QWidget):
 
     def __init__(self, link: ConsoleLink) -> None:
         super().__init__()
-        self._link = link
+        self._around = Query(self, link, self._show_around, self._say_problem, "read the entries around it")
         self.present = Present()
         self._entry: Entry | None = None
-        self._read_for = 0
         self._shown = False
         self.message = Label("", "meta", "text3", wrap=True)
         self.message.setContentsMargins(14, 8, 14, 8)
@@ -64,6 +64,8 @@ class AroundTab(QWidget):
     def show_entry(self, entry: Entry | None) -> None:
         """Take another entry; it is read when the tab is in front."""
         self._entry = entry
+        if entry is None or entry.seq != self._around.key:
+            self._around.forget()
         self._read()
 
     def set_shown(self, shown: bool) -> None:
@@ -73,25 +75,18 @@ class AroundTab(QWidget):
 
     def _read(self) -> None:
         entry = self._entry
-        if not self._shown or entry is None or self._read_for == entry.seq:
-            return
-        seq = self._read_for = entry.seq
-        query = f"seq:{max(1, seq - REACH)}..{seq + REACH}"
+        if self._shown and entry is not None:
+            query = f"seq:{max(1, entry.seq - REACH)}..{entry.seq + REACH}"
+            self._around.ensure(
+                lambda console: console.journal.entries(query, None, 2 * REACH + 1), entry.seq
+            )
 
-        def came(page: EntryPage) -> None:
-            if self._entry is not None and self._entry.seq == seq:
-                self._show(self._entry, page.entries)
+    def _show_around(self, page: EntryPage) -> None:
+        if self._entry is not None:
+            self._show(self._entry, page.entries)
 
-        def failed(error: QuarterdeckError) -> None:
-            self._read_for = 0
-            self.message.setText(error.info.sentences)
-
-        self._link.ask(
-            lambda console: console.journal.entries(query, None, 2 * REACH + 1),
-            came,
-            failed,
-            what="read the entries around it",
-        )
+    def _say_problem(self, error: QuarterdeckError) -> None:
+        self.message.setText(error.info.sentences)
 
     def _show(self, entry: Entry, around: list[Entry]) -> None:
         same = [one for one in around if entry.call_id and one.call_id == entry.call_id]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
 from PySide6.QtCore import QModelIndex, QObject, Signal
 
+from app.query import Query
 from app.screens.journal.entry_model import PAGE, EntryModel
 from app.screens.journal.query_terms import with_moments_fixed
 from app.service_client import ConsoleLink
@@ -41,21 +41,28 @@ class EntryFeed(QObject):
     def __init__(self, model: EntryModel, link: ConsoleLink, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._model, self._link = model, link
+        self._first = Query(self, link, self._show_first, self._say_not_read, "read the journal")
+        self._newer = Query(self, link, self._take_news, self._say_failed, "read new entries")
+        self._older = Query(self, link, self._add_older, self._say_no_older, "read older entries")
+        self._again: list[Query[EntryPage]] = []
         self.query = ""
         self._sent = ""
         self.total = 0
         self.total_exact = True
         self.took_ms = 0.0
         self.waiting_above = 0
-        self.loading = False
         self.loaded = False
         self._hold_news = False
         self._seen_seq = 0
-        self._asks: set[asyncio.Future[Any]] = set()
-        self._news_asked = self._numbers_asked = self._to_end = False
+        self._to_end = False
         self._pause = once(self, NEWS_PAUSE_MS, self._ask_news)
         model.more_wanted.connect(self._ask_more)
         model.page_wanted.connect(self._ask_again)
+
+    @property
+    def loading(self) -> bool:
+        """Whether the first page of the query is waited for."""
+        return self._first.loading
 
     @property
     def sent(self) -> str:
@@ -67,8 +74,7 @@ class EntryFeed(QObject):
         self._cancel()
         self.query, self._sent = query, with_moments_fixed(query, datetime.now(UTC))
         sent = self._sent
-        self.loading = True
-        self._ask(sent, None, self._show_first, "read the journal", first=True)
+        self._first.load(lambda console: console.journal.entries(sent, None, PAGE))
 
     def hold_news(self, hold: bool) -> None:
         """While held, newer entries are counted instead of shown."""
@@ -98,45 +104,27 @@ class EntryFeed(QObject):
 
     # asking
 
-    def _ask(self, query: str, before: int | None, came: Any, what: str, first: bool = False) -> None:
-        sent = self._sent
-
-        def done(page: EntryPage) -> None:
-            if sent == self._sent:
-                came(page)
-
-        def failed(error: QuarterdeckError) -> None:
-            if sent == self._sent:
-                self._failed(error, first)
-
-        self._keep(
-            self._link.ask(
-                lambda console: console.journal.entries(query, before, PAGE), done, failed, what=what
-            )
-        )
-
-    def _keep(self, task: asyncio.Future[Any]) -> None:
-        self._asks.add(task)
-        task.add_done_callback(self._asks.discard)
-
     def _cancel(self) -> None:
-        for task in self._asks:
-            task.cancel()
-        self._asks.clear()
-        self._news_asked = self._numbers_asked = self._to_end = False
-        self.loading = False
+        queries: list[Query[Any]] = [self._first, self._newer, self._older, *self._again]
+        for query in queries:
+            query.cancel()
+        self._again.clear()
+        self._to_end = False
 
-    def _failed(self, error: QuarterdeckError, first: bool) -> None:
-        self.loading = self._news_asked = False
-        self._model.forget_asked()
-        if isinstance(error, BadInput) and first:
+    def _say_not_read(self, error: QuarterdeckError) -> None:
+        if isinstance(error, BadInput):
+            self._model.forget_asked()
             self.refused.emit(error)
-            return
+        else:
+            self._say_failed(error)
+
+    def _say_failed(self, error: QuarterdeckError) -> None:
+        self._model.forget_asked()
         self._model.set_more(self._model.rowCount() > 0)
         self.failed.emit(error)
 
     def _show_first(self, page: EntryPage) -> None:
-        self.loading, self.loaded = False, True
+        self.loaded = True
         self._note(page)
         self._set_above(0)
         self._model.show(page.entries)
@@ -158,29 +146,19 @@ class EntryFeed(QObject):
         self._to_end = True
         if self._model.canFetchMore(QModelIndex()):
             self._model.fetchMore(QModelIndex())
-        elif not self._numbers_asked:
+        elif not self._older.loading:
             self._ended()
 
     def _ask_more(self) -> None:
         self._ask_numbers(self._model.oldest)
 
     def _ask_numbers(self, before: int) -> None:
-        sent, self._numbers_asked = self._sent, True
+        sent = self._sent
+        self._older.load(lambda console: console.journal.numbers(sent, before))
 
-        def came(page: NumberPage) -> None:
-            if sent == self._sent:
-                self._add_older(page)
-
-        def failed(error: QuarterdeckError) -> None:
-            if sent == self._sent:
-                self._numbers_asked = self._to_end = False
-                self._failed(error, first=False)
-
-        self._keep(
-            self._link.ask(
-                lambda console: console.journal.numbers(sent, before), came, failed, "read older entries"
-            )
-        )
+    def _say_no_older(self, error: QuarterdeckError) -> None:
+        self._to_end = False
+        self._say_failed(error)
 
     def _add_older(self, page: NumberPage) -> None:
         self._model.extend(page.numbers)
@@ -188,7 +166,6 @@ class EntryFeed(QObject):
             # All is wanted, or the service searched for as long as it may and found nothing yet.
             self._ask_numbers(page.next_before)
             return
-        self._numbers_asked = False
         self._model.set_more(page.next_before is not None)
         self._ended()
 
@@ -199,17 +176,20 @@ class EntryFeed(QObject):
 
     def _ask_again(self, first: int, last: int) -> None:
         query = f"{self._sent} seq:{last}..{first}".lstrip()
-        self._ask(query, first + 1, lambda page: self._model.refill(page.entries), "read entries again")
+        page: Query[EntryPage] = Query(self, self._link, self._refill, self._say_failed, "read entries again")
+        self._again = [page, *(one for one in self._again if one.loading)]
+        page.load(lambda console: console.journal.entries(query, first + 1, PAGE))
+
+    def _refill(self, page: EntryPage) -> None:
+        self._model.refill(page.entries)
 
     def _ask_news(self) -> None:
-        if self._news_asked or self.loading or not self.loaded:
+        if self._newer.loading or self.loading or not self.loaded:
             return
-        self._news_asked = True
         query = f"{self._sent} seq:{self._model.newest + 1}..".lstrip()
-        self._ask(query, None, self._take_news, "read new entries")
+        self._newer.load(lambda console: console.journal.entries(query, None, PAGE))
 
     def _take_news(self, page: EntryPage) -> None:
-        self._news_asked = False
         if not page.entries:
             self._set_above(0)
             return

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from datetime import datetime
-from functools import partial
 from typing import Any
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
+from app.query import Query
 from app.screens.replay.command_at import ANSWERS, Known, command_facts, known_at, moment_facts
 from app.screens.replay.text import Clock
 from app.screens.replay.timeline_index import Reel, shown
@@ -25,6 +25,7 @@ from app.widgets.labels import ElidedLabel, Label, Link, rule, surface
 from app.widgets.property_list import Fact, Facts, short_digest
 from app.widgets.section import Card
 from app.widgets.shortcut_label import KeyHint
+from app.widgets.util import once
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.replay.models import Moment
@@ -59,11 +60,9 @@ class Details(QWidget):
         self._records: OrderedDict[str, list[Entry]] = OrderedDict()
         self._entries: OrderedDict[int, Entry] = OrderedDict()
         self._problem = ""
-        self._asked: list[asyncio.Future[Any]] = []
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(PAUSE_MS)
-        self._pause.timeout.connect(self._read)
+        self._command = Query(self, link, self._keep_command, self._say_problem, "read the command")
+        self._entry = Query(self, link, self._keep_entry, self._say_problem, "read the entry")
+        self._pause = once(self, PAUSE_MS, self._read)
         self._build()
 
     def _build(self) -> None:
@@ -199,43 +198,30 @@ class Details(QWidget):
         moment = self._moment
         if moment is None:
             return
-        for task in self._asked:
-            task.cancel()
-        self._asked.clear()
+        self._command.cancel()
+        self._entry.cancel()
+        call_id, seq = moment.call_id, moment.seq
         if self.tab == "proof":
             self.proof_tab.read()
-        elif moment.call_id:
-            if moment.call_id not in self._records:
-                self._asked.append(self._ask_command(moment.call_id))
-        elif self.tab == "result" and moment.seq not in self._entries:
-            self._asked.append(self._ask_entry(moment.seq))
+        elif call_id:
+            if call_id not in self._records:
+                self._command.load(lambda console: console.journal.command(call_id))
+        elif self.tab == "result" and seq not in self._entries:
+            self._entry.load(lambda console: console.journal.entry(seq))
 
-    def _ask_command(self, call_id: str) -> asyncio.Future[Any]:
-        return self._link.ask(
-            lambda console: console.journal.command(call_id),
-            self._command_came,
-            self._failed,
-            what="read the command",
-        )
-
-    def _ask_entry(self, seq: int) -> asyncio.Future[Any]:
-        return self._link.ask(
-            lambda console: console.journal.entry(seq), self._entry_came, self._failed, what="read the entry"
-        )
-
-    def _command_came(self, record: CommandRecord) -> None:
+    def _keep_command(self, record: CommandRecord) -> None:
         self._records[record.call_id] = sorted(record.entries, key=lambda entry: entry.seq)
         while len(self._records) > KEPT:
             self._records.popitem(last=False)
         self._show_body()
 
-    def _entry_came(self, entry: Entry) -> None:
+    def _keep_entry(self, entry: Entry) -> None:
         self._entries[entry.seq] = entry
         while len(self._entries) > KEPT:
             self._entries.popitem(last=False)
         self._show_body()
 
-    def _failed(self, error: QuarterdeckError) -> None:
+    def _say_problem(self, error: QuarterdeckError) -> None:
         self._problem = error.info.sentences
         self._show_body()
 
@@ -385,9 +371,8 @@ class ProofTab(QWidget):
 
     def __init__(self, link: ConsoleLink) -> None:
         super().__init__()
-        self._link = link
         self._seq = 0
-        self._read_for = 0
+        self._proof = Query(self, link, self._show_proof, self._say_no_proof, "read the proof")
         self.notice = Notice("note", "Reading the proof…", "", "")
         self.holds = QWidget()
         mark = IconMark("verified", "ok", 18)
@@ -423,6 +408,7 @@ class ProofTab(QWidget):
         if seq == self._seq:
             return
         self._seq = seq
+        self._proof.forget()
         self.facts.show_facts([])
         self.holds.hide()
         self.notice.show()
@@ -430,21 +416,17 @@ class ProofTab(QWidget):
 
     def read(self) -> None:
         """Ask for the proof and check it."""
-        if self._read_for == self._seq:
-            return
-        seq = self._read_for = self._seq
+        seq = self._seq
 
-        async def wish(console: Console) -> tuple[Proof, Finding]:
+        async def prove(console: Console) -> tuple[Proof, Finding]:
             proof = await console.journal.prove(seq)
             shown = await console.journal.entry(seq)
             return proof, await asyncio.to_thread(check_proof, shown, proof, seq)
 
-        self._link.ask(wish, partial(self._came, seq), partial(self._failed, seq), what="read the proof")
+        self._proof.ensure(prove, seq)
 
-    def _came(self, seq: int, answer: tuple[Proof, Finding]) -> None:
-        if seq != self._seq:
-            return
-        proof, found = answer
+    def _show_proof(self, answer: tuple[Proof, Finding]) -> None:
+        seq, (proof, found) = self._seq, answer
         if not proof.public_key or not proof.entry:
             self.notice.say(
                 "warn", "Not checked here.", "The service gave no public key to check the checkpoint with."
@@ -459,10 +441,8 @@ class ProofTab(QWidget):
         self.notice.setVisible(not holds)
         self.facts.show_facts(_proof_facts(proof))
 
-    def _failed(self, seq: int, error: QuarterdeckError) -> None:
-        if seq == self._seq:
-            self._read_for = 0
-            self.notice.say("fail", "There is no proof.", error.info.sentences)
+    def _say_no_proof(self, error: QuarterdeckError) -> None:
+        self.notice.say("fail", "There is no proof.", error.info.sentences)
 
 
 def _proof_facts(proof: Proof) -> list[Fact]:

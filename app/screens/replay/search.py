@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from bisect import bisect_left, bisect_right
 
 from PySide6.QtCore import QObject, Qt, Signal
 
+from app.query import Query
 from app.screens.replay.playback_bar import ReplayHead
 from app.screens.replay.timeline_index import Reel
 from app.screens.replay.timeline_view import Lanes
 from app.screens.targets import OpenReplay
 from app.service_client import ConsoleLink
 from app.text import plural
-from app.widgets.util import once
 from core.errors import QuarterdeckError
 from core.replay.result_search import LONGEST_WORD, MOST_WORDS, ContentHits
 
@@ -38,18 +37,19 @@ class Finder(QObject):
         self._reel: Reel | None = None
         self._place = 0
         self._found: list[int] = []
-        self._link: ConsoleLink | None = None
+        self._contents: Query[ContentHits] | None = None
+        self._words_asked: list[str] = []
         self._target: OpenReplay | None = None
         self._hits: dict[str, frozenset[int]] = {}
         self._note = ""
-        self._task: asyncio.Future[object] | None = None
-        self._pause = once(self, CONTENTS_PAUSE_MS, self._ask)
         head.searched.connect(lambda _text: self._search())
         head.found_asked.connect(self.walk)
 
     def bind(self, link: ConsoleLink) -> None:
         """Where the contents of results are searched."""
-        self._link = link
+        self._contents = Query(
+            self, link, self._show_hits, self._say_not_searched, "search the results", CONTENTS_PAUSE_MS
+        )
 
     def show_reel(self, reel: Reel | None, target: OpenReplay | None = None) -> None:
         """Search in another reel, which was read for `target`, for what stands in the field."""
@@ -104,27 +104,18 @@ class Finder(QObject):
         return [word for word in words if len(word) <= LONGEST_WORD][:MOST_WORDS]
 
     def _ask_soon(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
-        self._pause.stop()
-        if self._reel is not None and self._target is not None and self._words():
-            self._pause.start()
-
-    def _ask(self) -> None:
-        words, target = self._words(), self._target
-        if self._link is None or target is None or not words:
+        if self._contents is None:
             return
-        self._task = self._link.ask(
-            lambda console: console.journal.find_in_results(words, run=target.run, around=target.around),
-            lambda hits: self._came(words, hits),
-            self._failed,
-            what="search the results",
-        )
+        self._contents.cancel()
+        words, target = self._words(), self._target
+        if self._reel is not None and target is not None and words:
+            self._words_asked = words
+            self._contents.load(
+                lambda console: console.journal.find_in_results(words, run=target.run, around=target.around)
+            )
 
-    def _came(self, words: list[str], hits: ContentHits) -> None:
-        self._task = None
-        self._hits = dict(zip(words, map(frozenset, hits.numbers), strict=True))
+    def _show_hits(self, hits: ContentHits) -> None:
+        self._hits = dict(zip(self._words_asked, map(frozenset, hits.numbers), strict=True))
         left = plural(hits.not_searched, "text")
         self._note = f"{left} too large or unreadable, not searched" if hits.not_searched else ""
         nothing = not self._found
@@ -134,7 +125,6 @@ class Finder(QObject):
         else:
             self.show_place(self._place)
 
-    def _failed(self, error: QuarterdeckError) -> None:
-        self._task = None
+    def _say_not_searched(self, error: QuarterdeckError) -> None:
         self._note = f"results not searched: {error.message}"
         self.show_place(self._place)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from functools import partial
-from typing import Any
+from dataclasses import replace
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
+from app.query import Query
 from app.screens.targets import OpenReplay
 from app.service_client import ConsoleLink
-from core.errors import QuarterdeckError
 from core.replay.models import Timeline
 
 # A run that is under way changes often; its timeline is read again at most this often.
@@ -30,53 +28,24 @@ class TimelineSource(QObject):
 
     def __init__(self, link: ConsoleLink, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._link = link
-        self._target: OpenReplay | None = None
-        self._reading: asyncio.Future[Any] | None = None
-        self._again = False
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(RELOAD_MS)
-        self._pause.timeout.connect(self._reload)
+        self._target = OpenReplay()
+        self._timeline = Query(self, link, self._show, self.failed.emit, "read the timeline")
 
     def read(self, target: OpenReplay) -> None:
         """Read a run, or the entries around one, now."""
-        if self._reading is not None:
-            self._reading.cancel()
         self._target = target
-        self._reading = self._link.ask(
-            lambda console: console.journal.timeline(run=target.run, around=target.around),
-            partial(self._done, target),
-            self._fail,
-            what="read the timeline",
-        )
+        self._timeline.load(lambda console: console.journal.timeline(run=target.run, around=target.around))
 
     def read_again_soon(self) -> None:
         """What was read has changed; many changes lead to one reading."""
-        if not self._pause.isActive():
-            self._pause.start()
+        self._timeline.refresh_within(RELOAD_MS)
 
     def rest(self) -> None:
         """Read nothing again until somebody asks."""
-        self._pause.stop()
+        self._timeline.stop_refreshing()
 
-    def _reload(self) -> None:
-        if self._reading is not None:
-            # It may have been read before the change; once it is here, it is read once more.
-            self._again = True
-        elif self._target is not None:
-            self.read(OpenReplay(run=self._target.run, around=self._target.around))
-
-    def _done(self, target: OpenReplay, timeline: Timeline) -> None:
-        self._ended()
+    def _show(self, timeline: Timeline) -> None:
+        target = self._target
+        # Only the first answer leads to the entry that was asked for: the playhead may have moved since.
+        self._target = replace(target, at=None)
         self.came.emit(target, timeline)
-
-    def _fail(self, error: QuarterdeckError) -> None:
-        self._ended()
-        self.failed.emit(error)
-
-    def _ended(self) -> None:
-        self._reading = None
-        if self._again:
-            self._again = False
-            self.read_again_soon()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 
+from app.query import Mutation
 from app.screens.runs.header import AskLine
 from app.screens.screen import Navigator
 from app.screens.targets import OpenQuery, OpenReplay
@@ -14,6 +18,8 @@ from core.batch.models import Run, RunSummary
 from core.errors import ErrorCode, QuarterdeckError
 from core.service.console import Console
 from core.text import escape_hidden
+
+Answer = TypeVar("Answer")
 
 
 class RunWishes(QObject):
@@ -71,10 +77,11 @@ class RunWishes(QObject):
             self._save(self._saves, text)
 
     def _cancel(self, run: str) -> None:
-        self._ask.set_busy(True)
-        self._link.ask(
-            lambda console: console.runs.stop(run), self._cancelled, self._failed, f"cancel run {run}"
-        )
+        self._mutation(self._cancelled, f"cancel run {run}").run(lambda console: console.runs.stop(run))
+
+    def _mutation(self, done: Callable[[Answer], None], what: str) -> Mutation[Answer]:
+        """What a question leads to; when that was closed meanwhile, the banner says the failure."""
+        return Mutation(self._ask, self._link, done, self._failed, what, self._ask.go_on)
 
     def _cancelled(self, summary: RunSummary) -> None:
         if summary.id == self._cancels:
@@ -85,7 +92,6 @@ class RunWishes(QObject):
             self._ask.say("A name is needed.")
             return
         replace = self._replaces == name
-        self._ask.set_busy(True)
 
         async def save(console: Console) -> bool:
             if not replace and name in await console.runs.batch_names():
@@ -103,7 +109,7 @@ class RunWishes(QObject):
                 self._replaces = name
                 self._ask.say(f"There is a batch {name} already.", "Replace it")
 
-        self._link.ask(save, saved, self._failed, what="save the batch")
+        self._mutation(saved, "save the batch").run(save)
 
     def _failed(self, error: QuarterdeckError) -> None:
         # The general advice of this code is about arguments of a call.

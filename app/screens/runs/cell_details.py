@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
+from app.query import Query
 from app.records.run_text import cell_time, one_line
 from app.screens.runs.cell_banner import CellBanner
 from app.screens.runs.command_facts import CommandFacts
@@ -52,7 +52,7 @@ class Drawer(QWidget):
         super().__init__(parent)
         surface(self, "base")
         self.setAccessibleName("Cell")
-        self._link, self._nav = link, nav
+        self._nav = nav
         self._cell: Cell | None = None
         self._look, self._tool = "", ""
         self._deadline: float | None = None
@@ -61,15 +61,9 @@ class Drawer(QWidget):
         self._missing = ""
         self._wanted = ""
         self._narrow = False
-        self._task: asyncio.Future[object] | None = None
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(READ_PAUSE_MS)
-        self._pause.timeout.connect(self._read)
-        self._again = QTimer(self)
-        self._again.setSingleShot(True)
-        self._again.setInterval(READ_AGAIN_MS)
-        self._again.timeout.connect(self._read)
+        self._record = Query(
+            self, link, self._show_record, self._say_no_record, "read this command", READ_PAUSE_MS
+        )
         self.is_production: Callable[[str], bool] = lambda _device: False
         self.result = ResultTab(link, nav)
         self.output = OutputTab(link, nav)
@@ -141,9 +135,10 @@ class Drawer(QWidget):
         if other or cell.call_id != self._known_for:
             self._known, self._known_for = Known(), cell.call_id or ""
             self._missing = "" if cell.call_id else "This step has not been a command yet."
-        if stale and cell.call_id:
+            self._record.forget()
+        if stale and (call_id := cell.call_id):
             self._missing = self._missing if self._known.entries else "Reading…"
-            self._pause.start()
+            self._record.load(lambda console: console.journal.command(call_id), call_id)
         self._show(other)
 
     def _show(self, other: bool) -> None:
@@ -245,34 +240,16 @@ class Drawer(QWidget):
 
     # The journal's side
 
-    def _read(self) -> None:
-        call_id = self._cell.call_id if self._cell else None
-        if call_id is None:
-            return
-        if self._task is not None:
-            self._task.cancel()
-        self._task = self._link.ask(
-            lambda console: console.journal.command(call_id),
-            self._came,
-            self._failed,
-            what="read this command",
-        )
-
-    def _came(self, record: CommandRecord) -> None:
-        self._task = None
-        if self._cell is None or record.call_id != self._cell.call_id:
-            return
+    def _show_record(self, record: CommandRecord) -> None:
         self._known, self._missing = known_from(record), ""
         self._show(False)
 
     def look_again(self) -> None:
         """Read the journal again where more may come: a device can answer when nobody waits any more."""
-        wanted = self.isVisible() and self._look == "unknown" and self._known.late is None
-        if wanted and not self._again.isActive():
-            self._again.start()
+        if self.isVisible() and self._look == "unknown" and self._known.late is None:
+            self._record.refresh_within(READ_AGAIN_MS)
 
-    def _failed(self, error: QuarterdeckError) -> None:
-        self._task = None
+    def _say_no_record(self, error: QuarterdeckError) -> None:
         # A command that has just begun may not be in the journal yet.
         words = "The journal has nothing of it yet." if error.code is ErrorCode.NOT_FOUND else ""
         self._missing = words or error.info.sentences

@@ -193,7 +193,7 @@ class AskLine(QWidget):
         self.go_on.set_kind("danger" if kind == "danger" else "normal")
         self.field.setVisible(field is not None)
         self.setAccessibleName(self.words.text())
-        self.set_busy(False)
+        self.go_on.set_working("")
         self.show()
         if field is not None:
             self.field.setText(field)
@@ -206,13 +206,8 @@ class AskLine(QWidget):
         """Say what is in the way; `go_on` are new words for going on all the same."""
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
-        self.set_busy(False)
         if go_on:
             self.go_on.set_words(go_on)
-
-    def set_busy(self, busy: bool) -> None:
-        """While an answer is on its way it is not given twice."""
-        self.go_on.set_working("The service is asked." if busy else "")
 
     def _go_on(self) -> None:
         if self.go_on.isEnabled():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QFileDialog, QWidget
 
+from app.query import Mutation
 from app.service_client import ConsoleLink
 from core.errors import QuarterdeckError
 from core.service.console import Console
@@ -50,9 +51,10 @@ class Saver:
             data = await get(console)
             await asyncio.to_thread(_write, path, data)
 
-        self._link.ask(
-            fetch_and_write, lambda _: self._done(f"Saved {path.name}"), on_error, what=f"save {path.name}"
-        )
+        def written(_none: None) -> None:
+            self._done(f"Saved {path.name}")
+
+        Mutation(self._parent, self._link, written, on_error, f"save {path.name}").run(fetch_and_write)
 
 
 def _write(path: Path, data: bytes) -> None:

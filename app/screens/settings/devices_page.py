@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout
 
 from app.items.table_view import DataTable
+from app.query import Mutation, Query
 from app.records.device_text import fingerprint_groups
 from app.records.rejected_connections import REFUSED_COLUMNS, refusal_rows
 from app.screens.screen import Navigator
@@ -58,6 +59,8 @@ class Devices(SettingsSection):
             "Devices", "Devices dial in here, or are dialled. Each has a token of its own, made by pairing."
         )
         self._link, self._nav = link, nav
+        self._where = Query(self, link, self._show, self._failed, "ask where the console listens")
+        self._rejected = Query(self, link, self._show_refusals, self._failed, "list refused attempts")
         self._listening: Listening | None = None
         self.banner = Banner()
         self.column.insertWidget(0, self.banner)
@@ -101,18 +104,8 @@ class Devices(SettingsSection):
 
     def read(self) -> None:
         """Ask the service how it listens and whom it refused."""
-        self._link.ask(
-            lambda console: console.devices.listening(),
-            self._show,
-            self._failed,
-            what="ask where the console listens",
-        )
-        self._link.ask(
-            lambda console: console.devices.rejected_connections(),
-            self._show_refusals,
-            self._failed,
-            what="list refused attempts",
-        )
+        self._where.load(lambda console: console.devices.listening())
+        self._rejected.load(lambda console: console.devices.rejected_connections())
 
     def _read_if_shown(self) -> None:
         if self.isVisible():
@@ -162,27 +155,26 @@ class Devices(SettingsSection):
 
     def _ask_to_listen(self) -> None:
         address = self.address.text().strip()
-        self.listen.set_working("The service is asked.")
-
-        def done(listening: Listening) -> None:
-            self.listen.set_working("")
-            self._show(listening)
-            if not listening.problem:
-                self._nav.toast(f"Listening at {listening.address}")
-
-        def failed(error: QuarterdeckError) -> None:
-            not_signed()
-            self.address_row.set_error(error.info.sentences)
-
-        def not_signed() -> None:
-            self.listen.set_working("")
-            self._check()
-
-        self._nav.signing.ask(
-            listening_change(address),
-            lambda console, signed: console.devices.listen(address, signed),
-            done,
-            failed,
-            what=f"listen at {address}",
-            on_cancel=not_signed,
+        listen = Mutation(
+            self,
+            self._link,
+            self._show_listens,
+            self._say_not_listening,
+            f"listen at {address}",
+            self.listen,
+            declined=self._check,
         )
+        listen.carry(
+            lambda: self._nav.signing.carry_out(
+                listening_change(address), lambda console, signed: console.devices.listen(address, signed)
+            )
+        )
+
+    def _show_listens(self, listening: Listening) -> None:
+        self._show(listening)
+        if not listening.problem:
+            self._nav.toast(f"Listening at {listening.address}")
+
+    def _say_not_listening(self, error: QuarterdeckError) -> None:
+        self._check()
+        self.address_row.set_error(error.info.sentences)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import Any
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from app.forms import SchemaForm
+from app.query import Query
 from app.screens.settings.simulation_tab import PLAN
 from app.service_client import ConsoleLink
 from app.state import AppState
@@ -21,6 +21,7 @@ from app.widgets.empty_state import EmptyState
 from app.widgets.fields import DropDown, Field, TextField
 from app.widgets.labels import Label, Link, surface
 from app.widgets.section import Section
+from app.widgets.util import once
 from core.errors import QuarterdeckError
 from core.fleet.models import Tool
 from core.policy.models import Answer
@@ -49,14 +50,14 @@ class WhyTab(QWidget):
 
     def __init__(self, state: AppState, link: ConsoleLink) -> None:
         super().__init__()
-        self._state, self._link = state, link
+        self._state = state
         self._tools: dict[str, Tool] = {}
         self._device = ""
-        self._asked: asyncio.Future[object] | None = None
-        self._soon = QTimer(self)
-        self._soon.setSingleShot(True)
-        self._soon.setInterval(PAUSE_MS)
-        self._soon.timeout.connect(self.ask)
+        self._wanted: tuple[str, dict[str, Any] | None] = ("", None)
+        self._device_tools = Query(
+            self, link, self._take_tools, self._say_no_tools, "read the device's tools"
+        )
+        self._soon = once(self, PAUSE_MS, self.ask)
         self.device = DropDown("Device")
         self.device.activated.connect(lambda _place: self._device_chosen())
         self.tool = DropDown("Tool")
@@ -66,6 +67,9 @@ class WhyTab(QWidget):
         self.form = SchemaForm()
         self.form.changed.connect(self._soon.start)
         self.answer = Answering()
+        self._explanation = Query(
+            self, link, self.answer.show_explanation, lambda error: self.answer.say(error.info.sentences)
+        )
         self.answer.line_wanted.connect(self.line_wanted)
         self.answer.grant_wanted.connect(self.grant_wanted)
         self._build()
@@ -127,22 +131,17 @@ class WhyTab(QWidget):
 
     def _device_chosen(self, tool_name: str = "", parameters: dict[str, Any] | None = None) -> None:
         name = str(self.device.currentData() or "")
-        self._device = name
-        if not name:
-            return
+        self._device, self._wanted = name, (tool_name, parameters)
+        self._device_tools.cancel()
+        if name:
+            self._device_tools.load(lambda console: console.devices.tools(name))
 
-        def came(tools: list[Tool]) -> None:
-            if name == self._device:
-                self._show_tools(tools, tool_name, parameters)
+    def _take_tools(self, tools: list[Tool]) -> None:
+        self._show_tools(tools, *self._wanted)
 
-        def failed(error: QuarterdeckError) -> None:
-            if name == self._device:
-                self._show_tools([], "", None)
-                self.answer.say(error.info.sentences)
-
-        self._link.ask(
-            lambda console: console.devices.tools(name), came, failed, what=f"read the tools of {name}"
-        )
+    def _say_no_tools(self, error: QuarterdeckError) -> None:
+        self._show_tools([], "", None)
+        self.answer.say(error.info.sentences)
 
     def _show_tools(self, tools: list[Tool], wanted: str, parameters: dict[str, Any] | None) -> None:
         kept = wanted or str(self.tool.currentText())
@@ -180,13 +179,8 @@ class WhyTab(QWidget):
         if tool is None or not self.isVisible():
             return
         name, arguments, actor = tool.tool_name, self.form.value(), self.actor.text().strip()
-        if self._asked is not None and not self._asked.done():
-            self._asked.cancel()
-        self._asked = self._link.ask(
-            lambda console: console.policy.explanation(tool.device, name, arguments, actor),
-            self.answer.show_explanation,
-            lambda error: self.answer.say(error.info.sentences),
-            what="explain",
+        self._explanation.load(
+            lambda console: console.policy.explanation(tool.device, name, arguments, actor)
         )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from app.items.table_view import Cell, Column, DataTable, Kind, Row
 from app.qt_loop import ended
+from app.query import Mutation, Query
 from app.screens.screen import Navigator
 from app.screens.targets import OpenQuery
 from app.service_client import ConsoleLink
@@ -140,10 +141,8 @@ class Grants(QWidget):
         )
         self.table = DataTable(COLUMNS, "Grants")
         self.details = GrantDetails()
-        self._soon = QTimer(self)
-        self._soon.setSingleShot(True)
-        self._soon.setInterval(REFRESH_PAUSE_MS)
-        self._soon.timeout.connect(self.read)
+        self._list = Query(self, link, self._show_list, self._failed, "list the grants")
+        self._revoking = Mutation(self, link, self._show_revoked, self._failed, "revoke the grant")
         self._build()
         self.search.textChanged.connect(self._show)
         self.search.down_pressed.connect(self.table.setFocus)
@@ -199,15 +198,13 @@ class Grants(QWidget):
 
     def read(self) -> None:
         """Ask for the grants."""
-        self._link.ask(
-            lambda console: console.approvals.grants(), self._came, self._failed, what="list the grants"
-        )
+        self._list.load(lambda console: console.approvals.grants())
 
     def _read_soon(self) -> None:
-        if self.isVisible() and not self._soon.isActive():
-            self._soon.start()
+        if self.isVisible():
+            self._list.refresh_within(REFRESH_PAUSE_MS)
 
-    def _came(self, grants: list[Grant]) -> None:
+    def _show_list(self, grants: list[Grant]) -> None:
         self._known = True
         self._grants = {one.terms.id: one for one in grants}
         if self.banner.kind == "fail":
@@ -292,16 +289,12 @@ class Grants(QWidget):
         sheet.open()
         if await ended(sheet.finished) != "revoke":
             return
+        self._revoking.run(lambda console: console.approvals.revoke_grant(grant.terms.id))
 
-        def done(revoked: Grant) -> None:
-            self._grants[revoked.terms.id] = revoked
-            self._show()
-            self._nav.toast("The grant is revoked")
-
-        name = grant.terms.id
-        self._link.ask(
-            lambda console: console.approvals.revoke_grant(name), done, self._failed, what="revoke the grant"
-        )
+    def _show_revoked(self, grant: Grant) -> None:
+        self._grants[grant.terms.id] = grant
+        self._show()
+        self._nav.toast("The grant is revoked")
 
     def _open_entries(self) -> None:
         if key := self.table.current_key():

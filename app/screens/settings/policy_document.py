@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import structlog
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
+from app.query import Mutation, Query
 from app.screens.settings.policy_draft import PolicyDraft, PolicyDraftStore
 from app.service_client import ConsoleLink
 from app.signing.change_signing import Signing
+from app.widgets.util import once
 from core.canonical_json import sha256_hex
 from core.errors import ErrorCode, QuarterdeckError, Refused
 from core.policy.policy_check import PolicyCheck, PolicyText
@@ -51,24 +53,24 @@ class PolicyWork(QObject):
         self._store = PolicyDraftStore(folder)
         self.base: PolicyText | None = None
         self.conflict: PolicyText | None = None
-        self.saving = False
+        self._disk = Query(self, link, self._came, self._not_read, "read the policy")
+        self._checks = Query(self, link, self._show_check, self._not_checked, "check the policy")
+        self._saving = Mutation(
+            self, link, self._saved, self._not_saved, "save the policy", declined=self.stands_changed.emit
+        )
+        self._sent = ""
         self._lost = False
         self._not_taken: QuarterdeckError | None = None
         self._base_shown = ""
-        self._checked_text: str | None = None
-        self._found: PolicyCheck | None = None
         self._save_when_checked = False
-        self._asked: asyncio.Future[object] | None = None
         self._said = ""
-        self._check_soon = self._timer(CHECK_PAUSE_MS, self.check_now)
-        self._draft_soon = self._timer(DRAFT_PAUSE_MS, self._keep_draft)
+        self._check_soon = once(self, CHECK_PAUSE_MS, self.check_now)
+        self._draft_soon = once(self, DRAFT_PAUSE_MS, self._keep_draft)
 
-    def _timer(self, after: int, act: Callable[[], None]) -> QTimer:
-        timer = QTimer(self)
-        timer.setSingleShot(True)
-        timer.setInterval(after)
-        timer.timeout.connect(act)
-        return timer
+    @property
+    def saving(self) -> bool:
+        """Whether the text is on its way to become the policy, perhaps to be signed first."""
+        return self._saving.running
 
     @property
     def dirty(self) -> bool:
@@ -78,13 +80,13 @@ class PolicyWork(QObject):
     @property
     def found(self) -> PolicyCheck | None:
         """What was found in the text as it stands; None while that is not known."""
-        return self._found if self._checked_text == self._text() else None
+        return self._checks.value if self._checks.key == self._text() else None
 
     # Reading
 
     def read(self) -> None:
         """Read the file; another text there replaces this one, unless this one was edited."""
-        self._link.ask(lambda console: console.policy.text(), self._came, self._not_read, "read the policy")
+        self._disk.load(lambda console: console.policy.text())
 
     def _came(self, disk: PolicyText) -> None:
         if self._lost:
@@ -140,24 +142,18 @@ class PolicyWork(QObject):
     def check_now(self) -> None:
         """Check the text as it stands."""
         self._check_soon.stop()
-        if self.base is None:
-            return
-        if self._asked is not None and not self._asked.done():
-            self._asked.cancel()
-        text = self._text()
+        if self.base is not None:
+            text = self._text()
+            self._checks.load(lambda console: console.policy.check(text), text)
 
-        def came(found: PolicyCheck) -> None:
-            self._checked_text, self._found = text, found
-            if text == self._text():
-                self.checked.emit(found)
-                self.stands_changed.emit()
-                if self._save_when_checked:
-                    self._save_when_checked = False
-                    self.save()
-
-        self._asked = self._link.ask(
-            lambda console: console.policy.check(text), came, self._not_checked, "check the policy"
-        )
+    def _show_check(self, check: PolicyCheck) -> None:
+        if self.found is None:
+            return  # the text was edited meanwhile, and is checked soon
+        self.checked.emit(check)
+        self.stands_changed.emit()
+        if self._save_when_checked:
+            self._save_when_checked = False
+            self.save()
 
     def _not_checked(self, error: QuarterdeckError) -> None:
         self._save_when_checked = False
@@ -216,31 +212,25 @@ class PolicyWork(QObject):
     def _send(self) -> None:
         """Have it signed where it lets more run, and make it the policy; until then nothing is changed."""
         assert self.base is not None
-        text, digest = self._text(), self.base.digest
-        self.saving = True
+        self._sent = text = self._text()
+        digest = self.base.digest
+        self._saving.carry(
+            lambda: self._signing.carry_out(
+                policy_change(text), lambda console, signed: console.policy.save(text, digest, signed), text
+            )
+        )
         self.stands_changed.emit()
 
-        def done(_status: PolicyStatus) -> None:
-            assert self.base is not None
-            fresh = {"text": text, "digest": sha256_hex(text.encode()), "problem": "", "accepted": text}
-            self.base, self._base_shown = self.base.model_copy(update=fresh), text
-            self.saving = False
-            self._draft_soon.start(0)
-            self.saved.emit()
-            self.stands_changed.emit()
-
-        self._signing.ask(
-            policy_change(text),
-            lambda console, signed: console.policy.save(text, digest, signed),
-            done, self._not_saved, "save the policy", text=text, on_cancel=self._not_signed,
-        )  # fmt: skip
-
-    def _not_signed(self) -> None:
-        self.saving = False
+    def _saved(self, _status: PolicyStatus) -> None:
+        assert self.base is not None
+        text = self._sent
+        fresh = {"text": text, "digest": sha256_hex(text.encode()), "problem": "", "accepted": text}
+        self.base, self._base_shown = self.base.model_copy(update=fresh), text
+        self._draft_soon.start(0)
+        self.saved.emit()
         self.stands_changed.emit()
 
     def _not_saved(self, error: QuarterdeckError) -> None:
-        self.saving = False
         if isinstance(error, Refused) or error.info.code is ErrorCode.APPROVAL_INVALID:
             # Where another program changed the file, what is there now says what to decide.
             self._not_taken = error

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.items.table_view import Cell, Column, DataTable, Kind, Row
+from app.query import Query
 from app.screens.screen import Navigator
 from app.screens.targets import OpenEntry
 from app.service_client import ConsoleLink
@@ -90,7 +90,8 @@ class TimeMachineTab(QWidget):
         self._trial: Trial | None = None
         self._rows: dict[str, TrialRow] = {}
         self._problem = ""
-        self._asked: asyncio.Future[object] | None = None
+        self._trying = Query(self, link, self._show_trial, self._say_failed, "run the policy")
+        self._sent = ""
         self.sentence = Label("", "step", wrap=True)
         self.against = Label("", "head", "fail", wrap=True)
         self.more = Label("", tone="text2", wrap=True)
@@ -148,36 +149,30 @@ class TimeMachineTab(QWidget):
     @property
     def running(self) -> bool:
         """Whether a trial is under way."""
-        return self._asked is not None and not self._asked.done()
+        return self._trying.loading
 
     def start(self) -> None:
         """Run the text as it stands; nothing is changed by it."""
         if self.running:
             return
-        text = self._text()
+        self._sent = text = self._text()
         self._problem = ""
+        self._trying.load(lambda console: console.policy.backtest(text, MOST_ROWS))
+        self._show()
 
-        def came(trial: Trial) -> None:
-            self._asked = None
-            self._trial, self._tried = trial, text
-            self._show()
-            self.ran.emit()
+    def _show_trial(self, trial: Trial) -> None:
+        self._trial, self._tried = trial, self._sent
+        self._show()
+        self.ran.emit()
 
-        def failed(error: QuarterdeckError) -> None:
-            self._asked = None
-            self._problem = error.info.sentences
-            self._show()
-
-        self._asked = self._link.ask(
-            lambda console: console.policy.backtest(text, MOST_ROWS), came, failed, what="run the policy"
-        )
+    def _say_failed(self, error: QuarterdeckError) -> None:
+        self._problem = error.info.sentences
         self._show()
 
     def cancel(self) -> None:
         """The answer is not wanted any more."""
-        if self._asked is not None:
-            self._asked.cancel()
-            self._asked = None
+        if self.running:
+            self._trying.cancel()
             self._problem = "The run was cancelled."
             self._show()
 
