@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
@@ -13,14 +14,16 @@ from core.aip.pairing import decode_pairing
 from core.home import Home
 from tests.fakes.program import run, until
 from tests.fakes.remote_device import make_listening_home, paired
+from tests.fakes.service_process import service_process
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Home]:
     home = make_listening_home(tmp_path_factory.mktemp("served") / "home")
-    assert run(home, "service", "start").code == 0
-    yield home
-    assert run(home, "service", "stop", "--cancel-work").code == 0
+    async with service_process(home) as service:
+        # It answers from now on.
+        await service.console("cli:test")
+        yield home
 
 
 async def test_a_device_is_paired_used_and_let_go_from_the_command_line(served, tmp_path):

@@ -59,7 +59,7 @@ async def test_a_call_on_a_terminal_asks_nobody_about_another_command(
         stand_in.numbers = iter([1])
 
         def at_the_terminal() -> str:
-            terminal = Terminal(home, "call", "this-computer", "change", "text=x")
+            terminal = Terminal(home, "call", "this-computer", "change", "text=x", warm=True)
             try:
                 terminal.sees("nothing is signed")
                 assert terminal.ends() == REFUSED
