@@ -49,7 +49,7 @@ class FirstRunPage(QScrollArea):
         self._busy = False
         self._pictures = PictureStore(link, self)
         self._picture_shown: str | None = None
-        self._build()
+        self._is_built = False
         state.devices_changed.connect(self.show_state)
         state.control_changed.connect(self.show_state)
         nav.keys.changed.connect(self.show_state)
@@ -69,6 +69,7 @@ class FirstRunPage(QScrollArea):
 
     def focus_first(self) -> None:
         """Put the focus where the current step wants something."""
+        self._build_once()
         if self._key_form.isVisibleTo(self):
             field = self.secret_field if self.name_field.text() else self.name_field
             field.setFocus(Qt.FocusReason.OtherFocusReason)
@@ -82,6 +83,12 @@ class FirstRunPage(QScrollArea):
         self._nav.layout_store.setValue("first_run/done", True)
 
     # How it is made
+
+    def _build_once(self) -> None:
+        # Only a fresh home needs the page, and Fleet is what most windows open first.
+        if not self._is_built:
+            self._is_built = True
+            self._build()
 
     def _build(self) -> None:
         self._title = Label("This console is ready, and it has one device: this computer.", "hero", wrap=True)
@@ -225,6 +232,7 @@ class FirstRunPage(QScrollArea):
         """Show how far each step is; nothing is done while the page is not needed."""
         if not self.isVisible() and not self.needed():
             return
+        self._build_once()
         device = self.device()
         online = device is not None and device.health in (Health.ONLINE, Health.BUSY)
         self._show_device(device, online)
