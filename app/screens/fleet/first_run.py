@@ -52,30 +52,10 @@ class FirstRunPage(QScrollArea):
         self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._state, self._nav = state, nav
+        self._state, self._link, self._nav = state, link, nav
         self._pictures = PictureStore(link, self)
         self._picture_shown: str | None = None
-        self._build()
-        self._making = Mutation(
-            self,
-            link,
-            self._key_made,
-            self._key_failed,
-            "make the operator key",
-            self.create_button,
-            "One moment.",
-            "Making the key…",
-        )
-        self._shooting = Mutation(
-            self,
-            link,
-            self._picture_done,
-            self._picture_failed,
-            "take a picture",
-            self.take,
-            "The device was asked.",
-            "Taking…",
-        )
+        self._is_built = False
         state.devices_changed.connect(self.show_state)
         state.control_changed.connect(self.show_state)
         nav.keys.changed.connect(self.show_state)
@@ -95,6 +75,7 @@ class FirstRunPage(QScrollArea):
 
     def focus_first(self) -> None:
         """Put the focus where the current step wants something."""
+        self._build_once()
         if self._key_form.isVisibleTo(self):
             field = self.secret_field if self.name_field.text() else self.name_field
             field.setFocus(Qt.FocusReason.OtherFocusReason)
@@ -108,6 +89,32 @@ class FirstRunPage(QScrollArea):
         self._nav.layout_store.setValue("first_run/done", True)
 
     # How it is made
+
+    def _build_once(self) -> None:
+        # Only a fresh home needs the page, and Fleet is what most windows open first.
+        if not self._is_built:
+            self._is_built = True
+            self._build()
+            self._making = Mutation(
+                self,
+                self._link,
+                self._key_made,
+                self._key_failed,
+                "make the operator key",
+                self.create_button,
+                "One moment.",
+                "Making the key…",
+            )
+            self._shooting = Mutation(
+                self,
+                self._link,
+                self._picture_done,
+                self._picture_failed,
+                "take a picture",
+                self.take,
+                "The device was asked.",
+                "Taking…",
+            )
 
     def _build(self) -> None:
         self._title = Label("This console is ready, and it has one device: this computer.", "hero", wrap=True)
@@ -251,6 +258,7 @@ class FirstRunPage(QScrollArea):
         """Show how far each step is; nothing is done while the page is not needed."""
         if not self.isVisible() and not self.needed():
             return
+        self._build_once()
         device = self.device()
         online = device is not None and device.health in (Health.ONLINE, Health.BUSY)
         self._show_device(device, online)
