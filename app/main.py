@@ -16,6 +16,7 @@ from app.event_loop import ErrorReporter, run_on_qt
 from app.hand import InputSource, platform_source
 from app.link import ConsoleLink
 from app.look.theme import Theme
+from app.overrides import install_guard
 from app.shell.leaving import Leaving
 from app.shell.operator import OperatorKeys
 from app.shell.tray import Tray, make_tray
@@ -137,6 +138,7 @@ def run(home: Home, open_console: Callable[[], Awaitable[Console]] | None = None
     Raises:
         BadInput: the home cannot be used.
     """
+    install_guard()
     home.create()
     # Off until the process ends: what is left of the window then must not be collected while Qt takes
     # something else apart. The loop's `GarbageKeeper` collects meanwhile.

@@ -61,10 +61,12 @@ def _play(out: Path, folder: Path) -> int:
     from PySide6.QtWidgets import QApplication
 
     from app.event_loop import run_on_qt
+    from app.overrides import install_guard
     from app.tour.hand import StepDidNotHappen
     from app.tour.performance import perform
 
     os.environ.setdefault("QT_API", "pyside6")
+    install_guard()
     app = QApplication(sys.argv[:1])
     app.setApplicationName("Quarterdeck")
     try:

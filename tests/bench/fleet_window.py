@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.event_loop import run_on_qt
 from app.main import Desk, attach, layout_store, theme_from
+from app.overrides import install_guard
 from app.screens.base import OpenRun
 from core.home import Home
 from tests.bench.lines import StallWatch, input_lines
@@ -55,5 +56,6 @@ def _follow(desk: Desk, run: str) -> None:
 
 
 if __name__ == "__main__":
+    install_guard()
     application = QApplication(sys.argv[:1])
     run_on_qt(application, probe(application, Home(Path(sys.argv[1])).create(), sys.argv[2]))

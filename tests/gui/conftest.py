@@ -19,8 +19,12 @@ from PySide6.QtWidgets import QApplication
 from app import event_loop
 from app.look.icons import load_icons
 from app.look.theme import Theme
+from app.overrides import install_guard
 from tests.fakes.approvals_desk import Play, Story, open_desk
 from tests.fakes.window import apply_to_parts
+
+# As the window does where it starts.
+install_guard()
 
 KEEPERS_OWN_TESTS = "test_garbage_keeper.py"
 
