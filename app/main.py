@@ -13,6 +13,7 @@ from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
 from app.input_origin import InputSource, platform_source
+from app.overrides import install_guard
 from app.qt_loop import ErrorReporter, run_on_qt
 from app.service_client import ConsoleLink
 from app.shell.close_guard import Leaving
@@ -137,6 +138,7 @@ def run(home: Home, open_console: Callable[[], Awaitable[Console]] | None = None
     Raises:
         BadInput: the home cannot be used.
     """
+    install_guard()
     home.create()
     # Off until the process ends: what is left of the window then must not be collected while Qt takes
     # something else apart. The loop's `GarbageKeeper` collects meanwhile.

@@ -38,6 +38,8 @@ SLOW_S = 0.004
 # of collecting more than the last look at all took, which is some hundred thousand objects.
 LOOK_EVERY_S = 60.0
 MOST_ASIDE_S = 0.5
+# What is painted may fail sixty times a second.
+REPORT_AGAIN_S = 1.0
 
 
 def run_on_qt(app: QApplication, main: Coroutine[Any, Any, Result]) -> Result:
@@ -175,6 +177,7 @@ class ErrorReporter(QObject):
         self._old_hook = sys.excepthook
         self._old_thread_hook = threading.excepthook
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._reported: dict[tuple[type[BaseException], str, str], float] = {}
 
     def install(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin to catch, until `remove`."""
@@ -202,7 +205,18 @@ class ErrorReporter(QObject):
         if issubclass(kind, KeyboardInterrupt):
             self._old_hook(kind, error, trace)
             return
-        self.report("a slot of the window", error.with_traceback(trace))
+        if self._is_new(kind, error, trace):
+            self.report("a slot of the window", error.with_traceback(trace))
+
+    def _is_new(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> bool:
+        """Whether the same error of the same line was not reported in the last `REPORT_AGAIN_S`."""
+        now = time.monotonic()
+        self._reported = {key: at for key, at in self._reported.items() if now - at < REPORT_AGAIN_S}
+        last = traceback.extract_tb(trace, -1)
+        key = (kind, str(error), f"{last[0].filename}:{last[0].lineno}" if last else "")
+        is_new = key not in self._reported
+        self._reported.setdefault(key, now)
+        return is_new
 
     def _uncaught_in_thread(self, arguments: threading.ExceptHookArgs) -> None:
         if arguments.exc_value is not None:

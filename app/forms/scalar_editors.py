@@ -32,6 +32,23 @@ def _only(editor: Editor, widget: QWidget) -> None:
     layout.addWidget(widget)
 
 
+class _TextOrEmpty(GrowingText):
+    """Text whose context menu has one action more, which is off while there is text."""
+
+    def __init__(self, action: QAction, mono: bool, least: int, most: int, parent: QWidget) -> None:
+        super().__init__(mono, least, most, parent)
+        self._action = action
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """Add the action to Qt's own menu."""
+        menu = self.createStandardContextMenu()
+        menu.addSeparator()
+        self._action.setEnabled(not self.text() and not self.isReadOnly())
+        menu.addAction(self._action)
+        menu.exec(event.globalPos())
+        menu.deleteLater()
+
+
 class TextEditor(Editor):
     """Text. Empty means left out, unless empty text was given or asked for in the menu."""
 
@@ -39,24 +56,15 @@ class TextEditor(Editor):
         super().__init__(field, options, parent)
         long = field.kind is FieldKind.MULTILINE
         mono = field.is_mono or long
-        self.input = GrowingText(mono, 3 if long else 1, 10 if long else 3, self)
+        self.empty_action = QAction("Send empty text", self)
+        self.input = _TextOrEmpty(self.empty_action, mono, 3 if long else 1, 10 if long else 3, self)
         self.input.setReadOnly(options.read_only)
         self.input.edited.connect(self._edited)
         self.input.left.connect(self.left)
-        self.empty_action = QAction("Send empty text", self)
         self.empty_action.setCheckable(True)
         self.empty_action.toggled.connect(self._empty_toggled)
-        self.input.contextMenuEvent = self._menu  # type: ignore[method-assign]  # one entry more, no subclass
         _only(self, self.input)
         self._show_hint()
-
-    def _menu(self, event: QContextMenuEvent) -> None:
-        menu = self.input.createStandardContextMenu()
-        menu.addSeparator()
-        self.empty_action.setEnabled(not self.input.text() and not self.options.read_only)
-        menu.addAction(self.empty_action)
-        menu.exec(event.globalPos())
-        menu.deleteLater()
 
     def _edited(self) -> None:
         if self.input.text():

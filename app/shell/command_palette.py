@@ -276,7 +276,6 @@ class Palette(Overlay):
         bottom.addStretch(1)
         bottom.addWidget(Label("Nothing is sent, except Stop all.", "meta", "text3"))
         self.card = SheetCard(self)
-        self.card.mousePressEvent = lambda event: event.accept()  # type: ignore[method-assign]
         column = QVBoxLayout(self.card)
         column.setContentsMargins(1, 1, 1, 1)
         column.setSpacing(0)

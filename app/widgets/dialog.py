@@ -43,6 +43,10 @@ class SheetCard(QFrame):
         painting.box(painter, rect, RADIUS.dialog, theme.color("raised"), theme.color("border2"))
         painter.end()
 
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """A click on the card does not reach the overlay, which would dismiss."""
+        event.accept()
+
 
 class Overlay(QWidget):
     """Covers a window between top bar and status bar with the scrim; keeps the keyboard focus inside.
@@ -202,7 +206,6 @@ class Sheet(Overlay):
         self.dismissed.connect(lambda: self.finish(CANCELLED))
         self.card = SheetCard(self)
         self.card.setFixedWidth(width)
-        self.card.mousePressEvent = lambda event: event.accept()  # type: ignore[method-assign]
         self._inside = _Inside()
         self._scroller = QScrollArea()
         self._scroller.setWidgetResizable(True)

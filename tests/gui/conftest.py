@@ -17,10 +17,14 @@ from PySide6.QtCore import QCoreApplication, QSettings
 from PySide6.QtWidgets import QApplication
 
 from app import qt_loop
+from app.overrides import install_guard
 from app.theme.icons import load_icons
 from app.theme.theme import Theme
 from tests.fakes.approvals_desk import Play, Story, open_desk
 from tests.fakes.window import apply_to_parts
+
+# As the window does where it starts.
+install_guard()
 
 KEEPERS_OWN_TESTS = "test_garbage_keeper.py"
 
