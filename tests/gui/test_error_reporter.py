@@ -8,7 +8,7 @@ import sys
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from app import event_loop
+from app import qt_loop
 from app.qt_loop import REPORT_AGAIN_S, ErrorReporter
 
 
@@ -16,7 +16,7 @@ def test_an_error_of_one_line_that_repeats_is_reported_once_in_a_while(
     qapp: QApplication, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 100.0
-    monkeypatch.setattr(event_loop.time, "monotonic", lambda: now)
+    monkeypatch.setattr(qt_loop.time, "monotonic", lambda: now)
     loop = asyncio.new_event_loop()
     reporter, heard = ErrorReporter(), list[str]()
     reporter.happened.connect(lambda words, _details: heard.append(words))
