@@ -20,7 +20,7 @@ from core.home import Home
 from core.ids import new_id
 from core.service.console import Console
 from core.tasks import TaskGroupOwner
-from tests.fakes.desk import PATIENCE, next_approval
+from tests.fakes.desk import PATIENCE, choose_channel, next_approval
 from tests.fakes.program import ask, make_home, run, until
 from tests.fakes.service_process import served, service_process, until_online
 from tests.fakes.signing import anna, identify
@@ -73,6 +73,7 @@ async def runs_unasked(console: Console, **parameters: Any) -> bool:
 
 
 async def test_a_grant_lets_the_same_run_and_nothing_else_over_a_restart_until_revoked(home: Home):
+    choose_channel(home, "in-process")
     key = anna(home)
     async with service_process(home) as process:
         console = await process.console()
@@ -127,6 +128,7 @@ async def test_a_grant_lets_the_same_run_and_nothing_else_over_a_restart_until_r
 
 
 async def test_an_approval_for_a_run_ends_with_its_run(home: Home):
+    choose_channel(home, "in-process")
     key = anna(home)
     async with service_process(home) as process:
         console = await process.console()

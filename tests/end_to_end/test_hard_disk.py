@@ -173,6 +173,7 @@ async def test_what_happened_while_the_disk_was_full_is_recorded_late_and_nothin
             return Kind.RUN_FINISHED in await entries(console, f"run:{ended.summary.id}")
 
         await until(console, finished, told)
+    choose_channel(home, "in-process")
     async with service_process(home) as service:
         console = await service.console()
         again = await console.runs.get(ended.summary.id)
@@ -195,6 +196,7 @@ async def test_a_result_that_could_not_be_recorded_before_the_end_is_unknown_aft
         await console.service.shut_down(True)
         code, _ = await service.ends()
         assert code == 0
+    choose_channel(home, "in-process")
     async with service_process(home) as service:
         console = await service.console()
         [cell] = (await console.runs.get(ended.summary.id)).cells

@@ -49,6 +49,17 @@ def killed(kept_killed: Path, tmp_path: Path) -> Home:
     return copy_of(kept_killed, tmp_path / "killed")
 
 
+@pytest.fixture(scope="module")
+def states(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home after its first command, `earlier`, and after its second, `later`."""
+    folder = tmp_path_factory.mktemp("states")
+    home = make_home(folder / "later")
+    assert run(home, *READ).code == 0
+    copy_of(home.path, folder / "earlier")
+    assert run(home, *READ).code == 0
+    return folder
+
+
 def flip(path: Path, at: int) -> None:
     data = bytearray(path.read_bytes())
     data[at] ^= 0x5A
@@ -126,13 +137,12 @@ def test_without_the_head_file_a_journal_does_not_open(killed):
         assert "journal.head is missing" in done.out + done.err
 
 
-def test_a_checkpoint_kept_elsewhere_finds_a_home_that_was_rolled_back_as_a_whole(tmp_path):
-    home = make_home(tmp_path / "home")
-    assert run(home, *READ).code == 0
-    shutil.copytree(home.path, tmp_path / "earlier")
+def test_a_checkpoint_kept_elsewhere_finds_a_home_that_was_rolled_back_as_a_whole(states, tmp_path):
+    home = copy_of(states / "earlier", tmp_path / "home")
     early = tmp_path / "early.txt"
     early.write_text(run(home, "audit", "verify").out)
-    assert run(home, *READ).code == 0
+    shutil.rmtree(home.path)
+    copy_of(states / "later", home.path)
     printed = run(home, "audit", "verify")
     said = run(home, "audit", "verify", "--json").json
     assert said["checkpoint"] in printed.out + "\n"
@@ -143,7 +153,7 @@ def test_a_checkpoint_kept_elsewhere_finds_a_home_that_was_rolled_back_as_a_whol
         assert run(home, "audit", "verify", "--checkpoint", str(file)).code == 0
 
     shutil.rmtree(home.path)
-    shutil.copytree(tmp_path / "earlier", home.path)
+    copy_of(states / "earlier", home.path)
     assert run(home, "audit", "verify").code == 0
     assert run(home, "audit", "verify", "--checkpoint", str(early)).code == 0
     for file in (kept, bare):
@@ -157,18 +167,15 @@ def test_a_checkpoint_kept_elsewhere_finds_a_home_that_was_rolled_back_as_a_whol
         assert "kept elsewhere" in plain.out
 
 
-async def test_a_running_service_compares_with_a_kept_checkpoint_as_well(tmp_path):
-    home = make_home(tmp_path / "home")
-    assert run(home, *READ).code == 0
-    shutil.copytree(home.path, tmp_path / "earlier")
-    assert run(home, *READ).code == 0
+async def test_a_running_service_compares_with_a_kept_checkpoint_as_well(states, tmp_path):
+    home = copy_of(states / "later", tmp_path / "home")
     kept = tmp_path / "kept.txt"
     kept.write_text(run(home, "audit", "verify").out)
     async with service_process(home) as service:
         await service.console()
         assert run(home, "audit", "verify", "--checkpoint", str(kept)).code == 0
     # A service that was started on the earlier state writes entries of its own over what is gone.
-    earlier = Home(tmp_path / "earlier")
+    earlier = copy_of(states / "earlier", tmp_path / "earlier")
     async with service_process(earlier) as service:
         console = await service.console()
         size = int(kept.read_text().split("quarterdeck/journal\n")[1].split("\n")[0])
@@ -181,10 +188,9 @@ async def test_a_running_service_compares_with_a_kept_checkpoint_as_well(tmp_pat
         assert f"first {size} entries are not those" in done.json["problem"]
 
 
-def test_what_is_no_checkpoint_of_this_journal_is_told_from_what_is_no_checkpoint(tmp_path):
-    home, other = make_home(tmp_path / "home"), make_home(tmp_path / "other")
-    for each in (home, other):
-        assert run(each, *READ).code == 0
+def test_what_is_no_checkpoint_of_this_journal_is_told_from_what_is_no_checkpoint(states, tmp_path):
+    home, other = copy_of(states / "later", tmp_path / "home"), make_home(tmp_path / "other")
+    assert run(other, *READ).code == 0
     file = tmp_path / "kept.txt"
     text = run(home, "audit", "verify").out
 

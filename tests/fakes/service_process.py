@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -23,7 +24,6 @@ from core.service.console import Console, DeviceChanged, Event
 from core.service.rpc.client import RemoteConsole
 from tests.fakes.program import environment
 from tests.fakes.program import run as run_command
-from tests.fakes.program import until as command_until
 from tests.fakes.signing import signing
 from tests.fakes.warm import SERVICES, Fork, Warm
 
@@ -145,7 +145,12 @@ def served(home: Home) -> Iterator[None]:
     assert SERVICES.suits(environment())
     process = SERVICES.start(["--home", str(home.path), "--stay"], environment(), home.path)
     try:
-        command_until(lambda: run_command(home, "service", "status", "--json").json["running"], bool)
+        deadline = time.monotonic() + PATIENCE
+        while not home.socket.exists():
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            # That it listens is its only sign of readiness.
+            time.sleep(_LOOK_AGAIN)
         yield
         assert run_command(home, "service", "stop", "--cancel-work").code == 0
         assert process.wait(PATIENCE) == 0
