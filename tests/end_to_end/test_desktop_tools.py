@@ -381,7 +381,7 @@ async def test_a_lost_display_is_an_error_and_the_next_call_finds_the_new_one(
 ) -> None:
     with accessible_session("640x480") as other:
         monkeypatch.setenv("DISPLAY", other["DISPLAY"])
-        await device.router._workshop.desktop.close()
+        await device.router._context.desktop.close()
         assert (await device.run("list_windows"))["windows"] == []
         gone = other["DISPLAY"]
     assert "display" in await device.refused("list_windows")

@@ -108,7 +108,7 @@ async def test_arguments_that_the_tool_refuses_do_not_use_the_approval_up(tmp_pa
         wrong = command_of(parameters={"line": 1})
         refused = await device.run(wrong, terms_of(keys.signs(wrong)))
         assert read_error_text(refused.error or "").code is ErrorCode.INVALID_ARGUMENTS
-        store = device.router._workshop.store
+        store = device.router._context.store
         assert (
             store.do(lambda connection: connection.execute("SELECT * FROM used_approvals").fetchall()) == []
         )
@@ -118,7 +118,7 @@ async def test_where_use_cannot_be_remembered_nothing_runs(
     tmp_path: Path, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with bench(tmp_path, keys, "anna") as device:
-        store = device.router._workshop.store
+        store = device.router._context.store
         store.do(lambda connection: connection.execute("PRAGMA query_only = ON"))
         command = command_of()
         assert "cannot keep" in await device.refused(command, terms_of(keys.signs(command)))

@@ -116,7 +116,7 @@ async def test_a_desktop_that_never_answers_keeps_nobody_from_starting(
 @pytest.mark.skipif(sys.platform != "linux", reason="other platforms offer fewer")
 async def test_the_names_of_a_group_are_those_that_it_offers(router: Router) -> None:
     for group, expected in (*build._ON_SCREEN, *build._OTHERS):
-        offered, missing = group.offer(router._workshop)
+        offered, missing = group.offer(router._context)
         assert {tool.name for tool in offered} | {row.tool for row in missing} == set(expected)
     await router.close()
 

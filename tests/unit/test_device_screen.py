@@ -155,7 +155,7 @@ async def test_what_appears_while_the_picture_is_taken_is_hidden_in_it(
     paint(display, 0xFFFFFF)
     field, moved = Box(10, 10, 40, 20), Box(10, 200, 40, 20)
     looks = iter((Hidden(), Hidden([field]), Hidden([field])))
-    desktop = router._workshop.desktop
+    desktop = router._context.desktop
 
     async def hidden() -> Hidden:
         return next(looks)
@@ -175,7 +175,7 @@ async def test_what_appears_while_the_picture_is_taken_is_hidden_in_it(
 async def test_a_picture_is_taken_where_nobody_knows_the_windows(
     router: Router, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nobody, desktop = NoDesktop("plan9"), router._workshop.desktop
+    nobody, desktop = NoDesktop("plan9"), router._context.desktop
     for name in ("windows", "layers"):
         monkeypatch.setattr(desktop, name, getattr(nobody, name))
     result = await shot(router)
@@ -193,7 +193,7 @@ async def test_a_window_whose_program_tells_nothing_is_named_as_not_searched(
     async def hidden() -> Hidden:
         return Hidden(blank=windows)
 
-    monkeypatch.setattr(router._workshop.desktop, "hidden", hidden)
+    monkeypatch.setattr(router._context.desktop, "hidden", hidden)
     part = {"x": 0, "y": 0, "width": 100, "height": 100}
     assert (await shot(router, region=part)).result["not_searched"] == ["xterm"]
 
