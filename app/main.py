@@ -12,14 +12,15 @@ from PySide6.QtCore import QSettings
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
-from app.event_loop import ErrorReporter, run_on_qt
-from app.hand import InputSource, platform_source
-from app.link import ConsoleLink
-from app.look.theme import Theme
-from app.shell.leaving import Leaving
-from app.shell.operator import OperatorKeys
+from app.input_origin import InputSource, platform_source
+from app.overrides import install_guard
+from app.qt_loop import ErrorReporter, run_on_qt
+from app.service_client import ConsoleLink
+from app.shell.close_guard import Leaving
 from app.shell.tray import Tray, make_tray
+from app.signing.signing_session import OperatorKeys
 from app.state import AppState
+from app.theme.theme import Theme
 from app.window import MainWindow
 from core.errors import QuarterdeckError
 from core.home import Home
@@ -137,6 +138,7 @@ def run(home: Home, open_console: Callable[[], Awaitable[Console]] | None = None
     Raises:
         BadInput: the home cannot be used.
     """
+    install_guard()
     home.create()
     # Off until the process ends: what is left of the window then must not be collected while Qt takes
     # something else apart. The loop's `GarbageKeeper` collects meanwhile.

@@ -1,7 +1,7 @@
 """The main window: top bar, navigation, one screen at a time, status bar, and the keys that hold everywhere.
 
 It composes; what it shows comes from `AppState`, what it wants goes through `ConsoleLink`. Closing only asks:
-`close_asked` is answered by `app.shell.leaving`, and the end itself is `app.main`'s.
+`close_asked` is answered by `app.shell.close_guard`, and the end itself is `app.main`'s.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QApplication, QHBoxLayout, QMainWindow, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.focus_frame import FocusFrame
-from app.components.keyboard_keeper import KeyboardKeeper
-from app.components.label import surface
-from app.hand import InputSource
-from app.link import ConsoleLink
-from app.look.theme import theme_of
-from app.look.tokens import FRAME, Density
-from app.screens.base import Screen, Target
+from app.input_origin import InputSource
+from app.screens.screen import Screen
+from app.screens.targets import Target
+from app.service_client import ConsoleLink
 from app.shell.actions import WindowActions
-from app.shell.by_hand import ByHand
-from app.shell.control import Control
 from app.shell.identity import Identity
-from app.shell.nav import Nav
-from app.shell.notices import Notices
-from app.shell.operator import OperatorKeys
-from app.shell.registry import SCREENS, ScreenEntry
-from app.shell.sheet import Overlay
-from app.shell.signing import Signing
+from app.shell.message_bars import Notices
+from app.shell.navigation_bar import Nav
+from app.shell.screen_registry import SCREENS, ScreenEntry
+from app.shell.session_controller import Control
 from app.shell.status_bar import StatusBar
 from app.shell.top_bar import TopBar
+from app.signing.change_signing import Signing
+from app.signing.press_guard import ByHand
+from app.signing.signing_session import OperatorKeys
 from app.state import AppState
+from app.theme.theme import theme_of
+from app.theme.tokens import FRAME, Density
+from app.widgets.dialog import Overlay
+from app.widgets.focus import FocusFrame, KeyboardKeeper
+from app.widgets.labels import surface
 from core.errors import QuarterdeckError
 from core.policy.models import Profile
 
@@ -67,7 +67,7 @@ class MainWindow(QMainWindow):
         input_source: InputSource,
         screens: tuple[ScreenEntry, ...] = SCREENS,
     ) -> None:
-        """`input_source` tells by whom presses are made; `app.hand` looks for it here."""
+        """`input_source` tells by whom presses are made; `app.input_origin` looks for it here."""
         super().__init__()
         self.input_source = input_source
         self._by_hand = ByHand(link, keys, self)
@@ -295,7 +295,7 @@ class MainWindow(QMainWindow):
 
     def open_palette(self, query: str = "") -> None:
         """Open the palette; it finds and opens, and never sends."""
-        from app.shell.palette import Palette  # with rapidfuzz, so not at start-up
+        from app.shell.command_palette import Palette  # with rapidfuzz, so not at start-up
 
         Palette.open_in(self, self, self._state, self._link, query)
 
@@ -342,7 +342,7 @@ class MainWindow(QMainWindow):
 
     def show_keys(self) -> None:
         """List the keys of the screen in front, and those that hold everywhere."""
-        from app.shell.keys_overlay import KeysOverlay
+        from app.shell.shortcuts_dialog import KeysOverlay
 
         KeysOverlay(self, self.current.title, self.current.shortcuts()).open()
 

@@ -11,7 +11,7 @@ import structlog
 from PySide6.QtCore import QAbstractNativeEventFilter, QByteArray, QObject, QSocketNotifier, Qt
 from PySide6.QtGui import QGuiApplication
 
-from app.hand import Hand, Stroke
+from app.input_origin import Hand, Stroke
 from core.tasks import TaskGroupOwner
 
 if TYPE_CHECKING:

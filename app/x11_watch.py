@@ -29,7 +29,7 @@ from Xlib import X, Xatom, display
 from Xlib.error import ConnectionClosedError, DisplayError, XError
 from Xlib.ext import ge, record, xinput, xtest
 
-from app.hand import Hand, Stroke, StrokeKind
+from app.input_origin import Hand, Stroke, StrokeKind
 
 log = structlog.get_logger(__name__)
 

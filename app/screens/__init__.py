@@ -1,1 +1,1 @@
-"""The screens of the window, one folder each; `base` says what a screen is."""
+"""The screens of the window, one folder each; `screen` says what a screen is."""

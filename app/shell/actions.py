@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QAction, QKeySequence
 
-from app.link import ConsoleLink
-from app.look.theme import theme_of
-from app.look.tokens import Mode
-from app.screens.base import OpenBatch, OpenPairing, OpenSection, OpenVerification
 from app.screens.settings.section_names import SECTIONS
-from app.shell.control import Control
-from app.shell.operator import OperatorKeys
-from app.shell.registry import ScreenEntry
+from app.screens.targets import OpenBatch, OpenPairing, OpenSection, OpenVerification
+from app.service_client import ConsoleLink
+from app.shell.screen_registry import ScreenEntry
+from app.shell.session_controller import Control
+from app.signing.signing_session import OperatorKeys
 from app.state import AppState, Link
+from app.theme.theme import theme_of
+from app.theme.tokens import Mode
 
 if TYPE_CHECKING:
     from app.window import MainWindow

@@ -12,8 +12,8 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from app.link import ConsoleLink
-from app.shell.operator import OperatorKeys
+from app.service_client import ConsoleLink
+from app.signing.signing_session import OperatorKeys
 from app.state import AppState, Link
 from core.approvals.models import Operator
 from core.service.console import Console

@@ -8,17 +8,17 @@ from PySide6.QtCore import QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QSizePolicy, QWidget
 
-from app.components import paint
-from app.components.label import surface
-from app.components.toast import Toast
-from app.look.glyphs import paint_glyph
-from app.look.icons import ICONS, paint_icon
-from app.look.states import HEALTHS
-from app.look.theme import theme_of
-from app.look.tokens import FRAME
-from app.screens.base import OpenQuery
-from app.shell.words import clock, count_words, milliseconds, parse_time
+from app.screens.targets import OpenQuery
 from app.state import AppState, Link
+from app.text import clock, count_words, milliseconds, parse_time
+from app.theme.icons import ICONS, paint_icon
+from app.theme.shapes import paint_glyph
+from app.theme.status_styles import HEALTHS
+from app.theme.theme import theme_of
+from app.theme.tokens import FRAME
+from app.widgets import painting
+from app.widgets.labels import surface
+from app.widgets.toast import Toast
 from core.fleet.models import Health
 
 VERIFIED_IS_OLD = timedelta(hours=24)
@@ -63,7 +63,7 @@ class StatusPart(QAbstractButton):
         """Shape and words with room around them."""
         theme = theme_of(self)
         role = "meta_strong" if self._strong else "meta"
-        width = paint.text_width(self._words, theme, role) + (GLYPH + 6 if self._glyph else 0) + 16
+        width = painting.text_width(self._words, theme, role) + (GLYPH + 6 if self._glyph else 0) + 16
         return QSize(round(width), FRAME.status_bar - 1)
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -81,7 +81,7 @@ class StatusPart(QAbstractButton):
             x += GLYPH + 6
         role = "meta_strong" if self._strong else "meta"
         room = QRectF(x, 0, rect.width(), rect.height())
-        paint.text(painter, room, self._words, theme, role, self._word_color)
+        painting.text(painter, room, self._words, theme, role, self._word_color)
         painter.end()
 
 

@@ -6,14 +6,14 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QMenu, QSizePolicy, QWidget
 
-from app.components import paint
-from app.components.buttons import Button
-from app.components.key_hint import paint_key_cap
-from app.components.label import surface
-from app.look.icons import paint_icon
-from app.look.theme import theme_of
-from app.look.tokens import FRAME, RADIUS
 from app.state import AppState
+from app.theme.icons import paint_icon
+from app.theme.theme import theme_of
+from app.theme.tokens import FRAME, RADIUS
+from app.widgets import painting
+from app.widgets.buttons import Button
+from app.widgets.labels import surface
+from app.widgets.shortcut_label import paint_key_cap
 from core.policy.models import Profile
 
 PLACEHOLDER = "Find devices, tools, runs, entries, commands"
@@ -37,7 +37,7 @@ class _Brand(QWidget):
         theme = theme_of(self)
         painter = QPainter(self)
         paint_icon(painter, QRectF(14, 12, 20, 20), "brand", theme.color("accent"))
-        paint.text(painter, QRectF(43, 0, 130, self.height()), "Quarterdeck", theme, "step")
+        painting.text(painter, QRectF(43, 0, 130, self.height()), "Quarterdeck", theme, "step")
         painter.end()
 
 
@@ -68,10 +68,10 @@ class SearchField(QAbstractButton):
         painter = QPainter(self)
         rect = self.rect().toRectF()
         fill = theme.color("hover" if self.underMouse() else "base")
-        paint.box(painter, rect, RADIUS.control, fill, theme.color("border2"))
+        painting.box(painter, rect, RADIUS.control, fill, theme.color("border2"))
         paint_icon(painter, QRectF(9, 6, 16, 16), "search", theme.color("text2"))
         room = rect.adjusted(34, 0, -90, 0)
-        paint.text(painter, room, PLACEHOLDER, theme, "body", "text3")
+        painting.text(painter, room, PLACEHOLDER, theme, "body", "text3")
         paint_key_cap(painter, QRectF(rect.right() - 28, 5, 20, 18), "K")
         paint_key_cap(painter, QRectF(rect.right() - 62, 5, 31, 18), "Ctrl")
         painter.end()
@@ -105,9 +105,9 @@ class KeyState(QAbstractButton):
     def sizeHint(self) -> QSize:
         """Icon and words."""
         theme = theme_of(self)
-        width = 8 + 16 + 7 + paint.text_width(self._words, theme, "body") + 8
+        width = 8 + 16 + 7 + painting.text_width(self._words, theme, "body") + 8
         if self._name:
-            width += paint.text_width(self._name, theme, "name") + 5
+            width += painting.text_width(self._name, theme, "name") + 5
         return QSize(round(width), 28)
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -116,13 +116,13 @@ class KeyState(QAbstractButton):
         painter = QPainter(self)
         rect = self.rect().toRectF()
         if self.underMouse():
-            paint.box(painter, rect, RADIUS.control, theme.color("hover"))
+            painting.box(painter, rect, RADIUS.control, theme.color("hover"))
         paint_icon(painter, QRectF(8, (rect.height() - 16) / 2, 16, 16), "key", theme.color(self._role))
         x = 31.0
         if self._name:
             room = QRectF(x, 0, rect.width(), rect.height())
-            x += paint.text(painter, room, self._name, theme, "name") + 5
-        paint.text(painter, QRectF(x, 0, rect.width(), rect.height()), self._words, theme, "body", "text2")
+            x += painting.text(painter, room, self._name, theme, "name") + 5
+        painting.text(painter, QRectF(x, 0, rect.width(), rect.height()), self._words, theme, "body", "text2")
         painter.end()
 
 

@@ -12,9 +12,9 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QMenu, QSystemTrayIcon, QWidget
 
-from app.look.states import risk_look
-from app.screens.base import OpenApproval
+from app.screens.targets import OpenApproval
 from app.state import AppState
+from app.theme.status_styles import risk_look
 from core.approvals.models import Approval
 from core.text import escape_hidden, shorten_middle
 

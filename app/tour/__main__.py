@@ -61,12 +61,14 @@ def _play(out: Path, folder: Path) -> int:
     # Qt reads the display's name when it is loaded.
     from PySide6.QtWidgets import QApplication
 
-    from app.event_loop import run_on_qt
+    from app.overrides import install_guard
+    from app.qt_loop import run_on_qt
     from app.tour.album import INDEX, Album
-    from app.tour.hand import StepDidNotHappen
-    from app.tour.performance import perform
+    from app.tour.runner import perform
+    from app.tour.ui_driver import StepDidNotHappen
 
     os.environ.setdefault("QT_API", "pyside6")
+    install_guard()
     app = QApplication(sys.argv[:1])
     app.setApplicationName("Quarterdeck")
     try:

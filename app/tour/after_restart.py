@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QTableView
 
-from app.tour.fleet_story import DIALS, is_online
-from app.tour.hand import StepDidNotHappen
-from app.tour.stage import Scene, Stage, says
+from app.tour.context import Scene, Stage, says
+from app.tour.fleet_scenario import DIALS, is_online
+from app.tour.ui_driver import StepDidNotHappen
 from core.batch.models import RunState
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QAbstractButton
 
-from app.shell.sign_sheet import SignSheet
-from app.tour.hand import StepDidNotHappen
-from app.tour.stage import PASSPHRASE, Stage
+from app.signing.sign_dialog import SignSheet
+from app.tour.context import PASSPHRASE, Stage
+from app.tour.ui_driver import StepDidNotHappen
 
 SETTINGS = "settings.toml"
 UI_ACTIONS = "ui_actions_on_this_computer = true\n"

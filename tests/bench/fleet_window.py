@@ -11,9 +11,10 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QApplication
 
-from app.event_loop import run_on_qt
 from app.main import Desk, attach, layout_store, theme_from
-from app.screens.base import OpenRun
+from app.overrides import install_guard
+from app.qt_loop import run_on_qt
+from app.screens.targets import OpenRun
 from core.home import Home
 from tests.bench.lines import StallWatch, input_lines
 from tests.fakes.swarm import tell
@@ -55,5 +56,6 @@ def _follow(desk: Desk, run: str) -> None:
 
 
 if __name__ == "__main__":
+    install_guard()
     application = QApplication(sys.argv[:1])
     run_on_qt(application, probe(application, Home(Path(sys.argv[1])).create(), sys.argv[2]))

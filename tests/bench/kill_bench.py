@@ -10,7 +10,7 @@ from pathlib import Path
 
 from core.home import Home
 from tests.bench.journal_bench import Figures
-from tests.fakes.kills import Outcome, kill_once
+from tests.fakes.kills import Outcome, kill_once, victims
 
 KILLS = 300
 
@@ -37,9 +37,10 @@ def run(kills: int = KILLS) -> Figures:
 async def _kill(kills: int) -> list[Outcome]:
     rng = random.Random()
     outcomes = []
-    for number in range(kills):
-        with tempfile.TemporaryDirectory(prefix=f"kill-{number}-") as folder:
-            outcomes.append(await kill_once(Home(Path(folder) / "home"), rng))
+    async with victims() as process:
+        for number in range(kills):
+            with tempfile.TemporaryDirectory(prefix=f"kill-{number}-") as folder:
+                outcomes.append(await kill_once(process, Home(Path(folder) / "home"), rng))
     return outcomes
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QApplication
 
-from app.event_loop import run_on_qt
 from app.main import Desk, attach, layout_store, theme_from
+from app.overrides import install_guard
+from app.qt_loop import run_on_qt
 from core.home import Home
 
 
@@ -36,5 +37,6 @@ async def probe(app: QApplication, home: Home) -> None:
 
 
 if __name__ == "__main__":
+    install_guard()
     application = QApplication(sys.argv[:1])
     run_on_qt(application, probe(application, Home(Path(sys.argv[1])).create()))

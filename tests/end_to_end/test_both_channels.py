@@ -1,6 +1,7 @@
 """This computer in a process of its own and in the service itself: above the channel both are the same.
 
 The main job over both is in `test_story`; here are listings, hosted MCP servers and what changes of them.
+What needs no server of its own is done with one service for each channel.
 """
 
 from __future__ import annotations
@@ -17,18 +18,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from PIL import Image
 
-from core.approvals.operator_keys import OperatorKey
+from core.approvals.operator_keys import OperatorKey, create_operator_key
 from core.batch.models import Cell
 from core.dispatch.models import CommandResult, Verdict
-from core.fleet.models import Device
+from core.fleet.models import BUILT_IN_NAMESPACE, Device
 from core.home import Home
 from core.service.console import CellChanged, Console, DeviceChanged
 from tests.fakes.desk import PATIENCE, approve, choose_channel, next_approval, open_service
 from tests.fakes.mcp_server import proper, rogue
 from tests.fakes.mcp_web import Reply, Web, web_server
 from tests.fakes.signing import signing
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 CHANNELS = ["process", "in-process"]
 HERE = "this-computer"
@@ -89,21 +93,31 @@ async def desk(
         yield Desk(console, operator)
 
 
-@pytest.mark.parametrize("channel", CHANNELS)
-async def test_the_listing_tools_are_tools_like_others(channel: str, home: Home, operator: OperatorKey):
-    async with desk(home, operator, channel, {}) as here:
-        tools = {tool.tool_name: tool for tool in await here.console.devices.tools(HERE)}
-        assert set(tools) >= LISTS
-        for name, given in {"get_mcp_tools": "server_name", "list_tools": "namespace"}.items():
-            assert tools[name].contract.effect.value.value == "observe"
-            assert tools[name].contract.risk.value.value == "low"
-            result = await here.call(name, **{given: "builtin"})
-            assert result.error is None, result.error
-            assert result.verdict is Verdict.CONFIRMED
-            # AIP leaves the listing tools out, unless they are asked for.
-            assert {row["tool_name"] for row in result.result} == set(tools) - LISTS
-            record = await here.console.journal.command(result.call_id)
-            assert record.entries[0].tool == name
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=CHANNELS)
+async def here(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Desk]:
+    """A service whose device hosts a proper server and a rogue."""
+    home = Home(tmp_path_factory.mktemp("here") / "home").create()
+    servers = {**proper(), **rogue(tools=["grow", "environment", "say"])}
+    async with desk(home, create_operator_key(home, "anna", None), request.param, servers) as made:
+        yield made
+
+
+async def test_the_listing_tools_are_tools_like_others(here: Desk):
+    listed = await here.console.devices.tools(HERE)
+    tools = {tool.tool_name: tool for tool in listed if tool.namespace == BUILT_IN_NAMESPACE}
+    assert set(tools) >= LISTS
+    for name, given in {"get_mcp_tools": "server_name", "list_tools": "namespace"}.items():
+        assert tools[name].contract.effect.value.value == "observe"
+        assert tools[name].contract.risk.value.value == "low"
+        result = await here.call(name, **{given: "builtin"})
+        assert result.error is None, result.error
+        assert result.verdict is Verdict.CONFIRMED
+        # AIP leaves the listing tools out, unless they are asked for.
+        assert {row["tool_name"] for row in result.result} == set(tools) - LISTS
+        record = await here.console.journal.command(result.call_id)
+        assert record.entries[0].tool == name
 
 
 async def test_both_channels_offer_the_same_tools_with_the_same_definitions(
@@ -119,18 +133,13 @@ async def test_both_channels_offer_the_same_tools_with_the_same_definitions(
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("channel", CHANNELS)
-async def test_hosted_tools_come_go_and_change_without_a_restart(
-    channel: str, home: Home, operator: OperatorKey
-):
-    servers = rogue(tools=["grow", "environment", "say"])
-    async with desk(home, operator, channel, servers) as here:
-        await here.offers("grow", "environment")
-        assert not any(name.endswith("later") for name in await here.names())
-        grown = await here.call("grow", asks=True, names=["later"])
-        assert grown.error is None, grown.error
-        assert grown.namespace == "rogue"
-        await here.offers("later")
+async def test_hosted_tools_come_go_and_change_without_a_restart(here: Desk):
+    await here.offers("grow", "environment")
+    assert not any(name.endswith("later") for name in await here.names())
+    grown = await here.call("grow", asks=True, names=["later"])
+    assert grown.error is None, grown.error
+    assert grown.namespace == "rogue"
+    await here.offers("later")
 
 
 def told(device: Device, server: str) -> str:
@@ -179,10 +188,10 @@ async def test_a_server_that_cannot_be_started_is_slow_or_dies_is_seen_with_its_
         await here.until(says("dying", ""))
 
 
-@pytest.mark.parametrize("channel", CHANNELS)
 async def test_a_server_behind_an_address_that_refuses_is_slow_or_dies_is_seen_with_its_reason_as_it_changes(
-    channel: str, home: Home, operator: OperatorKey
+    home: Home, operator: OperatorKey
 ):
+    """In the service itself: how such reasons come over a link is in the test above."""
     let_in = asyncio.Event()
 
     def refuses(message: dict[str, Any], headers: dict[str, str]) -> Reply | None:
@@ -203,7 +212,7 @@ async def test_a_server_behind_an_address_that_refuses_is_slow_or_dies_is_seen_w
         await alive.enter_async_context(web_server(dying))
         webs = {"shut": shut, "slow": slow, "dying": dying}
         servers = {name: web.entry["web"] for name, web in webs.items()}
-        here = await stack.enter_async_context(desk(home, operator, channel, servers))
+        here = await stack.enter_async_context(desk(home, operator, "in-process", servers))
         device = await here.until(says("shut", "It answers 401 Unauthorized: who are you?"))
         assert "Authorization" in next(row.how_to_fix for row in device.unavailable if row.tool == "shut")
         assert "It is starting" in told(device, "slow")
@@ -228,59 +237,49 @@ async def test_a_server_behind_an_address_that_refuses_is_slow_or_dies_is_seen_w
         assert dying.done == [{}]
 
 
-@pytest.mark.parametrize("channel", CHANNELS)
-async def test_pictures_and_what_only_looks_like_one_come_the_same_way(
-    channel: str, home: Home, operator: OperatorKey
-):
+async def test_pictures_and_what_only_looks_like_one_come_the_same_way(here: Desk):
     held = io.BytesIO()
     Image.effect_noise((300, 300), 80).save(held, "PNG")
     picture = held.getvalue()
-    async with desk(home, operator, channel, {**proper(), **rogue(tools=["say"])}) as here:
-        await here.offers("kinds", "say")
-        result = await here.call("kinds", asks=True, picture=base64.b64encode(picture).decode())
-        assert result.error is None, result.error
-        assert [one.media_type for one in result.evidence if one.what == "picture"] == ["image/png"]
-        own = {"data_base64": "no base64 at all", "$blob": "of its own"}
-        said = await here.call("say", asks=True, answer={"content": [], "structuredContent": own})
-        assert said.error is None, said.error
-        assert own.items() <= said.result["structured"].items()
+    await here.offers("kinds", "say")
+    result = await here.call("kinds", asks=True, picture=base64.b64encode(picture).decode())
+    assert result.error is None, result.error
+    assert [one.media_type for one in result.evidence if one.what == "picture"] == ["image/png"]
+    own = {"data_base64": "no base64 at all", "$blob": "of its own"}
+    said = await here.call("say", asks=True, answer={"content": [], "structuredContent": own})
+    assert said.error is None, said.error
+    assert own.items() <= said.result["structured"].items()
 
 
-@pytest.mark.parametrize("channel", CHANNELS)
-async def test_what_a_command_prints_is_seen_while_it_runs(
-    channel: str, home: Home, operator: OperatorKey, tmp_path: Path
-):
+async def test_what_a_command_prints_is_seen_while_it_runs(here: Desk, tmp_path: Path):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    async with desk(home, operator, channel, {}) as here:
-        events = here.console.events()
-        await here.console.runs.call(HERE, "shell_execute", {"command": f"echo begun; read x < '{fifo}'"})
-        await approve(here.console, await next_approval(here.console), here.key)
-        seen: Cell | None = None
-        async with asyncio.timeout(PATIENCE):
-            while seen is None or "begun" not in seen.output_tail:
-                event = await anext(events)
-                if isinstance(event, CellChanged):
-                    seen = event.cell
-        await asyncio.to_thread(fifo.write_text, "\n")
-        await here.console.runs.wait(seen.run, PATIENCE)
+    events = here.console.events()
+    await here.console.runs.call(HERE, "shell_execute", {"command": f"echo begun; read x < '{fifo}'"})
+    await approve(here.console, await next_approval(here.console), here.key)
+    seen: Cell | None = None
+    async with asyncio.timeout(PATIENCE):
+        while seen is None or "begun" not in seen.output_tail:
+            event = await anext(events)
+            if isinstance(event, CellChanged):
+                seen = event.cell
+    await asyncio.to_thread(fifo.write_text, "\n")
+    await here.console.runs.wait(seen.run, PATIENCE)
 
 
-@pytest.mark.parametrize("channel", CHANNELS)
-async def test_the_load_of_the_machine_is_known(channel: str, home: Home, operator: OperatorKey):
+async def test_the_load_of_the_machine_is_known(here: Desk):
     async def measured(device: Device) -> bool:
         return bool(device.cpu_percents and device.memory_percents)
 
-    async with desk(home, operator, channel, {}) as here:
-        await here.until(measured)
+    await here.until(measured)
 
 
-@pytest.mark.parametrize("channel", CHANNELS)
 async def test_a_run_is_found_by_what_it_does_while_it_waits_and_after_a_restart(
-    channel: str, home: Home, operator: OperatorKey, tmp_path: Path
+    home: Home, operator: OperatorKey, tmp_path: Path
 ):
+    """In the service alone: no channel has a part in it."""
     wanted = str(tmp_path / "found.txt")
-    async with desk(home, operator, channel, {}) as here:
+    async with desk(home, operator, "in-process", {}) as here:
         await here.call("get_system_info", info_type="memory")
         run = await here.console.runs.call(HERE, "write_file", {"file_path": wanted, "content": "x"})
         request = await next_approval(here.console)
@@ -289,6 +288,6 @@ async def test_a_run_is_found_by_what_it_does_while_it_waits_and_after_a_restart
         await approve(here.console, request, here.key)
         ended = (await here.console.runs.wait(run.summary.id, PATIENCE)).summary
         assert (await here.console.runs.find("state:done tool:write_file")).runs == [ended]
-    async with desk(home, operator, channel, {}) as here:
+    async with desk(home, operator, "in-process", {}) as here:
         [again] = (await here.console.runs.find("found.txt")).runs
         assert (again.id, again.effect, again.state) == (ended.id, ended.effect, ended.state)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from core.approvals.models import Approval
 from core.approvals.operator_keys import create_operator_key
@@ -112,12 +113,14 @@ async def open_desk(
         yield Desk(console, bus, x, home)
 
 
-@pytest.fixture(autouse=True)
-def in_the_session(session: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for key, value in session.items():
-        monkeypatch.setenv(key, value)
-    for key in ("WAYLAND_DISPLAY", "XDG_SESSION_TYPE"):
-        monkeypatch.delenv(key, raising=False)
+@pytest.fixture(scope="module", autouse=True)
+def in_the_session(session: dict[str, str]) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for key, value in session.items():
+            patch.setenv(key, value)
+        for key in ("WAYLAND_DISPLAY", "XDG_SESSION_TYPE"):
+            patch.delenv(key, raising=False)
+        yield
 
 
 @pytest.mark.slow
@@ -143,25 +146,33 @@ async def test_programs_on_the_bus_do_not_change_the_policy(home: Home, session:
         assert not (home.path / "policy.toml").exists()
 
 
+@pytest_asyncio.fixture(scope="class", loop_scope="class")
+async def desk(session: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
+    """The desk of a class; each test leaves it with nothing asked."""
+    async with open_desk(Home(tmp_path_factory.mktemp("desk") / "home").create(), session) as made:
+        yield made
+
+
 @pytest.mark.slow
-async def test_a_press_on_the_bus_approves_nothing_of_medium_risk(
-    home: Home, session: dict[str, str], tmp_path: Path
-):
-    async with open_desk(home, session) as desk:
+@pytest.mark.asyncio(loop_scope="class")
+class TestOneWindow:
+    """What programs of the session try at one window; in the end of each test its request is approved."""
+
+    async def test_a_press_on_the_bus_approves_nothing_of_medium_risk(self, desk: Desk, tmp_path: Path):
         written = tmp_path / "note.txt"
-        _run, approval = await desk.ask("write_file", file_path=str(written), content="x")
+        run, approval = await desk.ask("write_file", file_path=str(written), content="x")
         assert approval.decision.risk.value == "medium"
         await desk.bus.act(await desk.bus.find(APPROVE))
         await desk.bus.reads(NO_HAND)
         await desk.still_waits(approval)
         assert not written.exists()
+        await desk.point_at(APPROVE)
+        desk.x.button(device=False)
+        await desk.ends(run)
 
-
-@pytest.mark.slow
-async def test_input_of_the_registry_asks_for_the_passphrase_at_high_risk_and_typed_it_counts(
-    home: Home, session: dict[str, str], tmp_path: Path
-):
-    async with open_desk(home, session) as desk:
+    async def test_input_of_the_registry_asks_for_the_passphrase_at_high_risk_and_typed_it_counts(
+        self, desk: Desk, tmp_path: Path
+    ):
         bus, ran = desk.bus, tmp_path / "ran"
         run, approval = await desk.ask("shell_execute", command=f"touch '{ran}'")
         assert approval.decision.risk.value == "high"
@@ -189,27 +200,13 @@ async def test_input_of_the_registry_asks_for_the_passphrase_at_high_risk_and_ty
         await bus.reads(ASKS)
         await desk.still_waits(approval)
         assert ran.exists()
+        desk.type_passphrase()
+        await desk.ends(run)
 
-
-@pytest.mark.slow
-async def test_without_a_passphrase_input_of_a_program_approves_no_high_risk(
-    home: Home, session: dict[str, str], tmp_path: Path
-):
-    async with open_desk(home, session, passphrase=None) as desk:
-        ran = tmp_path / "ran"
-        _run, approval = await desk.ask("shell_execute", command=f"touch '{ran}'")
-        await desk.bus.click(await desk.bus.middle_of(await desk.bus.find(APPROVE)))
-        await desk.bus.reads("The key of anna has no passphrase that could take its place")
-        await desk.still_waits(approval)
-        assert not ran.exists()
-
-
-@pytest.mark.slow
-async def test_input_made_with_xtest_approves_medium_risk_and_sent_events_nothing(
-    home: Home, session: dict[str, str], tmp_path: Path
-):
-    """A desk that is worked over x11vnc stays usable; the last lines show that the presses do press."""
-    async with open_desk(home, session) as desk:
+    async def test_input_made_with_xtest_approves_medium_risk_and_sent_events_nothing(
+        self, desk: Desk, tmp_path: Path
+    ):
+        """A desk that is worked over x11vnc stays usable; the last lines show that the presses do press."""
         written = tmp_path / "note.txt"
         run, approval = await desk.ask("write_file", file_path=str(written), content="x")
         place = await desk.point_at(APPROVE)
@@ -226,20 +223,30 @@ async def test_input_made_with_xtest_approves_medium_risk_and_sent_events_nothin
         await desk.ends(run)
         assert written.read_text() == "x"
 
-
-@pytest.mark.slow
-async def test_xtest_in_the_name_of_a_real_device_is_no_hand(
-    home: Home, session: dict[str, str], tmp_path: Path
-):
-    async with open_desk(home, session) as desk:
+    async def test_xtest_in_the_name_of_a_real_device_is_no_hand(self, desk: Desk, tmp_path: Path):
         ran = tmp_path / "ran"
-        _run, approval = await desk.ask("shell_execute", command=f"touch '{ran}'")
+        run, approval = await desk.ask("shell_execute", command=f"touch '{ran}'")
         await desk.point_at(APPROVE)
         desk.x.button(device=True)
         await desk.bus.reads(ASKS)
         await desk.bus.act(await desk.bus.find("Cancel"))
         desk.x.keys(desk.x.control, desk.x.enter, device=True)
         await desk.bus.reads(ASKS)
+        await desk.still_waits(approval)
+        assert not ran.exists()
+        desk.type_passphrase()
+        await desk.ends(run)
+
+
+@pytest.mark.slow
+async def test_without_a_passphrase_input_of_a_program_approves_no_high_risk(
+    home: Home, session: dict[str, str], tmp_path: Path
+):
+    async with open_desk(home, session, passphrase=None) as desk:
+        ran = tmp_path / "ran"
+        _run, approval = await desk.ask("shell_execute", command=f"touch '{ran}'")
+        await desk.bus.click(await desk.bus.middle_of(await desk.bus.find(APPROVE)))
+        await desk.bus.reads("The key of anna has no passphrase that could take its place")
         await desk.still_waits(approval)
         assert not ran.exists()
 

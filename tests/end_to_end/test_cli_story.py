@@ -18,6 +18,8 @@ from core.approvals.operator_keys import create_operator_key, list_operator_keys
 from core.home import Home, HomeLock
 from tests.fakes.pace import once_within
 from tests.fakes.program import CALL, LINE, ask, environment, make_home, program, run, until
+from tests.fakes.service_process import served as serving
+from tests.fakes.warm import COMMANDS, Fork
 
 RESULT_FIELDS = {
     "call_id",
@@ -99,6 +101,12 @@ class TestHosting:
         assert "this_computer" in done.err
 
 
+def begun(home: Home, *words: str) -> Fork:
+    """A command that is not waited for."""
+    COMMANDS.loaded_in(environment())
+    return COMMANDS.start(program(home, *words)[3:], environment(), Path.cwd())
+
+
 def command_of(pid: str) -> str:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_text()
@@ -136,14 +144,7 @@ class TestAttached:
         assert run(served, "approvals", "approve", request).code == 3
 
     def test_a_denial_sends_nothing_and_the_asker_receives_the_reason(self, served):
-        asked = subprocess.Popen(
-            program(served, *CALL, "--wait", "40", "--json"),
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        asked = begun(served, *CALL, "--wait", "40", "--json")
         listed = until(lambda: run(served, "approvals", "list", "--json").json["approvals"], bool)
         assert run(served, "approvals", "deny", listed[0]["id"], "--reason", "not today").code == 0
         out, _ = asked.communicate(timeout=30)
@@ -258,13 +259,7 @@ class TestAttached:
         assert "entries checked" in verified.out
 
     def test_interrupting_a_call_cancels_its_run(self, served):
-        waiting = subprocess.Popen(
-            program(served, *CALL, "--wait", "50"),
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        waiting = begun(served, *CALL, "--wait", "50")
         until(lambda: run(served, "approvals", "list", "--json").json["approvals"], bool)
         waiting.send_signal(signal.SIGINT)
         _, err = waiting.communicate(timeout=30)
@@ -274,34 +269,32 @@ class TestAttached:
 
 
 class TestSecretGrants:
-    @pytest.mark.parametrize("wish", [["--for-run"], ["--grant", "uses=3"]])
-    def test_a_grant_of_a_secret_lets_the_same_secret_run_and_is_told_without_it(self, home, wish):
+    def test_a_grant_of_a_secret_lets_the_same_secret_run_and_is_told_without_it(self, home):
         with (home.path / "settings.toml").open("a") as settings:
             settings.write('secret_names = ["command"]\n')
         create_operator_key(home, "anna", None)
-        assert run(home, "service", "start").code == 0
-        try:
-            request, _ = ask(home)
-            done = run(home, "approvals", "approve", request, "--operator", "anna", *wish, "--json")
-            assert done.code == 0, done
-            assert "command is the same secret as now" in done.err
-            listed = run(home, "grants", "list", "--all", "--json")
-            [grant] = listed.json["grants"]
-            assert grant["terms"]["arguments"]["command"]["equals"].keys() == {"$secret"}
-            assert LINE not in done.err + done.out + listed.out
+        with serving(home):
             # What is bound to a run is over with it; the other grant lets the same secret run again.
-            again = run(home, *CALL, "--json")
-            assert again.code == (10 if wish == ["--for-run"] else 0), again
-            other = run(home, *CALL[:-1], CALL[-1] + " ", "--json")
-            assert other.code == 10, other
-        finally:
-            assert run(home, "service", "stop", "--cancel-work").code == 0
+            for number, (wish, code) in enumerate(((["--for-run"], 10), (["--grant", "uses=3"], 0)), 1):
+                request, _ = ask(home)
+                done = run(home, "approvals", "approve", request, "--operator", "anna", *wish, "--json")
+                assert done.code == 0, done
+                assert "command is the same secret as now" in done.err
+                listed = run(home, "grants", "list", "--all", "--json")
+                grants = listed.json["grants"]
+                assert len(grants) == number
+                for grant in grants:
+                    assert grant["terms"]["arguments"]["command"]["equals"].keys() == {"$secret"}
+                assert LINE not in done.err + done.out + listed.out
+                again = run(home, *CALL, "--json")
+                assert again.code == code, again
+                other = run(home, *CALL[:-1], CALL[-1] + " ", "--json")
+                assert other.code == 10, other
 
 
 class TestStopping:
     def test_what_the_service_waits_for_is_named_with_how_to_end_it(self, home):
-        assert run(home, "service", "start").code == 0
-        try:
+        with serving(home):
             request, waiting = ask(home)
             done = run(home, "service", "stop", "--wait", "1", "--json")
             assert done.code == 6
@@ -309,8 +302,6 @@ class TestStopping:
             assert waiting in done.json["error"]["message"]
             assert request in done.json["error"]["message"]
             assert "--cancel-work" in done.json["error"]["next"]
-        finally:
-            assert run(home, "service", "stop", "--cancel-work").code == 0
 
 
 class TestAuditFiles:
@@ -345,8 +336,7 @@ class TestPassphraseFile:
         # Every later operator is refused for now, so a key of this home is exchanged for a locked one.
         home = make_home(tmp_path / "own")
         create_operator_key(home, "anna", "correct horse battery")
-        assert run(home, "service", "start").code == 0
-        try:
+        with serving(home):
             request, _ = ask(home)
             secret = tmp_path / "secret"
             secret.write_text("wrong horse battery\n")
@@ -359,8 +349,6 @@ class TestPassphraseFile:
             assert run(home, *words, "--passphrase-file", str(secret)).code == 0
             operators = json.loads(home.operators.read_text())
             assert operators[0]["has_passphrase"] is True
-        finally:
-            assert run(home, "service", "stop").code == 0
 
 
 class TestWindow:

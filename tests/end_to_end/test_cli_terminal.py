@@ -51,20 +51,16 @@ class TestTerminal:
         operators = json.loads(home.operators.read_text())
         assert operators[0]["public_key"] == key.public_key
 
-    def test_a_call_is_denied_where_it_was_made(self, home, on_terminal):
+    def test_a_call_is_denied_where_it_was_made_and_what_was_typed_before_the_question_answers_nothing(
+        self, home, on_terminal
+    ):
         terminal = on_terminal(*CALL)
+        terminal.types("approve\n")
         terminal.sees('Type "approve"')
         terminal.types("deny too early\n")
         assert terminal.ends() == 3
         assert "too early" in terminal.seen
         assert "command_sent" not in run(home, "audit", "find", "tool:shell_execute").out
-
-    def test_what_was_typed_before_the_question_does_not_answer_it(self, home, on_terminal):
-        terminal = on_terminal(*CALL)
-        terminal.types("approve\n")
-        terminal.sees('Type "approve"')
-        terminal.types("deny\n")
-        assert terminal.ends() == 3
 
     def test_escape_sequences_in_a_command_are_shown_not_obeyed(self, home, on_terminal):
         attack = "\x1b[2J\x1b[1;1Hecho safe\r\u202egnissap \x9b31m"

@@ -28,7 +28,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
 
 async def combo_boxes(bus: BusAttacker) -> list[Control]:
     found = []
-    for control in await bus.controls():
+    async for control in bus.controls():
         (role,) = await bus.call(control.bus, control.path, ACCESSIBLE, "GetRole")
         if role == COMBO_BOX:
             found.append(control)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from core.aip.pairing import decode_pairing
 from core.audit.entries import Kind
@@ -21,6 +22,8 @@ from tests.fakes.remote_device import make_listening_home, stands
 from tests.fakes.scripted_device import ScriptedDevice, scripted, tool
 from tests.fakes.service_process import service_process
 from tests.fakes.trust_desk import operator_key
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 EVIL = "Deletes what it is given.\u202e\x1b[2K"
 
@@ -53,28 +56,47 @@ async def told(home: Home, *words: str) -> Ended:
     return await asyncio.to_thread(run, home, "contracts", *words)
 
 
-async def test_what_is_blocked_is_listed_with_the_part_that_changed(home: Home):
-    async with changed(home, tool("poke", EVIL), tool("prod")):
-        listed = await told(home, "list", "--json")
-        assert listed.code == 0
-        [row] = listed.json["contracts"]
-        assert (row["device"], row["tool_name"], row["changed"]) == ("lab-1", "poke", ["description"])
-        assert row["difference"][0] == "description:"
-        assert row["difference"][-1].startswith("+Deletes what it is given.")
-        shown = await told(home, "list")
-        assert "poke" in shown.out
-        assert "prod" not in shown.out
-        assert "description" in shown.out
-
-
-async def test_showing_a_change_trusts_nothing_and_hides_nothing(home: Home):
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def blocked(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Home, Console]]:
+    """A home in which `poke` is blocked, for tests that only look."""
+    home = make_listening_home(tmp_path_factory.mktemp("blocked") / "home")
     async with changed(home, tool("poke", EVIL), tool("prod")) as (console, _):
-        shown = await told(home, "show", "lab-1", "poke")
-        assert shown.code == 0
-        assert "\x1b" not in shown.out
-        assert "\u202e" not in shown.out
-        assert "+Deletes what it is given." in shown.out
-        assert [one.tool_name for one in await console.devices.tools("lab-1") if one.changed] == ["poke"]
+        yield home, console
+
+
+async def test_what_is_blocked_is_listed_with_the_part_that_changed(blocked: tuple[Home, Console]):
+    home, _ = blocked
+    listed = await told(home, "list", "--json")
+    assert listed.code == 0
+    [row] = listed.json["contracts"]
+    assert (row["device"], row["tool_name"], row["changed"]) == ("lab-1", "poke", ["description"])
+    assert row["difference"][0] == "description:"
+    assert row["difference"][-1].startswith("+Deletes what it is given.")
+    shown = await told(home, "list")
+    assert "poke" in shown.out
+    assert "prod" not in shown.out
+    assert "description" in shown.out
+
+
+async def test_showing_a_change_trusts_nothing_and_hides_nothing(blocked: tuple[Home, Console]):
+    home, console = blocked
+    shown = await told(home, "show", "lab-1", "poke")
+    assert shown.code == 0
+    assert "\x1b" not in shown.out
+    assert "\u202e" not in shown.out
+    assert "+Deletes what it is given." in shown.out
+    assert [one.tool_name for one in await console.devices.tools("lab-1") if one.changed] == ["poke"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [(("lab-1", "nothing"), "unknown_tool"), (("nowhere", "poke"), "unknown_device")],
+)
+async def test_what_there_is_not_is_said_so(blocked: tuple[Home, Console], words: tuple[str, str], code: str):
+    home, _ = blocked
+    for act in ("show", "review"):
+        done = await told(home, act, *words, "--json")
+        assert (done.code, done.json["error"]["code"]) == (2, code)
 
 
 async def test_a_review_is_signed_and_the_tool_runs_again(home: Home):
@@ -119,14 +141,3 @@ async def test_without_the_key_of_an_operator_nothing_is_trusted(home: Home):
         done = await told(home, "review", "lab-1", "poke")
         assert done.code in (2, 3)
         assert [one.tool_name for one in await console.devices.tools("lab-1") if one.changed] == ["poke"]
-
-
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [(("lab-1", "nothing"), "unknown_tool"), (("nowhere", "poke"), "unknown_device")],
-)
-async def test_what_there_is_not_is_said_so(home: Home, words: tuple[str, str], code: str):
-    async with changed(home, tool("poke", EVIL)):
-        for act in ("show", "review"):
-            done = await told(home, act, *words, "--json")
-            assert (done.code, done.json["error"]["code"]) == (2, code)

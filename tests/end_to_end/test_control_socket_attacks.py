@@ -189,7 +189,7 @@ async def test_a_link_in_place_of_the_folder_is_not_followed(tmp_path: Path):
         assert refusal.value.code is ErrorCode.HOME_UNSAFE
 
 
-@pytest.mark.parametrize("name", ["short", LONG, f"{LONG}/{LONG}"])
+@pytest.mark.parametrize("name", ["short", f"{LONG}/{LONG}"])
 async def test_the_socket_lies_in_its_home_however_long_its_path_is(tmp_path: Path, name: str):
     home = Home(tmp_path / name).create()
     (home.path / "settings.toml").write_text('this_computer = "in-process"\n')

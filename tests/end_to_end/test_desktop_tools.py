@@ -1,4 +1,4 @@
-"""The desktop tools against a real program: an X server, buses and a Qt window of this test's own."""
+"""The desktop tools against a real program: an X server, buses and a Qt window that is new for each test."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 import jsonschema
 import psutil
 import pytest
+import pytest_asyncio
 from PIL import Image
 
 from core.aip.messages import Command, Result, ResultStatus
@@ -22,6 +23,8 @@ from core.device.desktop.linux import actions, atspi
 from core.tasks import TaskGroupOwner
 from tests.fakes.accessible_session import App, accessible_session, running_app
 from tests.fakes.pace import once_within
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PROCESS = "desktop-under-test"
 REAL_CALL_S = atspi.CALL_S
@@ -35,10 +38,16 @@ def session() -> Iterator[dict[str, str]]:
         yield environment
 
 
-@pytest.fixture
-async def app(session: dict[str, str]) -> AsyncIterator[App]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def program(session: dict[str, str]) -> AsyncIterator[App]:
     async with running_app(session) as program:
         yield program
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def app(program: App) -> App:
+    await program.anew()
+    return program
 
 
 class Device:
@@ -89,7 +98,7 @@ def middle(box: dict[str, int]) -> tuple[int, int]:
     return box["x"] + box["width"] // 2, box["y"] + box["height"] // 2
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def device(
     session: dict[str, str], app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Device]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import psutil
@@ -17,7 +18,7 @@ from core.dispatch.models import Basis, Verdict
 from core.errors import ErrorCode
 from core.fleet.models import Health
 from core.home import Home
-from core.service.console import Console
+from core.service.console import Console, DeviceChanged, Event
 from core.service.service import Service
 from tests.fakes.desk import PATIENCE, Whistle, approve, choose_channel, next_approval, online, open_service
 from tests.fakes.signing import signing
@@ -27,6 +28,16 @@ async def run_shell(console: Console, key: OperatorKey, command: str) -> str:
     run = await console.runs.call("this-computer", "shell_execute", {"command": command})
     await approve(console, await next_approval(console), key)
     return run.summary.id
+
+
+async def tells_that_it_was_killed(events: AsyncIterator[Event]) -> None:
+    """Every window is told why the device is away."""
+    async with asyncio.timeout(PATIENCE):
+        async for event in events:
+            if isinstance(event, DeviceChanged) and "killed by SIGKILL" in event.device.reason:
+                assert event.device.health is Health.RECONNECTING
+                return
+    raise AssertionError("it was not told")
 
 
 async def test_a_device_killed_in_the_middle_of_an_action_leaves_it_unknown_and_is_restarted(
@@ -40,7 +51,9 @@ async def test_a_device_killed_in_the_middle_of_an_action_leaves_it_unknown_and_
         await whistle.blown()
         first = service.this_computer.pid
         assert first is not None
+        events = console.events()
         os.kill(first, signal.SIGKILL)
+        await tells_that_it_was_killed(events)
         ended = await console.runs.wait(run, PATIENCE)
         [cell] = ended.cells
         assert cell.state is CellState.UNKNOWN
@@ -62,20 +75,6 @@ async def test_a_device_killed_in_the_middle_of_an_action_leaves_it_unknown_and_
         assert Kind.DEVICE_LOST in journal
 
 
-async def test_the_screen_is_told_why_the_device_is_away(home: Home):
-    async with open_service(home) as service:
-        events = signing(service.console("operator:anna"), service.home).events()
-        pid = service.this_computer.pid
-        assert pid is not None
-        os.kill(pid, signal.SIGKILL)
-        async with asyncio.timeout(PATIENCE):
-            async for event in events:
-                if event.event == "device" and "killed by SIGKILL" in event.device.reason:
-                    assert event.device.health is Health.RECONNECTING
-                    break
-        await online(service)
-
-
 async def test_closing_the_service_leaves_no_process_and_records_what_is_unknown(
     home: Home, operator: OperatorKey, tmp_path: Path, whistle: Whistle
 ):
@@ -91,6 +90,7 @@ async def test_closing_the_service_leaves_no_process_and_records_what_is_unknown
         os.kill(pid, 0)
     assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     assert not psutil.pid_exists(int(shell.read_text()))
+    choose_channel(home, "in-process")
     async with open_service(home) as service:
         [cell] = (await signing(service.console("operator:anna"), service.home).runs.get(run)).cells
         assert cell.state is CellState.CANCELLED
@@ -99,6 +99,7 @@ async def test_closing_the_service_leaves_no_process_and_records_what_is_unknown
 
 
 async def test_a_second_service_on_the_same_home_is_refused_and_told_who_has_it(home: Home):
+    choose_channel(home, "in-process")
     async with open_service(home):
         with pytest.raises(Exception, match=str(os.getpid())) as refusal:
             await Service.open(home)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from core.aip.messages import Command, ResultStatus
 from core.approvals.models import Approval
@@ -23,6 +24,8 @@ from core.home import Home
 from tests.fakes.accessible_session import App, accessible_session, running_app
 from tests.fakes.rig import Rig, open_rig
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 NAME = "desk"
 PROCESS = "desktop-under-test"
 
@@ -31,6 +34,12 @@ PROCESS = "desktop-under-test"
 def session() -> Iterator[dict[str, str]]:
     with accessible_session() as environment:
         yield environment
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def program(session: dict[str, str]) -> AsyncIterator[App]:
+    async with running_app(session) as program:
+        yield program
 
 
 @dataclass
@@ -73,25 +82,25 @@ class Bench:
         await self.rig.approvals.decide(self.rig.key.sign(statement_for(approval, "approve", "anna")))
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def bench(
-    session: dict[str, str], home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    session: dict[str, str], program: App, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Bench]:
     for key in ("DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"):
         monkeypatch.setenv(key, session[key])
     for key in ("WAYLAND_DISPLAY", "XDG_SESSION_TYPE"):
         monkeypatch.delenv(key, raising=False)
-    async with running_app(session) as app:
-        router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", NAME)
-        try:
-            async with open_rig(home) as rig:
-                rig.fleet.add(NAME, ["lab"])
-                channel = LocalCommandDispatcher(NAME, router, rig.dispatcher.gate)
-                arrival = ConnectionInfo(channel, "in-process", "linux", "test", "test", [], None)
-                await rig.fleet.arrived(NAME, arrival)
-                yield Bench(rig, router, app)
-        finally:
-            await router.close()
+    await program.anew()
+    router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", NAME)
+    try:
+        async with open_rig(home) as rig:
+            rig.fleet.add(NAME, ["lab"])
+            channel = LocalCommandDispatcher(NAME, router, rig.dispatcher.gate)
+            arrival = ConnectionInfo(channel, "in-process", "linux", "test", "test", [], None)
+            await rig.fleet.arrived(NAME, arrival)
+            yield Bench(rig, router, program)
+    finally:
+        await router.close()
 
 
 async def test_a_caret_that_blinks_in_the_target_holds_nothing(bench: Bench) -> None:

@@ -22,7 +22,7 @@ from core.service.console import Console
 from core.tasks import TaskGroupOwner
 from tests.fakes.desk import PATIENCE, next_approval
 from tests.fakes.program import ask, make_home, run, until
-from tests.fakes.service_process import service_process, until_online
+from tests.fakes.service_process import served, service_process, until_online
 from tests.fakes.signing import anna, identify
 
 LINE = {"command": "printf granted"}
@@ -163,12 +163,11 @@ async def test_an_approval_for_a_run_ends_with_its_run(home: Home):
         assert [one.over for one in await console.approvals.grants()] == [True, True]
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Home]:
+@pytest.fixture(name="served")
+def _served(tmp_path: Path) -> Iterator[Home]:
     home = make_home(tmp_path / "home")
-    assert run(home, "service", "start").code == 0
-    yield home
-    assert run(home, "service", "stop", "--cancel-work").code == 0
+    with served(home):
+        yield home
 
 
 def test_at_a_terminal_grants_are_given_listed_and_revoked(served: Home):

@@ -17,11 +17,14 @@ from core.errors import ErrorCode, JournalUnavailable, QuarterdeckError
 from core.home import Home
 from core.policy.models import Profile
 from core.service.console import Console, JournalChanged
-from tests.fakes.desk import Whistle, next_approval
+from tests.fakes.desk import Whistle, choose_channel, next_approval
+from tests.fakes.program import environment
+from tests.fakes.program import program as words_of
 from tests.fakes.program import run as command
 from tests.fakes.service_process import obey_modes, service_process, until, until_online
 from tests.fakes.signing import accepted, anna
 from tests.fakes.small_disk import fill, small_disk_at
+from tests.fakes.warm import ROOT, Warm
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits, mounts and modes of POSIX systems")
 PATIENCE = 30.0
@@ -44,7 +47,10 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Home, Take]:
         def take(pid: int) -> Give:
             return fill(folder).unlink
 
-        return Home(folder / "home").create(), take
+        home = Home(folder / "home").create()
+        # The state of the device is on that disk as well, whichever process it is in.
+        choose_channel(home, "in-process")
+        return home, take
     home = Home(tmp_path / "home").create()
 
     def limit(pid: int) -> Give:
@@ -197,8 +203,35 @@ async def test_a_result_that_could_not_be_recorded_before_the_end_is_unknown_aft
         assert cell.result.error is None or cell.result.error.code is ErrorCode.OUTCOME_UNKNOWN
 
 
+class Obeying:
+    """Our programs in processes that cannot pass by the modes of files, root or not."""
+
+    def __init__(self) -> None:
+        self.services, self._commands = Warm("core.service", obey_modes), Warm("app", obey_modes)
+        for warm in (self.services, self._commands):
+            warm.loaded_in(environment())
+
+    def run(self, home: Home, *words: str) -> tuple[int, str, str]:
+        """Exit code, output and errors of a command."""
+        return self._commands.run(words_of(home, *words)[3:], environment(), ROOT)
+
+    def close(self) -> None:
+        """End what they are forked from."""
+        self.services.close()
+        self._commands.close()
+
+
+@pytest.fixture(scope="module")
+def obeying() -> Iterator[Obeying]:
+    made = Obeying()
+    yield made
+    made.close()
+
+
 @pytest.mark.parametrize("closed", ["journal.db", "the home"])
-async def test_a_journal_that_may_not_be_written_stops_the_start_and_says_what_to_do(closed, tmp_path):
+async def test_a_journal_that_may_not_be_written_stops_the_start_and_says_what_to_do(
+    closed, tmp_path, obeying: Obeying
+):
     home = Home(tmp_path / "home").create()
     (home.path / "settings.toml").write_text('this_computer = "in-process"\n')
     assert command(home, "devices").code == 0
@@ -210,17 +243,16 @@ async def test_a_journal_that_may_not_be_written_stops_the_start_and_says_what_t
     else:
         (home.path / "journal.db").chmod(0o400)
     try:
-        async with service_process(home, preexec=obey_modes) as service:
+        async with service_process(home, warm=obeying.services) as service:
             code, error = await service.ends()
         assert error is not None
         assert code == 8 if closed == "journal.db" else code in (2, 8), (code, error)
         assert "permission" in (error.message + error.next).lower() or "allow" in error.message
         words = ("call", "this-computer", "write_file", f"file_path={target}", "content=x")
-        done = command(home, *words, preexec_fn=obey_modes)
-        assert done.code in (2, 8), done
-        assert done.err.startswith("Error: ")
-        verified = command(home, "audit", "verify", preexec_fn=obey_modes)
-        assert verified.code == 0, verified
+        done, _, why = obeying.run(home, *words)
+        assert done in (2, 8), why
+        assert why.startswith("Error: ")
+        assert obeying.run(home, "audit", "verify")[0] == 0
     finally:
         home.path.chmod(0o700)
         (home.path / "journal.db").chmod(0o600)

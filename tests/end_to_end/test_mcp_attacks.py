@@ -54,10 +54,10 @@ async def test_two_thousand_tools_are_the_most(tmp_path: Path):
 async def test_an_answer_larger_than_memory_allows_fails_alone(tmp_path: Path, id_last: bool):
     async with hosted(tmp_path, rogue(tools=["huge", "say"]), max_output_bytes=1024 * 1024) as built:
         before = psutil.Process().memory_info().rss
-        result = await built.call("huge", size=80 * 1024 * 1024, id_last=id_last)
+        result = await built.call("huge", size=48 * 1024 * 1024, id_last=id_last)
         assert code(result) is ErrorCode.BAD_RESULT
         assert "bytes" in (result.error or "")
-        assert psutil.Process().memory_info().rss - before < 40 * 1024 * 1024
+        assert psutil.Process().memory_info().rss - before < 24 * 1024 * 1024
         assert (await built.call("say", answer={"content": []})).status is ResultStatus.SUCCESS
         cut = await built.call("huge", size=2 * 1024 * 1024)
         assert cut.result["truncated"] is True
@@ -92,8 +92,9 @@ async def test_a_server_that_talks_without_end_leaves_the_loop_free(tmp_path: Pa
         assert (await built.call("babble", to=to, line=line)).status is ResultStatus.SUCCESS
         for one in within(0.1):
             with one:
-                one.seconds, until = 0.0, loop.time() + 1.0
-                while (began := loop.time()) < until:
+                one.seconds = 0.0
+                for _turn in range(30):
+                    began = loop.time()
                     await asyncio.sleep(0.005)
                     one.seconds = max(one.seconds, loop.time() - began)
 
@@ -111,44 +112,44 @@ async def test_what_stands_before_a_servers_first_message_is_passed_over_or_name
         assert "It ended; it writes to its standard output what is no message of MCP: Loading" in state.reason
 
 
-@pytest.mark.parametrize("result", ['"\\ud800"', "[" * 5000 + "]" * 5000, "{"], ids=["half", "deep", "cut"])
-async def test_an_answer_that_is_no_json_ends_its_call_at_once(tmp_path: Path, result: str):
-    async with hosted(tmp_path, rogue(tools=["broken", "say"])) as built:
-        failed = await built.call("broken", result=result)
-        assert code(failed) is ErrorCode.BAD_RESULT
-        assert (await built.call("say", answer={"content": []})).status is ResultStatus.SUCCESS
+NO_JSON = ['"\\ud800"', "[" * 5000 + "]" * 5000, "{"]
+NO_NUMBERS = [
+    ('{"content":[],"structuredContent":{"rows":[0,NaN]}}', "NaN at structured['rows'][1]"),
+    ('{"content":[],"structuredContent":1e999}', "a number beyond all bounds at structured"),
+    (
+        '{"content":[{"type":"text","text":"x","annotations":{"priority":-Infinity}}]}',
+        "a number beyond all bounds at content[0]['annotations']['priority']",
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("result", "said"),
-    [
-        ('{"content":[],"structuredContent":{"rows":[0,NaN]}}', "NaN at structured['rows'][1]"),
-        ('{"content":[],"structuredContent":1e999}', "a number beyond all bounds at structured"),
-        (
-            '{"content":[{"type":"text","text":"x","annotations":{"priority":-Infinity}}]}',
-            "a number beyond all bounds at content[0]['annotations']['priority']",
-        ),
-    ],
-)
-async def test_a_number_that_json_cannot_say_is_named_and_never_arrives_as_null(
-    tmp_path: Path, result: str, said: str
-):
+async def test_an_answer_that_is_no_json_ends_its_call_at_once(tmp_path: Path):
     async with hosted(tmp_path, rogue(tools=["broken", "say"])) as built:
-        failed = await built.call("broken", result=result)
-        assert code(failed) is ErrorCode.BAD_RESULT
-        assert said in (failed.error or "")
-        assert failed.result is None
+        for result in NO_JSON:
+            failed = await built.call("broken", result=result)
+            assert code(failed) is ErrorCode.BAD_RESULT, result
+            said = await built.call("say", answer={"content": []})
+            assert said.status is ResultStatus.SUCCESS, result
+
+
+async def test_a_number_that_json_cannot_say_is_named_and_never_arrives_as_null(tmp_path: Path):
+    async with hosted(tmp_path, rogue(tools=["broken"])) as built:
+        for result, said in NO_NUMBERS:
+            failed = await built.call("broken", result=result)
+            assert code(failed) is ErrorCode.BAD_RESULT, result
+            assert said in (failed.error or "")
+            assert failed.result is None, result
         told = await built.call("broken", result='{"content":[],"structuredContent":["NaN",-0.0,1e308]}')
         assert json.loads(told.model_dump_json())["result"]["structured"] == ["NaN", -0.0, 1e308]
 
 
-@pytest.mark.parametrize("method", ["sampling/createMessage", "roots/list", "elicitation/create"])
-async def test_a_server_that_asks_something_of_us_is_refused(tmp_path: Path, method: str):
+async def test_a_server_that_asks_something_of_us_is_refused(tmp_path: Path):
     async with hosted(tmp_path, rogue(tools=["ask_back"])) as built:
-        result = await built.call("ask_back", method=method)
-        answer = json.loads(result.result["content"][0]["text"])
-        assert answer["id"] == 77
-        assert "error" in answer
+        for method in ("sampling/createMessage", "roots/list", "elicitation/create"):
+            result = await built.call("ask_back", method=method)
+            answer = json.loads(result.result["content"][0]["text"])
+            assert answer["id"] == 77
+            assert "error" in answer, method
 
 
 async def test_a_server_sees_no_more_of_our_environment_than_it_needs(

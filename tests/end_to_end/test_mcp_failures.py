@@ -46,19 +46,18 @@ ANSWERS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
-@pytest.mark.parametrize(("answer", "words"), ANSWERS)
-async def test_a_failing_tool_of_a_hosted_server_failed(
-    home: Home, tmp_path: Path, channel: str, answer: dict[str, Any], words: str
-):
+async def test_a_failing_tool_of_a_hosted_server_failed(home: Home, tmp_path: Path, channel: str):
     async with hosting_console(home, tmp_path, rogue(tools=["say"]), channel) as (rig, _):
-        result = await _approved(rig, CommandRequest(NAME, "rogue_say", {"answer": answer}, "operator:anna"))
-        assert result.status is ResultStatus.FAILURE
-        assert result.error is not None
-        assert (result.error.code, result.error.message) == (ErrorCode.TOOL_FAILED, words)
-        assert result.basis is Basis.DEVICE_REPORTED_FAILURE
-        assert exit_codes.of_result(result) == exit_codes.TOOL_FAILED
-        # Where a batch stops on failure, it stops here.
-        assert cell_state_of(result) is CellState.FAILED
+        for answer, words in ANSWERS:
+            request = CommandRequest(NAME, "rogue_say", {"answer": answer}, "operator:anna")
+            result = await _approved(rig, request)
+            assert result.status is ResultStatus.FAILURE, words
+            assert result.error is not None, words
+            assert (result.error.code, result.error.message) == (ErrorCode.TOOL_FAILED, words)
+            assert result.basis is Basis.DEVICE_REPORTED_FAILURE, words
+            assert exit_codes.of_result(result) == exit_codes.TOOL_FAILED, words
+            # Where a batch stops on failure, it stops here.
+            assert cell_state_of(result) is CellState.FAILED, words
 
 
 async def _approved(rig: Rig, order: CommandRequest) -> Any:

@@ -26,6 +26,7 @@ from tests.fakes.desk import Whistle
 from tests.fakes.device_process import device, running_console
 from tests.fakes.mcp_hosted import PATIENCE, QUICK, TOKEN, Hosted, code, hosted
 from tests.fakes.mcp_server import SCRIPT, proper, rogue
+from tests.fakes.mcp_web import Web, web_server
 
 
 def picture() -> bytes:
@@ -126,8 +127,9 @@ async def test_a_server_over_http_does_the_same_and_is_found_again_when_it_comes
 async def test_an_http_server_that_refuses_us_is_given_up_on_without_a_word_of_the_token(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
-    async with http_server(token="another") as port:
-        entry = {"url": f"http://127.0.0.1:{port}/mcp", "headers": {"Authorization": f"Bearer {TOKEN}"}}
+    shut = Web(answers=lambda message, headers: (401, {}, headers["authorization"].encode()))
+    async with web_server(shut):
+        entry = {**shut.entry["web"], "headers": {"Authorization": f"Bearer {TOKEN}"}}
         async with hosted(tmp_path, {"shut": entry}) as built:
             await built.until(lambda: built.state("shut") is State.FAILED)
             [row] = [row for row in built.router.unavailable if row.tool == "shut"]
@@ -138,9 +140,8 @@ async def test_an_http_server_that_refuses_us_is_given_up_on_without_a_word_of_t
     assert TOKEN not in said.out + said.err
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
+async def test_falsy_values_and_arguments_arrive_as_they_were_sent(tmp_path: Path):
+    falsy: list[dict[str, Any]] = [
         {"content": [{"type": "text", "text": ""}]},
         {"content": [], "structuredContent": {}},
         {"content": [], "structuredContent": {"value": 0}},
@@ -148,26 +149,18 @@ async def test_an_http_server_that_refuses_us_is_given_up_on_without_a_word_of_t
         {"content": [], "structuredContent": False},
         {"content": [], "structuredContent": None},
         {"content": []},
-    ],
-)
-async def test_falsy_values_arrive_as_they_were_sent(tmp_path: Path, answer: dict[str, Any]):
+    ]
+    odd = {"a": None, "b": [None, {"c": ""}], "d": 2**60, "e": "ä\u2028"}
     async with hosted(tmp_path, rogue(tools=["say"])) as built:
-        result = await built.call("say", answer=answer)
-        assert result.status is ResultStatus.SUCCESS
-        expected = {"content": answer["content"]}
-        if "structuredContent" in answer:
-            expected["structured"] = answer["structuredContent"]
-        assert json.dumps(result.result) == json.dumps(expected)
-
-
-async def test_arguments_arrive_as_they_were_given(tmp_path: Path):
-    async with hosted(tmp_path, rogue(tools=["say"])) as built:
-        given = {
-            "content": [],
-            "structuredContent": {"a": None, "b": [None, {"c": ""}], "d": 2**60, "e": "ä\u2028"},
-        }
-        result = await built.call("say", answer=given)
-        assert result.result["structured"] == given["structuredContent"]
+        for answer in falsy:
+            result = await built.call("say", answer=answer)
+            assert result.status is ResultStatus.SUCCESS, answer
+            expected = {"content": answer["content"]}
+            if "structuredContent" in answer:
+                expected["structured"] = answer["structuredContent"]
+            assert json.dumps(result.result) == json.dumps(expected)
+        result = await built.call("say", answer={"content": [], "structuredContent": odd})
+        assert result.result["structured"] == odd
 
 
 async def test_what_the_output_schema_does_not_allow_is_a_failure_that_says_so(tmp_path: Path):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,25 +17,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
 
 from core.aip.pairing import decode_pairing, encode_pairing
-from core.approvals.operator_keys import OperatorKey
+from core.approvals.operator_keys import OperatorKey, create_operator_key
 from core.audit.entries import Kind
 from core.batch.models import Cell
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.fleet.models import DeviceSettings, Health
 from core.home import Home
+from core.ids import new_id
 from core.service.console import Console, DeviceChanged
 from core.service.service import Service
 from core.tasks import TaskGroupOwner
 from tests.fakes.cutting_proxy import CuttingProxy, Point, cutting_proxy
 from tests.fakes.desk import PATIENCE, approve, next_approval
 from tests.fakes.device_process import forked_device
-from tests.fakes.remote_device import expecting, free_port, running, told
+from tests.fakes.remote_device import expecting, free_port, make_listening_home, running, stands, told
 from tests.fakes.signing import signing
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 NAME = "d1"
 # The command did not reach the device whole: it can tell that it never saw it.
@@ -63,6 +68,11 @@ class Desk:
     def ran(self) -> int:
         """How often a command ran on the device."""
         return len(self.count.read_text().splitlines()) if self.count.exists() else 0
+
+    def begin_anew(self) -> None:
+        """For another test: nothing is broken, and nothing was counted."""
+        self.proxy.heal()
+        self.count = self.count.with_name(f"count-{new_id()}")
 
     async def online(self) -> None:
         """Wait until the device can be asked."""
@@ -101,117 +111,136 @@ class Desk:
 
 
 @asynccontextmanager
-async def open_desk(home: Home, key: OperatorKey, count: Path) -> AsyncIterator[Desk]:
+async def open_desk(folder: Path, count: Path) -> AsyncIterator[Desk]:
+    home = Home(folder / "home").create()
+    key = create_operator_key(home, "anna", None)
     async with expecting(home, key, NAME) as device, cutting_proxy(device.port) as proxy:
         yield Desk(device.service, device.console, key, proxy, device.token, count)
 
 
-@asynccontextmanager
-async def our_device(home: Home, key: OperatorKey, tmp_path: Path) -> AsyncIterator[Desk]:
-    """Our own client behind the proxy, online."""
-    async with open_desk(home, key, tmp_path / "root" / "count") as desk:
-        url = f"ws://127.0.0.1:{desk.proxy.port}/ws"
-        async with forked_device(url, tmp_path, desk.token):
-            await desk.online()
-            yield desk
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def _desk(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
+    folder = tmp_path_factory.mktemp("ours")
+    async with open_desk(folder, folder / "root" / "count") as desk:
+        yield desk
 
 
-@pytest.mark.parametrize(("point", "part"), PLACES)
-async def test_wherever_the_network_breaks_our_device_runs_it_at_most_once_and_the_truth_is_found(
-    home: Home, operator: OperatorKey, tmp_path: Path, point: Point, part: float
-):
-    async with our_device(home, operator, tmp_path) as desk:
-        desk.proxy.cut(point, desk.tool, part)
-        run = await desk.begin()
-        await asyncio.wait_for(desk.proxy.has_cut.wait(), PATIENCE)
-        desk.proxy.let_in()
-        result = await desk.result(run)
-        kinds = await desk.journalled(result)
-        assert kinds.count(Kind.COMMAND_SENT) == 1
-        if point in NEVER_RAN:
-            assert desk.ran == 0
-            assert (result.verdict, result.basis) == (Verdict.REFUSED, Basis.NOTHING_SENT)
-            assert result.error is not None
-            assert result.error.code is ErrorCode.DEVICE_OFFLINE
-        else:
-            assert desk.ran == 1
-            assert (result.verdict, result.basis) == (Verdict.UNVERIFIED, Basis.DEVICE_CLAIM)
-            assert result.result["exit_code"] == 0
-        before = desk.ran
-        await desk.online()
-        assert (await desk.result(await desk.begin())).error is None
-        assert desk.ran == before + 1
+@pytest_asyncio.fixture(loop_scope="module")
+async def ours(_desk: Desk) -> AsyncIterator[Desk]:
+    """Our own client behind the proxy, online. It begins anew: after each cut it would come back later."""
+    _desk.begin_anew()
+    folder = _desk.count.parent.parent
+    async with forked_device(f"ws://127.0.0.1:{_desk.proxy.port}/ws", folder, _desk.token):
+        await _desk.online()
+        yield _desk
+    await stands(_desk.console, NAME, Health.RECONNECTING, Health.OFFLINE)
 
 
-@pytest.mark.parametrize("point", [Point.IN_COMMAND, Point.AFTER_COMMAND, Point.IN_RESULT])
-async def test_while_our_device_stays_away_a_change_is_unknown_and_nothing_is_tried_again(
-    home: Home, operator: OperatorKey, tmp_path: Path, point: Point
-):
-    async with our_device(home, operator, tmp_path) as desk:
-        desk.proxy.cut(point, desk.tool)
-        result = await desk.result(await desk.begin(timeout=1.0))
-        assert result.verdict is Verdict.UNKNOWN
-        assert result.error is not None
-        assert result.error.code is ErrorCode.OUTCOME_UNKNOWN
-        assert (await desk.journalled(result)).count(Kind.COMMAND_SENT) == 1
-        ran = desk.ran
-        assert ran <= 1
-        desk.proxy.let_in()
-        await desk.online()
-        assert (await desk.result(await desk.begin())).error is None
-        assert desk.ran == ran + 1
-
-
-@pytest.mark.parametrize("point", [Point.BEFORE_COMMAND, Point.AFTER_COMMAND, Point.IN_RESULT])
-async def test_a_line_that_stalls_ends_at_our_own_deadline_as_unknown_and_runs_once_at_most(
-    home: Home, operator: OperatorKey, tmp_path: Path, point: Point
-):
-    async with our_device(home, operator, tmp_path) as desk:
-        desk.proxy.cut(point, desk.tool, stalls=True)
-        result = await desk.result(await desk.begin(timeout=1.0))
-        assert result.verdict is Verdict.UNKNOWN
-        desk.proxy.flow()
-        # The line carries again: what follows is answered, and what was late is not taken for its answer.
-        again = await desk.result(await desk.begin())
-        assert (again.error, again.result["exit_code"]) == (None, 0)
-        assert desk.ran == 2
-        assert (await desk.journalled(result)).count(Kind.COMMAND_SENT) == 1
-
-
-async def test_a_slow_line_only_takes_longer(home: Home, operator: OperatorKey, tmp_path: Path):
-    async with our_device(home, operator, tmp_path) as desk:
-        desk.proxy.delay_s = 0.05
-        assert (await desk.result(await desk.begin())).error is None
-        assert desk.ran == 1
-
-
-@pytest.mark.parametrize("point", [Point.IN_COMMAND, Point.AFTER_COMMAND, Point.IN_RESULT])
-async def test_a_device_that_is_dialled_is_dialled_again_and_tells_what_became_of_it(
-    home: Home, operator: OperatorKey, tmp_path: Path, point: Point
-):
-    (home.path / "settings.toml").write_text('this_computer = "in-process"\nlisten = "127.0.0.1:0"\n')
-    port, state = free_port(), tmp_path / "state"
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def _desk_that_dials(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
+    folder = tmp_path_factory.mktemp("dialled")
+    home = make_listening_home(folder / "home")
+    key = create_operator_key(home, "anna", None)
+    port, state = free_port(), folder / "state"
     said = await told(state, "--listen", f"127.0.0.1:{port}", "--pair", "--name", NAME)
     line = decode_pairing(said.strip())
     service = await Service.open(home)
     try:
         console = signing(service.console("operator:anna"), service.home)
-        await console.approvals.register_operator(operator.operator)
+        await console.approvals.register_operator(key.operator)
         async with running(state, "--name", NAME), cutting_proxy(port, console_dials=True) as proxy:
             through = dataclasses.replace(line, url=line.url.replace(str(port), str(proxy.port)))
             await console.devices.pair_listening(NAME, encode_pairing(through), DeviceSettings())
-            desk = Desk(service, console, operator, proxy, "", state / "root" / "count")
-            await desk.online()
-            proxy.cut(point, desk.tool)
-            run = await desk.begin()
-            await asyncio.wait_for(proxy.has_cut.wait(), PATIENCE)
-            proxy.let_in()
-            result = await desk.result(run)
-            reached = point not in NEVER_RAN
-            assert result.basis is (Basis.DEVICE_CLAIM if reached else Basis.NOTHING_SENT)
-            assert desk.ran == reached
+            yield Desk(service, console, key, proxy, "", state / "root" / "count")
     finally:
         await service.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def dialled(_desk_that_dials: Desk) -> Desk:
+    """Our own client, which the console dials through the proxy."""
+    _desk_that_dials.begin_anew()
+    await _desk_that_dials.online()
+    return _desk_that_dials
+
+
+@pytest.mark.parametrize(("point", "part"), PLACES)
+async def test_wherever_the_network_breaks_our_device_runs_it_at_most_once_and_the_truth_is_found(
+    ours: Desk, point: Point, part: float
+):
+    ours.proxy.cut(point, ours.tool, part)
+    run = await ours.begin()
+    await asyncio.wait_for(ours.proxy.has_cut.wait(), PATIENCE)
+    ours.proxy.let_in()
+    result = await ours.result(run)
+    kinds = await ours.journalled(result)
+    assert kinds.count(Kind.COMMAND_SENT) == 1
+    if point in NEVER_RAN:
+        assert ours.ran == 0
+        assert (result.verdict, result.basis) == (Verdict.REFUSED, Basis.NOTHING_SENT)
+        assert result.error is not None
+        assert result.error.code is ErrorCode.DEVICE_OFFLINE
+    else:
+        assert ours.ran == 1
+        assert (result.verdict, result.basis) == (Verdict.UNVERIFIED, Basis.DEVICE_CLAIM)
+        assert result.result["exit_code"] == 0
+    before = ours.ran
+    await ours.online()
+    assert (await ours.result(await ours.begin())).error is None
+    assert ours.ran == before + 1
+
+
+@pytest.mark.parametrize("point", [Point.IN_COMMAND, Point.AFTER_COMMAND, Point.IN_RESULT])
+async def test_while_our_device_stays_away_a_change_is_unknown_and_nothing_is_tried_again(
+    ours: Desk, point: Point
+):
+    ours.proxy.cut(point, ours.tool)
+    result = await ours.result(await ours.begin(timeout=1.0))
+    assert result.verdict is Verdict.UNKNOWN
+    assert result.error is not None
+    assert result.error.code is ErrorCode.OUTCOME_UNKNOWN
+    assert (await ours.journalled(result)).count(Kind.COMMAND_SENT) == 1
+    ran = ours.ran
+    assert ran <= 1
+    ours.proxy.let_in()
+    await ours.online()
+    assert (await ours.result(await ours.begin())).error is None
+    assert ours.ran == ran + 1
+
+
+@pytest.mark.parametrize("point", [Point.BEFORE_COMMAND, Point.AFTER_COMMAND, Point.IN_RESULT])
+async def test_a_line_that_stalls_ends_at_our_own_deadline_as_unknown_and_runs_once_at_most(
+    ours: Desk, point: Point
+):
+    ours.proxy.cut(point, ours.tool, stalls=True)
+    result = await ours.result(await ours.begin(timeout=1.0))
+    assert result.verdict is Verdict.UNKNOWN
+    ours.proxy.flow()
+    # The line carries again: what follows is answered, and what was late is not taken for its answer.
+    again = await ours.result(await ours.begin())
+    assert (again.error, again.result["exit_code"]) == (None, 0)
+    assert ours.ran == 2
+    assert (await ours.journalled(result)).count(Kind.COMMAND_SENT) == 1
+
+
+async def test_a_slow_line_only_takes_longer(ours: Desk):
+    ours.proxy.delay_s = 0.05
+    assert (await ours.result(await ours.begin())).error is None
+    assert ours.ran == 1
+
+
+@pytest.mark.parametrize("point", [Point.IN_COMMAND, Point.AFTER_COMMAND, Point.IN_RESULT])
+async def test_a_device_that_is_dialled_is_dialled_again_and_tells_what_became_of_it(
+    dialled: Desk, point: Point
+):
+    dialled.proxy.cut(point, dialled.tool)
+    run = await dialled.begin()
+    await asyncio.wait_for(dialled.proxy.has_cut.wait(), PATIENCE)
+    dialled.proxy.let_in()
+    result = await dialled.result(run)
+    reached = point not in NEVER_RAN
+    assert result.basis is (Basis.DEVICE_CLAIM if reached else Basis.NOTHING_SENT)
+    assert dialled.ran == reached
 
 
 @dataclass
@@ -219,8 +248,6 @@ class StockDevice:
     """Answers as a stock client does: serial, no memory of calls, and a lost result is not sent again."""
 
     url: str
-    count: Path
-    tasks: TaskGroupOwner
 
     async def run(self) -> None:
         while True:
@@ -248,7 +275,8 @@ class StockDevice:
     def _result(self, action: dict[str, Any]) -> dict[str, Any]:
         answer: Any = [STOCK_TOOL]
         if action["tool_name"] == STOCK_TOOL["tool_name"]:
-            with self.count.open("a") as file:
+            # `echo x >> 'FILE'`
+            with Path(shlex.split(action["parameters"]["command"])[-1]).open("a") as file:
                 file.write("x\n")
             answer = {"success": True, "exit_code": 0, "stdout": "", "stderr": ""}
         return {
@@ -282,38 +310,45 @@ def _frame(kind: str, **more: Any) -> dict[str, Any]:
     return {"type": kind, "status": "ok", "client_type": "device", **more}
 
 
-@asynccontextmanager
-async def stock_device(home: Home, key: OperatorKey, tmp_path: Path) -> AsyncIterator[Desk]:
-    async with open_desk(home, key, tmp_path / "count") as desk:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def _stock_desk(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
+    folder = tmp_path_factory.mktemp("stock")
+    async with open_desk(folder, folder / "count") as desk:
         desk.tool = str(STOCK_TOOL["tool_name"])
         tasks = TaskGroupOwner("stock device")
         url = f"ws://127.0.0.1:{desk.proxy.port}/ws?token={desk.token}"
-        tasks.spawn("stock device", StockDevice(url, desk.count, tasks).run())
+        tasks.spawn("stock device", StockDevice(url).run())
         try:
-            await desk.online()
             yield desk
         finally:
             await tasks.close()
 
 
+@pytest_asyncio.fixture(loop_scope="module")
+async def stock(_stock_desk: Desk) -> Desk:
+    """A stock client's stand-in behind the proxy, online."""
+    _stock_desk.begin_anew()
+    await _stock_desk.online()
+    return _stock_desk
+
+
 @pytest.mark.parametrize(("point", "part"), PLACES)
 async def test_wherever_the_network_breaks_a_stock_device_is_never_asked_twice(
-    home: Home, operator: OperatorKey, tmp_path: Path, point: Point, part: float
+    stock: Desk, point: Point, part: float
 ):
-    async with stock_device(home, operator, tmp_path) as desk:
-        desk.proxy.cut(point, desk.tool, part)
-        result = await desk.result(await desk.begin())
-        if point is Point.AFTER_RESULT:
-            assert (result.verdict, result.basis) == (Verdict.UNVERIFIED, Basis.DEVICE_CLAIM)
-        else:
-            # Nobody can say what a stock client saw: not even where nothing but a byte was left.
-            assert (result.verdict, result.basis) == (Verdict.UNKNOWN, Basis.NO_ANSWER)
-            assert result.error is not None
-            assert result.error.code is ErrorCode.OUTCOME_UNKNOWN
-        assert (await desk.journalled(result)).count(Kind.COMMAND_SENT) == 1
-        await asyncio.wait_for(desk.proxy.has_cut.wait(), PATIENCE)
-        desk.proxy.let_in()
-        await desk.online()
-        assert desk.ran == (0 if point in NEVER_RAN else 1)
-        assert (await desk.result(await desk.begin())).error is None
-        assert desk.ran == (1 if point in NEVER_RAN else 2)
+    stock.proxy.cut(point, stock.tool, part)
+    result = await stock.result(await stock.begin())
+    if point is Point.AFTER_RESULT:
+        assert (result.verdict, result.basis) == (Verdict.UNVERIFIED, Basis.DEVICE_CLAIM)
+    else:
+        # Nobody can say what a stock client saw: not even where nothing but a byte was left.
+        assert (result.verdict, result.basis) == (Verdict.UNKNOWN, Basis.NO_ANSWER)
+        assert result.error is not None
+        assert result.error.code is ErrorCode.OUTCOME_UNKNOWN
+    assert (await stock.journalled(result)).count(Kind.COMMAND_SENT) == 1
+    await asyncio.wait_for(stock.proxy.has_cut.wait(), PATIENCE)
+    stock.proxy.let_in()
+    await stock.online()
+    assert stock.ran == (0 if point in NEVER_RAN else 1)
+    assert (await stock.result(await stock.begin())).error is None
+    assert stock.ran == (1 if point in NEVER_RAN else 2)

@@ -16,9 +16,9 @@ from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.components.json_editor import JsonEditor
-from app.components.text_editor import TextEditor
-from app.look.theme import Theme
+from app.widgets.json_edit import JsonEditor
+from app.widgets.code_edit import TextEditor
+from app.theme.theme import Theme
 
 app = QApplication([])
 Theme().apply(app)

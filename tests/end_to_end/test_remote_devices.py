@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
@@ -15,29 +16,47 @@ from core.aip.pairing import decode_pairing
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.models import CheckState, DeviceSettings, Health
 from core.home import Home
+from core.ids import new_id
 from core.service.console import Console, DeviceForgotten
 from core.service.rpc.client import RemoteConsole
 from tests.fakes.remote_device import make_listening_home, paired, stands
 from tests.fakes.service_process import ServiceProcess, service_process
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 HERE = (Health.ONLINE, Health.BUSY)
 AWAY = (Health.OFFLINE, Health.RECONNECTING)
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return make_listening_home(tmp_path / "home")
-
-
-@pytest.fixture
-async def service(home: Home) -> AsyncIterator[ServiceProcess]:
-    async with service_process(home) as service:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def service(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ServiceProcess]:
+    """One service for the file; each test has devices of its own."""
+    async with service_process(make_listening_home(tmp_path_factory.mktemp("remote") / "home")) as service:
         yield service
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def console(service: ServiceProcess) -> RemoteConsole:
     return await service.console()
+
+
+@pytest.fixture
+def name() -> str:
+    """A device that no other test pairs."""
+    return f"lab-{new_id().lower()}"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """The home of a test that has a service of its own."""
+    return make_listening_home(tmp_path / "home")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def own_service(home: Home) -> AsyncIterator[ServiceProcess]:
+    """For a test that ends its service, changes where it listens or reads its files."""
+    async with service_process(home) as service:
+        yield service
 
 
 async def kinds_of(console: Console, query: str) -> list[str]:
@@ -53,32 +72,33 @@ async def refused_at(url: str, token: str, **headers: str) -> int:
 
 
 class TestDiallingIn:
-    async def test_a_paired_device_comes_online_and_answers(self, console, tmp_path):
-        pairing = await console.devices.pair("lab-1", DeviceSettings(tags=["lab"], production=True))
+    async def test_a_paired_device_comes_online_and_answers(self, console, name, tmp_path):
+        pairing = await console.devices.pair(name, DeviceSettings(tags=["here"], production=True))
         async with paired(tmp_path / "d", pairing.string):
-            device = await stands(console, "lab-1", *HERE)
-            assert (device.direction, device.tags, device.production) == ("in", ["lab"], True)
+            device = await stands(console, name, *HERE)
+            assert (device.direction, device.tags, device.production) == ("in", ["here"], True)
             assert device.client.startswith("quarterdeck-device")
             assert device.tool_count > 5
             assert device.platform == "linux"
             assert abs(device.clock_offset_ms) < 2000
-            assert "get_system_info" in {tool.tool_name for tool in await console.devices.tools("lab-1")}
-            run = await console.runs.call("lab-1", "get_system_info", {"info_type": "memory"})
+            assert "get_system_info" in {tool.tool_name for tool in await console.devices.tools(name)}
+            run = await console.runs.call(name, "get_system_info", {"info_type": "memory"})
             ended = await console.runs.wait(run.summary.id, 20)
             assert ended.cells[0].result.verdict.value == "confirmed"
-            assert [one.name for one in await console.devices.match("os:linux tag:lab")] == ["lab-1"]
-            assert {check.state for check in await console.devices.diagnose("lab-1")} == {CheckState.PASSED}
-        lost = await stands(console, "lab-1", *AWAY)
+            assert [one.name for one in await console.devices.match("os:linux tag:here")] == [name]
+            assert {check.state for check in await console.devices.diagnose(name)} == {CheckState.PASSED}
+        lost = await stands(console, name, *AWAY)
         assert lost.reason
         assert lost.platform == "linux"
-        details = await console.devices.details("lab-1")
+        details = await console.devices.details(name)
         assert [one.health for one in details.history[-2:]] in (
             [Health.ONLINE, Health.RECONNECTING],
             [Health.ONLINE, Health.OFFLINE],
         )
         assert details.paired_at
 
-    async def test_its_token_stands_in_no_file_of_the_home(self, console, service, home, tmp_path):
+    async def test_its_token_stands_in_no_file_of_the_home(self, own_service, home, tmp_path):
+        console = await own_service.console()
         pairing = await console.devices.pair("lab-1", DeviceSettings())
         token = decode_pairing(pairing.string).token
         async with paired(tmp_path / "d", pairing.string):
@@ -88,91 +108,92 @@ class TestDiallingIn:
         await console.devices.revoke("lab-1")
         assert await refused_at(pairing.url, token) == 403
         assert token not in str((await console.journal.entries("", limit=200)).entries)
-        await service.leave()
-        service.process.terminate()
-        await service.ends()
+        await own_service.leave()
+        own_service.process.terminate()
+        await own_service.ends()
         for path in home.path.rglob("*"):
             if path.is_file():
                 data = path.read_bytes()
                 assert token.encode() not in data, path
                 assert pairing.string.encode() not in data, path
 
-    async def test_a_wrong_token_is_refused_told_and_harms_nobody_else(self, console, tmp_path):
-        good = await console.devices.pair("lab-1", DeviceSettings())
-        bad = await console.devices.pair("lab-2", DeviceSettings())
-        await console.devices.pair("lab-2", DeviceSettings())
+    async def test_a_wrong_token_is_refused_told_and_harms_nobody_else(self, console, name, tmp_path):
+        good = await console.devices.pair(name, DeviceSettings())
+        bad = await console.devices.pair(f"{name}-b", DeviceSettings())
+        await console.devices.pair(f"{name}-b", DeviceSettings())
         async with paired(tmp_path / "good", good.string):
-            await stands(console, "lab-1", *HERE)
+            await stands(console, name, *HERE)
             async with paired(tmp_path / "bad", bad.string) as device:
                 assert await device.ended() == 3
-            run = await console.runs.call("lab-1", "get_system_info", {"info_type": "memory"})
+            run = await console.runs.call(name, "get_system_info", {"info_type": "memory"})
             assert (await console.runs.wait(run.summary.id, 20)).cells[0].result.error is None
         assert any("token" in one.reason for one in await console.devices.rejected_connections())
         assert (await console.devices.listening()).refused >= 1
         assert "device_refused" in await kinds_of(console, "kind:device_refused")
-        checks = {check.name: check for check in await console.devices.diagnose("lab-2")}
+        checks = {check.name: check for check in await console.devices.diagnose(f"{name}-b")}
         assert checks["token"].state is CheckState.FAILED
-        assert "Pair lab-2 again" in checks["token"].next
+        assert f"Pair {name}-b again" in checks["token"].next
 
-    async def test_revoking_ends_the_link_at_once_and_for_good(self, console, tmp_path):
-        pairing = await console.devices.pair("lab-1", DeviceSettings())
+    async def test_revoking_ends_the_link_at_once_and_for_good(self, console, name, tmp_path):
+        pairing = await console.devices.pair(name, DeviceSettings())
         async with paired(tmp_path / "d", pairing.string) as device:
-            await stands(console, "lab-1", *HERE)
-            revoked = await console.devices.revoke("lab-1")
+            await stands(console, name, *HERE)
+            revoked = await console.devices.revoke(name)
             assert (revoked.health, revoked.reason, revoked.paired) == (Health.OFFLINE, "revoked", False)
             assert await device.ended() == 3
-        run = await console.runs.call("lab-1", "get_system_info", {"info_type": "memory"})
+        run = await console.runs.call(name, "get_system_info", {"info_type": "memory"})
         ended = await console.runs.wait(run.summary.id, 20)
         assert ended.cells[0].result.error.code is ErrorCode.DEVICE_OFFLINE
-        assert "device_revoked" in await kinds_of(console, "device:lab-1")
-        refusals = (await console.devices.details("lab-1")).refusals
+        assert "device_revoked" in await kinds_of(console, f"device:{name}")
+        refusals = (await console.devices.details(name)).refusals
         assert "revoked" in refusals[-1].reason
-        [check] = await console.devices.diagnose("lab-1")
+        [check] = await console.devices.diagnose(name)
         assert (check.name, check.state) == ("pairing", CheckState.FAILED)
 
-    async def test_pairing_a_name_again_ends_the_link_of_the_old_token(self, console, tmp_path):
-        first = await console.devices.pair("lab-1", DeviceSettings(tags=["kept"]))
+    async def test_pairing_a_name_again_ends_the_link_of_the_old_token(self, console, name, tmp_path):
+        first = await console.devices.pair(name, DeviceSettings(tags=["kept"]))
         async with paired(tmp_path / "old", first.string) as old:
-            await stands(console, "lab-1", *HERE)
-            second = await console.devices.pair("lab-1", DeviceSettings())
+            await stands(console, name, *HERE)
+            second = await console.devices.pair(name, DeviceSettings())
             assert await old.ended() == 3
             async with paired(tmp_path / "new", second.string):
-                assert (await stands(console, "lab-1", *HERE)).tags == ["kept"]
+                assert (await stands(console, name, *HERE)).tags == ["kept"]
 
     async def test_a_second_client_under_the_same_name_is_refused_and_the_first_stays(
-        self, console, tmp_path
+        self, console, name, tmp_path
     ):
-        pairing = await console.devices.pair("lab-1", DeviceSettings())
+        pairing = await console.devices.pair(name, DeviceSettings())
         async with paired(tmp_path / "one", pairing.string):
-            await stands(console, "lab-1", *HERE)
+            await stands(console, name, *HERE)
             async with paired(tmp_path / "two", pairing.string):
                 events = console.events()
                 async with asyncio.timeout(20):
-                    while not (await console.devices.details("lab-1")).refusals:
+                    while not (await console.devices.details(name)).refusals:
                         await anext(events)
-            [refusal] = (await console.devices.details("lab-1")).refusals
+            [refusal] = (await console.devices.details(name)).refusals
             assert "already registered" in refusal.reason
-            run = await console.runs.call("lab-1", "get_system_info", {"info_type": "memory"})
+            run = await console.runs.call(name, "get_system_info", {"info_type": "memory"})
             assert (await console.runs.wait(run.summary.id, 20)).cells[0].result.error is None
 
-    async def test_a_forgotten_device_is_gone_for_everybody(self, console, service, tmp_path):
-        pairing = await console.devices.pair("lab-1", DeviceSettings())
+    async def test_a_forgotten_device_is_gone_for_everybody(self, console, service, name, tmp_path):
+        pairing = await console.devices.pair(name, DeviceSettings())
         other = await service.console("operator:ben")
         events = other.events()
         async with paired(tmp_path / "d", pairing.string) as device:
-            await stands(console, "lab-1", *HERE)
-            await console.devices.forget("lab-1")
+            await stands(console, name, *HERE)
+            await console.devices.forget(name)
             assert await device.ended() == 3
         async with asyncio.timeout(20):
-            while not isinstance(await anext(events), DeviceForgotten):
+            while not (isinstance(event := await anext(events), DeviceForgotten) and event.name == name):
                 pass
-        assert [one.name for one in (await other.service.state()).devices] == ["this-computer"]
+        assert name not in [one.name for one in (await other.service.state()).devices]
         with pytest.raises(BadInput) as caught:
-            await console.devices.details("lab-1")
+            await console.devices.details(name)
         assert caught.value.code is ErrorCode.UNKNOWN_DEVICE
-        assert "device_forgotten" in await kinds_of(console, "device:lab-1")
+        assert "device_forgotten" in await kinds_of(console, f"device:{name}")
 
-    async def test_after_a_restart_it_is_known_and_comes_back(self, console, service, home, tmp_path):
+    async def test_after_a_restart_it_is_known_and_comes_back(self, own_service, home, tmp_path):
+        console = await own_service.console()
         port = (
             decode_pairing((await console.devices.pair("x", DeviceSettings())).string)
             .url.split(":")[2]
@@ -182,7 +203,7 @@ class TestDiallingIn:
         pairing = await console.devices.pair("lab-1", DeviceSettings(tags=["lab"]))
         async with paired(tmp_path / "d", pairing.string) as device:
             online = await stands(console, "lab-1", *HERE)
-            await service.kill()
+            await own_service.kill()
             async with service_process(home) as again:
                 there = await again.console()
                 back = await stands(there, "lab-1", *HERE)
@@ -223,7 +244,8 @@ class TestListening:
             assert (await there.devices.pair("lab-1", DeviceSettings())).url == moved.url
             assert await kinds_of(there, "kind:listening_changed")
 
-    async def test_a_new_address_holds_after_a_restart(self, console, home):
+    async def test_a_new_address_holds_after_a_restart(self, own_service, home):
+        console = await own_service.console()
         await console.devices.listen("localhost:0")
         assert home.settings().listen == "localhost:0"
         assert home.settings().this_computer == "in-process"
@@ -231,7 +253,7 @@ class TestListening:
     @pytest.mark.parametrize(
         "address", ["nonsense", "127.0.0.1", "127.0.0.1:70000", "203.0.113.9:0", ":5000"]
     )
-    async def test_an_address_that_cannot_be_leaves_the_old_one(self, console, home, address):
+    async def test_an_address_that_cannot_be_leaves_the_old_one(self, console, service, address):
         before = await console.devices.listening()
         with pytest.raises(BadInput):
             await console.devices.listen(address)
@@ -239,9 +261,12 @@ class TestListening:
         assert after.address == before.address
         assert after.url
         assert not after.problem
-        assert home.settings().listen == before.address
+        assert service.home.settings().listen == before.address
 
-    async def test_beyond_loopback_only_tls_is_spoken_and_the_certificate_is_pinned(self, console, tmp_path):
+    async def test_beyond_loopback_only_tls_is_spoken_and_the_certificate_is_pinned(
+        self, own_service, tmp_path
+    ):
+        console = await own_service.console()
         found = await console.devices.listen("0.0.0.0:0")
         assert found.secure
         assert len(found.fingerprint) == 64
@@ -260,32 +285,32 @@ class TestListening:
         assert any("TLS" in one.reason for one in await console.devices.rejected_connections())
 
 
-class TestAgents:
-    @pytest.mark.parametrize(
-        ("method", "arguments"),
-        [
-            ("listen", ("0.0.0.0:0",)),
-            ("pair", ("mine", DeviceSettings())),
-            ("pair_listening", ("mine", "qd1.x.y", DeviceSettings())),
-            ("update", ("lab-1", DeviceSettings(tags=["prod"]))),
-            ("revoke", ("lab-1",)),
-            ("forget", ("lab-1",)),
-            ("reconnect", ("lab-1",)),
-        ],
-    )
-    @pytest.mark.parametrize("client", ["agent", "window"])
-    async def test_an_agent_changes_nothing_about_devices(self, console, home, method, arguments, client):
-        await console.devices.pair("lab-1", DeviceSettings(tags=["lab"]))
-        before = (home.path / "devices.json").read_bytes()
-        agent = await RemoteConsole.connect(home, client, "agent:claude")
-        try:
+WISHES = [
+    ("listen", ("0.0.0.0:0",)),
+    ("pair", ("mine", DeviceSettings())),
+    ("pair_listening", ("mine", "qd1.x.y", DeviceSettings())),
+    ("update", ("lab-1", DeviceSettings(tags=["prod"]))),
+    ("revoke", ("lab-1",)),
+    ("forget", ("lab-1",)),
+    ("reconnect", ("lab-1",)),
+]
+
+
+@pytest.mark.parametrize("client", ["agent", "window"])
+async def test_an_agent_changes_nothing_about_devices(own_service, home, client):
+    console = await own_service.console()
+    await console.devices.pair("lab-1", DeviceSettings(tags=["lab"]))
+    before = (home.path / "devices.json").read_bytes()
+    agent = await RemoteConsole.connect(home, client, "agent:claude")
+    try:
+        for method, arguments in WISHES:
             with pytest.raises(Refused):
-                await getattr(agent.devices, method)(*arguments)
-            assert await agent.devices.details("lab-1")
-        finally:
-            await agent.close()
-        assert (home.path / "devices.json").read_bytes() == before
-        assert home.settings().listen == "127.0.0.1:0"
+                pytest.fail(f"{method} gave {await getattr(agent.devices, method)(*arguments)}")
+            assert await agent.devices.details("lab-1"), method
+            assert (home.path / "devices.json").read_bytes() == before, method
+            assert home.settings().listen == "127.0.0.1:0", method
+    finally:
+        await agent.close()
 
 
 async def test_this_computer_is_nobodys_to_pair_revoke_or_forget(console):

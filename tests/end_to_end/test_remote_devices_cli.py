@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
@@ -13,14 +14,16 @@ from core.aip.pairing import decode_pairing
 from core.home import Home
 from tests.fakes.program import run, until
 from tests.fakes.remote_device import make_listening_home, paired
+from tests.fakes.service_process import service_process
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Home]:
     home = make_listening_home(tmp_path_factory.mktemp("served") / "home")
-    assert run(home, "service", "start").code == 0
-    yield home
-    assert run(home, "service", "stop", "--cancel-work").code == 0
+    async with service_process(home) as service:
+        # It answers from now on.
+        await service.console("cli:test")
+        yield home
 
 
 async def test_a_device_is_paired_used_and_let_go_from_the_command_line(served, tmp_path):
@@ -69,26 +72,28 @@ def test_the_status_says_where_the_service_listens(served):
     assert "Listens at" in run(served, "service", "status").out
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("pair", "this-computer"), "this-computer"),
-        (("pair", "a b"), "name"),
-        (("pair", "lab-9", "--tag", "x y"), "tag"),
-        (("pair", "lab-9", "--string", "qd1.nonsense"), "pairing string"),
-        (("devices", "set", "lab-9"), "Nothing is to be set"),
-        (("devices", "set", "lab-9", "--production"), "lab-9"),
-        (("devices", "revoke", "nobody"), "nobody"),
-        (("devices", "doctor", "nobody"), "nobody"),
-        (("devices", "listen", "nonsense"), "HOST:PORT"),
-        (("devices", "surprise"), "surprise"),
-    ],
-)
-def test_what_cannot_be_is_told_and_has_the_code_of_bad_input(served, words, says):
-    done = run(served, *words)
-    assert done.code == 2, done
-    assert says in done.err
-    assert run(served, "devices", "--json").json["devices"][0]["name"] == "this-computer"
+CANNOT_BE = [
+    (("pair", "this-computer"), "this-computer"),
+    (("pair", "a b"), "name"),
+    (("pair", "lab-9", "--tag", "x y"), "tag"),
+    (("pair", "lab-9", "--string", "qd1.nonsense"), "pairing string"),
+    (("devices", "set", "lab-9"), "Nothing is to be set"),
+    (("devices", "set", "lab-9", "--production"), "lab-9"),
+    (("devices", "revoke", "nobody"), "nobody"),
+    (("devices", "doctor", "nobody"), "nobody"),
+    (("devices", "listen", "nonsense"), "HOST:PORT"),
+    (("devices", "surprise"), "surprise"),
+]
+
+
+def test_what_cannot_be_is_told_and_has_the_code_of_bad_input(served):
+    before = run(served, "devices", "--json").json["devices"]
+    for words, says in CANNOT_BE:
+        done = run(served, *words)
+        assert done.code == 2, (words, done)
+        assert says in done.err, words
+    after = run(served, "devices", "--json").json["devices"]
+    assert [one["name"] for one in after] == [one["name"] for one in before] == ["this-computer"]
 
 
 async def test_refused_attempts_are_listed(served):

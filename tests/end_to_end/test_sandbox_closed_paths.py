@@ -20,12 +20,12 @@ import pytest
 from core.aip.messages import Result
 from core.device import DeviceConfig, Router, build_router
 from core.device.sandbox import bubblewrap
+from core.home import Home
 from core.tasks import TaskGroupOwner
 from tests.fakes.device_process import run as device_command
 from tests.fakes.plain_user import seen_folder
-from tests.fakes.program import make_home
-from tests.fakes.program import run as command
 from tests.fakes.read_shell import NEEDS_BUBBLEWRAP, run
+from tests.fakes.service_process import service_process, until_online
 
 pytestmark = NEEDS_BUBBLEWRAP
 SECRET = "WHAT-NOBODY-MAY-READ"
@@ -84,25 +84,24 @@ async def test_closed_paths_may_lie_in_each_other_in_any_order(
     assert "file" not in out(result)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("place", ["home", "root/home"], ids=["beside the root", "below the root"])
-def test_the_read_only_shell_works_wherever_the_home_lies(
+async def test_the_read_only_shell_works_wherever_the_home_lies(
     seen: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (seen / "root").mkdir()
     # A person's home is the first root.
     monkeypatch.setenv("HOME", str(seen / "root"))
-    home = make_home(seen / place)
-    (home.path / "settings.toml").write_text("")
+    home = Home(seen / place).create()
     (seen / "root" / "open").write_text("open\n")
     line = f"cat open; ls -A '{home.path}'; cat '{home.path}'/*; true"
-    try:
-        assert command(home, "service", "start").code == 0
-        call = command(home, "call", "this-computer", "shell_execute_read", f"command={line}", "--json")
-    finally:
-        command(home, "service", "stop")
-    assert call.code == 0, call
-    assert call.json["result"]["stdout"] == "open\n"
+    async with service_process(home) as service:
+        console = await service.console()
+        await until_online(console)
+        run = await console.runs.call("this-computer", "shell_execute_read", {"command": line})
+        [cell] = (await console.runs.wait(run.summary.id, 20)).cells
+    assert cell.result is not None
+    assert cell.result.error is None
+    assert cell.result.result["stdout"] == "open\n"
 
 
 def test_a_sandbox_that_would_fail_for_each_call_is_not_offered_and_the_check_says_why(seen: Path) -> None:

@@ -20,9 +20,10 @@ from core.device.config import Limits
 from core.device.sandbox import cgroup
 from tests.fakes.cage import Cage, cage, why_impossible
 from tests.fakes.pace import once_within
-from tests.fakes.read_shell import NEEDS_BUBBLEWRAP, PYTHON, read, run, snapshot
+from tests.fakes.read_shell import NEEDS_BUBBLEWRAP, PYTHON, read, run, snapshot, succeeding
 
 pytestmark = NEEDS_BUBBLEWRAP
+on_the_files_loop = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.fixture
@@ -33,6 +34,7 @@ def bystander() -> Iterator[psutil.Process]:
     process.wait()
 
 
+@on_the_files_loop
 @pytest.mark.parametrize(
     "line",
     [
@@ -56,61 +58,62 @@ async def test_a_process_outside_is_neither_seen_nor_touched(
     assert result.result["exit_code"] != 0
 
 
+@on_the_files_loop
 async def test_the_same_signal_without_the_sandbox_kills(router: Router, bystander: psutil.Process) -> None:
     await run(router, f"kill -9 {bystander.pid}", inside=False)
     assert await asyncio.to_thread(bystander.wait, 5) == -9
 
 
-KERNEL = {
-    "sysctl": "echo 1 > /proc/sys/kernel/panic",
-    "sysctl_core_pattern": "echo '|/bin/true' > /proc/sys/kernel/core_pattern",
-    "sysrq": "echo h > /proc/sysrq-trigger",
-    "sysfs": "for f in $(find /sys/devices /sys/module -name parameters | head -3); do : > $f/x; done; false",
-    "own_memory": f'{PYTHON} -c \'open("/proc/self/mem", "r+b")\'',
-    "other_memory": f'{PYTHON} -c \'open("/proc/1/mem", "r+b")\'',
-    "oom_score": "echo 5 > /proc/self/oom_score_adj",
-    "mount": "mount -t tmpfs none folder",
-    "remount": "mount -o remount,rw /",
-    "unshare": "unshare -Urm true",
-    "unshare_network": "unshare -rn true",
-    "nested": "bwrap --dev-bind / / sh -c 'echo x > file'",
-    "chroot": "chroot / true",
-    "device": "mknod disk b 254 0",
-    "disk": "cat /dev/vda /dev/sda /dev/nvme0n1",
-    "kernel_memory": "head -c 1 /dev/mem || head -c 1 /proc/kcore",
-    "terminal": "echo x > /dev/tty",
-    "kernel_log": "dmesg",
-    "clock": "date -s 2001-01-01",
-    "host_name": "hostname other",
-    "ptrace": f"{PYTHON} -c 'import ctypes; exit(ctypes.CDLL(None).ptrace(0, 0, 0, 0))'",
-    "keyring": f"{PYTHON} -c 'import ctypes; exit(ctypes.CDLL(None).syscall(250, 0, -3, 1))'",
-    "io_uring": f"{PYTHON} -c 'import ctypes; exit(ctypes.CDLL(None).syscall(425, 1, bytes(120)))'",
-    "bpf": f"{PYTHON} -c 'import ctypes; exit(ctypes.CDLL(None).syscall(321, 0, bytes(64), 64))'",
-    "clone": f"{PYTHON} -c 'import ctypes; exit(ctypes.CDLL(None).syscall(56, 0x10000011, 0, 0, 0, 0))'",
-    "clone3": f"{PYTHON} -c 'import ctypes; exit(ctypes.CDLL(None).syscall(435, bytes(88), 88))'",
-    "lock": "flock -n file true",
-    "lease": f"{PYTHON} -c 'import fcntl, os; fcntl.fcntl(os.open(\"file\", 0), 1024, 0)'",
-    "first_process": "renice 19 1",
-    "su": "su nobody -s /bin/sh -c true < /dev/null",
-    "sudo": "sudo -n true",
-    "remove_limits": "ulimit -u 100000",
-    "shared_memory": "echo x > /dev/shm/x",
-    "scratch": "echo x > /tmp/x",
-    "runtime": "echo x > /run/x",
-    "device_folder": "mkdir /dev/x",
-}
+KERNEL = (
+    "echo 1 > /proc/sys/kernel/panic",
+    "echo '|/bin/true' > /proc/sys/kernel/core_pattern",
+    "echo h > /proc/sysrq-trigger",
+    "for f in $(find /sys/devices /sys/module -name parameters | head -3); do : > $f/x; done; false",
+    f'{PYTHON} -c \'open("/proc/self/mem", "r+b")\'',
+    f'{PYTHON} -c \'open("/proc/1/mem", "r+b")\'',
+    "echo 5 > /proc/self/oom_score_adj",
+    "mount -t tmpfs none folder",
+    "mount -o remount,rw /",
+    "unshare -Urm true",
+    "unshare -rn true",
+    "bwrap --dev-bind / / sh -c 'echo x > file'",
+    "chroot / true",
+    "mknod disk b 254 0",
+    "cat /dev/vda /dev/sda /dev/nvme0n1",
+    "head -c 1 /dev/mem || head -c 1 /proc/kcore",
+    "echo x > /dev/tty",
+    "dmesg",
+    "date -s 2001-01-01",
+    "hostname other",
+    f"{PYTHON} -c 'import ctypes; exit(ctypes.CDLL(None).ptrace(0, 0, 0, 0))'",
+    f"{PYTHON} -c 'import ctypes; exit(ctypes.CDLL(None).syscall(250, 0, -3, 1))'",
+    f"{PYTHON} -c 'import ctypes; exit(ctypes.CDLL(None).syscall(425, 1, bytes(120)))'",
+    f"{PYTHON} -c 'import ctypes; exit(ctypes.CDLL(None).syscall(321, 0, bytes(64), 64))'",
+    f"{PYTHON} -c 'import ctypes; exit(ctypes.CDLL(None).syscall(56, 0x10000011, 0, 0, 0, 0))'",
+    f"{PYTHON} -c 'import ctypes; exit(ctypes.CDLL(None).syscall(435, bytes(88), 88))'",
+    "flock -n file true",
+    f"{PYTHON} -c 'import fcntl, os; fcntl.fcntl(os.open(\"file\", 0), 1024, 0)'",
+    "renice 19 1",
+    "su nobody -s /bin/sh -c true < /dev/null",
+    "sudo -n true",
+    "ulimit -u 100000",
+    "echo x > /dev/shm/x",
+    "echo x > /tmp/x",
+    "echo x > /run/x",
+    "mkdir /dev/x",
+)
 
 
-@pytest.mark.parametrize("attack", KERNEL)
-async def test_the_system_itself_is_not_touched(router: Router, tree: Path, attack: str) -> None:
+@on_the_files_loop
+async def test_the_system_itself_is_not_touched(router: Router, tree: Path) -> None:
     watched = ("/proc/sys/kernel/panic", "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname")
     before = (snapshot(tree), [read(path) for path in watched])
-    result = await run(router, KERNEL[attack])
-    assert result.result["exit_code"] != 0, result
+    assert await succeeding(router, KERNEL) == []
     assert (snapshot(tree), [read(path) for path in watched]) == before
     assert abs(time.time() - psutil.boot_time()) < 10 * 365 * 86_400
 
 
+@on_the_files_loop
 async def test_no_program_gets_more_rights_than_it_had(router: Router) -> None:
     line = "grep -E 'CapEff|CapPrm|CapBnd|CapAmb|NoNewPrivs|Seccomp:' /proc/self/status"
     said = dict(one.split(":") for one in (await run(router, line)).result["stdout"].splitlines())
@@ -119,6 +122,7 @@ async def test_no_program_gets_more_rights_than_it_had(router: Router) -> None:
     assert (said["NoNewPrivs"].strip(), said["Seccomp"].strip()) == ("1", "2")
 
 
+@on_the_files_loop
 @pytest.mark.parametrize(
     "line",
     [
@@ -134,6 +138,7 @@ async def test_no_child_survives_the_answer(router: Router, line: str) -> None:
     assert alive == []
 
 
+@on_the_files_loop
 async def test_a_time_out_kills_everything_inside(router: Router) -> None:
     line = "trap '' TERM; setsid sleep 313.5 & (trap '' TERM; sleep 313.5) & echo begun; wait"
     with once_within(8):
@@ -209,6 +214,7 @@ def test_a_fork_bomb_ends_and_leaves_the_machine_usable(tree: Path, tmp_path: Pa
         assert left == 0
 
 
+@on_the_files_loop
 async def test_a_hungry_command_is_stopped_before_the_machine_suffers(router: Router) -> None:
     result = await run(router, f"{PYTHON} -c 'x = bytearray(6 << 30)'")
     assert result.result["exit_code"] != 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import shlex
 from pathlib import Path
@@ -18,14 +19,17 @@ from core.errors import ErrorCode, QuarterdeckError
 from core.home import Home
 from core.service.console import Console
 from core.service.rpc.client import RemoteConsole
-from tests.fakes.desk import Whistle, next_approval
+from tests.fakes.desk import Whistle, choose_channel, next_approval
 from tests.fakes.ended import all_ended
 from tests.fakes.pace import slowness
 from tests.fakes.program import run as command
 from tests.fakes.service_process import service_process, until_online
 from tests.fakes.signing import anna
 
-KILLS = 8
+# Each at a random moment: the full number where properties have theirs, too.
+_FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
+KILLS = 8 if _FULL else 5
+KILLS_OF_A_START = 5 if _FULL else 3
 PATIENCE = 30.0
 
 
@@ -87,6 +91,7 @@ async def test_killed_in_the_middle_of_an_action_it_leaves_no_orphan_and_the_act
 async def test_killed_while_an_approval_waits_it_is_expired_and_nothing_was_sent(
     home: Home, operator: OperatorKey, tmp_path: Path
 ):
+    choose_channel(home, "in-process")
     target = tmp_path / "never"
     async with service_process(home) as service:
         console = await service.console()
@@ -119,6 +124,7 @@ async def test_killed_while_an_approval_waits_it_is_expired_and_nothing_was_sent
 async def test_a_service_that_is_killed_again_while_it_recovers_closes_everything_once(
     home: Home, operator: OperatorKey, tmp_path: Path
 ):
+    choose_channel(home, "in-process")
     async with service_process(home) as service:
         console = await service.console()
         await console.approvals.register_operator(operator.operator)
@@ -126,7 +132,7 @@ async def test_a_service_that_is_killed_again_while_it_recovers_closes_everythin
         run, _ = await ask_shell(console, "true")
         await service.kill()
     rng = random.Random(7)
-    for _ in range(5):
+    for _ in range(KILLS_OF_A_START):
         async with service_process(home, cold=True) as service:
             await asyncio.sleep(rng.uniform(0.2, 0.7))  # a random moment of the start is what is tested
             await service.kill()

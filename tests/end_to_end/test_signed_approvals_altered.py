@@ -8,24 +8,35 @@ from __future__ import annotations
 
 import copy
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
-from core.approvals.operator_keys import OperatorKey
+from core.approvals.operator_keys import create_operator_key
 from core.dispatch.models import Basis, Verdict
 from core.errors import ErrorCode
 from core.home import Home
 from tests.fakes.altering_proxy import Frame
 from tests.fakes.signed_desk import Desk, action, approval, connected, demanding, open_desk, refused_by_device
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def _desk(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
+    folder = tmp_path_factory.mktemp("altered")
+    home = Home(folder / "home").create()
+    key = create_operator_key(home, "anna", None)
+    demanding(folder, key)
+    async with open_desk(home, key, folder) as desk, connected(desk):
+        yield desk
+
 
 @pytest.fixture
-async def desk(home: Home, operator: OperatorKey, tmp_path: Path) -> AsyncIterator[Desk]:
-    """Our own client, which pins anna, behind the proxy and online."""
-    demanding(tmp_path, operator)
-    async with open_desk(home, operator, tmp_path) as desk, connected(desk):
-        yield desk
+def desk(_desk: Desk) -> Desk:
+    """Our own client, which pins anna, behind the proxy and online: one for all attacks."""
+    _desk.begin_anew()
+    return _desk
 
 
 def flip(frame: Frame) -> list[Frame]:

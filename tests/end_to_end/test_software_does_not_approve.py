@@ -31,6 +31,7 @@ from core.service.console import Console
 from tests.fakes.accessible_session import accessible_session
 from tests.fakes.desk import next_approval
 from tests.fakes.program import ROOT
+from tests.fakes.read_shell import NO_READ_SHELL
 from tests.fakes.remote_device import stands
 from tests.fakes.service_process import service_process
 
@@ -146,7 +147,9 @@ async def desk(
         console = await service.console()
         await console.approvals.register_operator(operator.operator)
         await stands(console, NAME, Health.ONLINE)
-        router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "attacker", "attacker")
+        router = build_router(
+            DeviceConfig(roots=(tmp_path,), tools_off=NO_READ_SHELL), tmp_path / "attacker", "attacker"
+        )
         try:
             async with open_window(home, operator.name, session) as window:
                 yield Desk(console, Attacker(router, window))
@@ -155,7 +158,7 @@ async def desk(
 
 
 @pytest.mark.slow
-async def test_the_script_on_the_bus_cannot_approve_high_risk(desk: Desk, tmp_path: Path):
+async def test_neither_a_script_on_the_bus_nor_an_agents_click_approves_high_risk(desk: Desk, tmp_path: Path):
     ran = tmp_path / "ran"
     _run, approval = await desk.ask("shell_execute", command=f"touch '{ran}'")
     assert approval.decision.risk.value == "high"
@@ -164,23 +167,12 @@ async def test_the_script_on_the_bus_cannot_approve_high_risk(desk: Desk, tmp_pa
     assert await desk.waiting() == [approval.id]
     for _again in range(5):
         await desk.attacker.press()
+    await an_agents_clicks_are_refused_by_the_dispatcher(desk)
     assert await desk.waiting() == [approval.id]
     assert not ran.exists()
 
 
-async def test_the_same_script_does_approve_what_is_harmless(desk: Desk):
-    """So that the test above fails for the reason that it says: the script does press the button."""
-    await desk.console.policy.set_profile(Profile.LOCKDOWN)
-    run, approval = await desk.ask("get_system_info", info_type="memory")
-    assert approval.decision.risk.value == "low"
-    await desk.attacker.press()
-    ended = await desk.console.runs.wait(run.summary.id, PATIENCE)
-    assert ended.cells[0].result is not None
-    assert ended.cells[0].result.error is None
-
-
-async def test_an_agents_click_at_the_window_is_refused_by_the_dispatcher(desk: Desk):
-    _run, approval = await desk.ask("shell_execute", command="true")
+async def an_agents_clicks_are_refused_by_the_dispatcher(desk: Desk) -> None:
     button = await desk.attacker.button()
     for tool, parameters in (
         ("click_element", {"control_id": button["id"]}),
@@ -196,4 +188,14 @@ async def test_an_agents_click_at_the_window_is_refused_by_the_dispatcher(desk: 
         assert cell.result.error is not None
         assert cell.result.error.code is ErrorCode.DENIED_BY_POLICY
         assert "could press Approve" in cell.result.error.message
-    assert await desk.waiting() == [approval.id]
+
+
+async def test_the_same_script_does_approve_what_is_harmless(desk: Desk):
+    """So that the test above fails for the reason that it says: the script does press the button."""
+    await desk.console.policy.set_profile(Profile.LOCKDOWN)
+    run, approval = await desk.ask("get_system_info", info_type="memory")
+    assert approval.decision.risk.value == "low"
+    await desk.attacker.press()
+    ended = await desk.console.runs.wait(run.summary.id, PATIENCE)
+    assert ended.cells[0].result is not None
+    assert ended.cells[0].result.error is None

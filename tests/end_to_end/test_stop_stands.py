@@ -50,6 +50,7 @@ async def test_a_stop_stands_when_the_service_is_opened_again_until_somebody_res
 
 
 async def test_a_stop_stands_after_the_service_is_killed(home: Home):
+    choose_channel(home, "in-process")
     async with service_process(home) as process:
         console = await process.console()
         await until_online(console)

@@ -14,7 +14,7 @@ from core.debounce import UPDATES_A_SECOND
 from core.errors import ErrorCode
 from core.fleet.models import Health
 from core.home import Home
-from core.service.console import CellChanged, Console, DeviceChanged, Missed, RunChanged
+from core.service.console import CellChanged, Console, DeviceChanged, Event, Missed, RunChanged
 from core.service.service import Service
 from tests.fakes.pace import slowness
 from tests.fakes.signing import accepted, signing
@@ -72,11 +72,15 @@ def states(run: Run) -> dict[CellState, int]:
 async def test_every_device_answers_once_and_every_command_is_whole_in_the_journal(
     home: Home, tmp_path: Path
 ):
+    """And whoever watches is told the newest state, at a bounded rate."""
     async with swarm(home, tmp_path, "--features", "cancel,terms") as (service, process):
         console = signing(service.console("operator:anna"), service.home)
+        events = console.events()
+        began = asyncio.get_running_loop().time()
         run = await run_over_all(console, LOOK)
         assert states(run) == {CellState.DONE: COUNT}
         assert len({cell.call_id for cell in run.cells}) == COUNT
+        await is_told_the_newest_state(events, run, began)
         await service.journal.settle()
         entries = await service.journal.entries_of_run(run.summary.id)
         kinds = Counter(entry.kind for entry in entries)
@@ -84,6 +88,28 @@ async def test_every_device_answers_once_and_every_command_is_whole_in_the_journ
             assert kinds[kind] == COUNT
         # Listing and asking, and nothing else, has reached the devices.
         assert (await process.end())["commands"] == 2 * COUNT
+
+
+async def is_told_the_newest_state(events: AsyncIterator[Event], run: Run, began: float) -> None:
+    """What a watcher was sent since `began`, the loop's time: every cell's last state, few summaries."""
+    summaries, cells = 0, {}
+    async with asyncio.timeout(PATIENCE):
+        async for event in events:
+            assert not isinstance(event, Missed)
+            if isinstance(event, CellChanged):
+                cells[event.cell.device] = event.cell.state
+            elif isinstance(event, RunChanged):
+                summaries += 1
+                if event.run.ended_at is not None:
+                    break
+            else:
+                assert isinstance(event, DeviceChanged) or event.event in ("journal", "control")
+        while len(cells) < COUNT or set(cells.values()) != {CellState.DONE}:
+            event = await anext(events)
+            if isinstance(event, CellChanged):
+                cells[event.cell.device] = event.cell.state
+    assert summaries <= (asyncio.get_running_loop().time() - began) * UPDATES_A_SECOND + 3
+    assert cells == {cell.device: cell.state for cell in run.cells}
 
 
 async def test_silent_and_vanishing_devices_are_unknown_and_keep_nobody_else_waiting(
@@ -111,35 +137,6 @@ async def test_stock_devices_in_hundreds_are_asked_one_frame_at_a_time(home: Hom
         console = signing(service.console("operator:anna"), service.home)
         runs = await asyncio.gather(*(run_over_all(console, LOOK) for _ in range(2)))
         assert [states(run) for run in runs] == [{CellState.DONE: COUNT}] * 2
-
-
-async def test_a_watcher_of_a_large_run_is_told_the_newest_state_at_a_bounded_rate(
-    home: Home, tmp_path: Path
-):
-    async with swarm(home, tmp_path, "--features", "cancel,terms") as (service, _):
-        console = signing(service.console("operator:anna"), service.home)
-        events = console.events()
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        run = await run_over_all(console, LOOK)
-        summaries, cells = 0, {}
-        async with asyncio.timeout(PATIENCE):
-            async for event in events:
-                assert not isinstance(event, Missed)
-                if isinstance(event, CellChanged):
-                    cells[event.cell.device] = event.cell.state
-                elif isinstance(event, RunChanged):
-                    summaries += 1
-                    if event.run.ended_at is not None:
-                        break
-                else:
-                    assert isinstance(event, DeviceChanged) or event.event in ("journal", "control")
-            while len(cells) < COUNT or set(cells.values()) != {CellState.DONE}:
-                event = await anext(events)
-                if isinstance(event, CellChanged):
-                    cells[event.cell.device] = event.cell.state
-        assert summaries <= (loop.time() - began) * UPDATES_A_SECOND + 3
-        assert cells == {cell.device: cell.state for cell in run.cells}
 
 
 def error_of(cell: Cell) -> ErrorCode | None:

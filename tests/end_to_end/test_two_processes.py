@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from app.event_loop import run_on_qt
-from app.look.theme import Theme
 from app.main import Desk, attach
+from app.qt_loop import run_on_qt
 from app.state import Link
+from app.theme.theme import Theme
 from core.approvals.operator_keys import OperatorKey
 from core.batch.models import RunState
 from core.home import Home
 from core.service.console import Console
 from core.service.control import ensure_service, stop_service
 from core.service.rpc.client import RemoteConsole
-from tests.fakes.desk import PATIENCE, Whistle, approve, next_approval
+from tests.fakes.desk import PATIENCE, Whistle, approve, choose_channel, next_approval
 from tests.fakes.signing import anna
 from tests.fakes.window import seen
 
@@ -76,6 +76,7 @@ def play(home: Home, theme: Theme, scenario: Callable[[Desk], Coroutine[Any, Any
 def test_a_run_goes_on_when_its_window_is_killed_and_the_next_window_shows_it(
     home: Home, theme: Theme, whistle: Whistle, tmp_path: Path
 ):
+    choose_channel(home, "in-process")
     done = tmp_path / "done"
     command = f"echo began > '{whistle.path}'; read go < '{tmp_path}/go'; echo done > '{done}'"
     os.mkfifo(tmp_path / "go")
@@ -149,6 +150,8 @@ def test_when_the_service_is_killed_the_window_says_so_starts_it_again_and_shows
 
 
 def test_the_service_ends_by_itself_when_the_window_has_gone_and_nothing_runs(home: Home, theme: Theme):
+    choose_channel(home, "in-process")
+
     async def main() -> None:
         desk = Desk(home, theme, attach(home))
         desk.begin()

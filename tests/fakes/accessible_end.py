@@ -9,9 +9,9 @@ from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 
-from app.components.buttons import Button
-from app.components.inputs import DropDown
-from app.look.theme import Theme
+from app.theme.theme import Theme
+from app.widgets.buttons import Button
+from app.widgets.fields import DropDown
 
 
 def looked_at(count: int) -> list[QWidget]:

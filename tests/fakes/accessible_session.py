@@ -108,6 +108,17 @@ class App:
                 if found["event"] == event and all(found.get(key) == value for key, value in wanted.items()):
                     return found
 
+    async def shown(self) -> None:
+        """Wait until its window is shown, and learn where everything in it is."""
+        self.boxes = {key: box for key, box in (await self.told("shown")).items() if key != "event"}
+
+    async def anew(self) -> None:
+        """Begin again with a new window."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGCONT)
+        await self.obey("anew")
+        await self.shown()
+
     async def obey(self, order: str) -> None:
         """Tell it to do something."""
         assert self.process.stdin is not None
@@ -129,7 +140,7 @@ async def running_app(environment: dict[str, str]) -> AsyncIterator[App]:
     )
     app = App(process)
     try:
-        app.boxes = {key: box for key, box in (await app.told("shown")).items() if key != "event"}
+        await app.shown()
         yield app
     finally:
         with contextlib.suppress(ProcessLookupError):

@@ -14,13 +14,14 @@ from PySide6.QtCore import QEvent, QSettings, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.hand import Hand
-from app.link import ConsoleLink
+from app.input_origin import Hand
 from app.screens.approvals.screen import ApprovalsScreen
-from app.screens.base import Target
-from app.shell.by_hand import ByHand
-from app.shell.operator import OperatorKeys
+from app.screens.targets import Target
+from app.service_client import ConsoleLink
+from app.signing.press_guard import ByHand
+from app.signing.signing_session import OperatorKeys
 from app.state import AppState, Link
+from app.theme.theme import theme_of
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import create_operator_key
 from core.fleet.models import Effect, Risk
@@ -122,6 +123,22 @@ class FakeNav:
         raise AssertionError("the screen has no say in this")
 
 
+class Uncaught:
+    """Errors in answers and background work of a screen without a window, which has the banner for them."""
+
+    def __init__(self) -> None:
+        self._errors: list[BaseException] = []
+
+    def report(self, _task: str, error: BaseException) -> None:
+        """Keep an error for `check`."""
+        self._errors.append(error)
+
+    def check(self) -> None:
+        """Raise the first error, so that the test fails."""
+        if self._errors:
+            raise self._errors[0]
+
+
 @dataclass
 class ApprovalsDesk:
     """One running screen and everything around it."""
@@ -212,11 +229,17 @@ async def open_desk(
     async def open_console() -> Console:
         return console
 
-    link = ConsoleLink(open_console, state)
+    uncaught = Uncaught()
+    link = ConsoleLink(open_console, state, uncaught.report)
     nav = FakeNav(keys, ByHand(link, keys), QSettings(str(folder / "window.ini"), QSettings.Format.IniFormat))
     screen = ApprovalsScreen()
     screen.input_source = ScriptedHand(hand)  # type: ignore[attr-defined]  # as the window has it
     screen.bind(state, link, nav)
+    # As the window has it: the sheet is the screen's own, and the application has none.
+    application = QApplication.instance()
+    assert isinstance(application, QApplication)
+    application.setStyleSheet("")
+    theme_of(screen).dress(screen)
     screen.resize(*size)
     screen.show()
     screen.activateWindow()
@@ -233,3 +256,4 @@ async def open_desk(
         screen.close()
         screen.deleteLater()
         QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    uncaught.check()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from PySide6.QtWidgets import QLabel, QWidget
 
 from app.main import Desk
-from app.screens.base import Target
-from app.screens.batch.content import content_of
+from app.screens.batch.document import content_of
 from app.screens.batch.screen import BatchScreen
-from app.shell.sheet import Sheet
+from app.screens.targets import Target
+from app.widgets.dialog import Sheet
 from core.batch.models import Batch, Run
 from tests.fakes.console import FakeConsole
 from tests.fakes.window import seen

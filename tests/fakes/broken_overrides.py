@@ -1,8 +1,8 @@
 """A program whose widgets and models raise what C code raises: `python -m tests.fakes.broken_overrides`.
 
-Says what was told of each fault, a line each, and whether any override lost references by it; then what came
-of a fault in a method that only Python calls, which overrides of the window's own classes nothing guards, and
-at last `alive`.
+Prints each error that was reported, a line each, and whether any override lost references by it; then what
+came of an error in a method that only Python calls, which overrides are unguarded, and at last `alive`. With
+the argument `unguarded`, nothing guards the overrides.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QSize, Qt
@@ -18,10 +18,11 @@ from PySide6.QtGui import QKeyEvent, QPaintEvent
 from PySide6.QtWidgets import QApplication, QListView, QWidget
 from shiboken6 import Shiboken
 
-import app.main  # as a window does before it has a class of its own
-from app.overrides import is_guarded, overrides
+import app.main  # its classes are made before they are guarded
+from app.overrides import CALLED_BY_PYTHON, guard_package, is_guarded, is_of, overrides, subclasses
 
 _NONE = QModelIndex()
+_printed: set[str] = set()
 
 
 class KeyMixin:
@@ -40,7 +41,7 @@ class Widget(KeyMixin, QWidget):
         [][len(self.objectName())]
 
     def update(self) -> None:  # type: ignore[override]  # no virtual method, so Qt never calls it
-        """Fail, for whoever calls it."""
+        """Fail, in the code that called it."""
         raise ValueError("not now")
 
     def sizeHint(self) -> QSize:
@@ -60,35 +61,56 @@ class Model(QAbstractListModel):
         return ["first"][index.row() + 1]
 
 
-def told(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Say it on one line, with where it was."""
-    print(kind.__name__, error, *error.__notes__)
+class Foreign(QWidget):
+    """A class of another package."""
+
+    __module__ = "application"  # begins as `app` does
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint nothing."""
 
 
-def all_below(cls: type) -> Iterator[type]:
-    """Every class that comes of `cls`."""
-    for one in type.__subclasses__(cls):
-        yield one
-        yield from all_below(one)
+def report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print a new error on one line, with where it was."""
+    line = " ".join([kind.__name__, str(error), *getattr(error, "__notes__", ())])
+    if line not in _printed:
+        _printed.add(line)
+        print(line)
 
 
-def unguarded() -> set[str]:
-    """The overrides of the window's classes whose errors would end it."""
+def overrides_of_the_window() -> Iterator[tuple[type, str, Callable[..., object]]]:
+    """The overrides of the window's classes."""
     for module in pkgutil.walk_packages(app.__path__, "app."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    ours = [cls for cls in all_below(Shiboken.Object) if cls.__module__.startswith("app.")]
+    for cls in subclasses(Shiboken.Object):
+        if is_of(cls, "app"):
+            yield from overrides(cls)
+
+
+def unguarded() -> set[str]:
+    """The overrides of the window's classes whose errors could end it."""
     return {
         f"{owner.__qualname__}.{name}"
-        for cls in ours
-        for owner, name, method in overrides(cls)
-        if not is_guarded(method)
+        for owner, name, method in overrides_of_the_window()
+        if name not in CALLED_BY_PYTHON and not is_guarded(method)
     }
 
 
+def attempt(call: Callable[[], object]) -> None:
+    """Call Qt; without the guard it may raise what an override raised."""
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001
+        report(type(error), error, None)
+
+
 def main() -> None:
-    """Provoke each fault as Qt would."""
-    sys.excepthook = told
+    """Provoke each error as Qt would."""
+    sys.excepthook = report
+    if "unguarded" not in sys.argv:
+        guard_package("app")
+        guard_package("__main__")
     program = QApplication([])
     widget, view, model = Widget(), QListView(), Model()
     view.setModel(model)
@@ -96,21 +118,18 @@ def main() -> None:
     kept = [sys.getrefcount(method) for method in vars(Model).values()]
     key = QKeyEvent(QEvent.Type.KeyPress, Qt.Key.Key_A, Qt.KeyboardModifier.NoModifier)
     for _ in range(20):
-        widget.show()
-        widget.repaint()
-        widget.adjustSize()
-        view.show()
-        view.repaint()
-        view.doItemsLayout()
         program.postEvent(widget, QKeyEvent(key))
-        program.processEvents()
-        view.hide()
+        for call in (widget.show, widget.repaint, widget.adjustSize, view.show, view.repaint):
+            attempt(call)
+        for call in (view.doItemsLayout, program.processEvents, view.hide):
+            attempt(call)
     print("references lost:", [sys.getrefcount(method) for method in vars(Model).values()] != kept)
     try:
         widget.update()
     except ValueError as error:
         print("raised:", error)
     print("unguarded:", sorted(unguarded()))
+    print("foreign guarded:", is_guarded(Foreign.paintEvent))
     print("alive", flush=True)
 
 

@@ -156,6 +156,14 @@ class CuttingProxy:
         """End a stall: what was held back goes on."""
         self._flows.set()
 
+    def heal(self) -> None:
+        """Carry everything at once again, whatever was to break."""
+        self._break = self._wanted_answer = None
+        self.delay_s = 0.0
+        self.let_in()
+        self.flow()
+        self.passed.clear()
+
     async def close(self) -> None:
         """Cut everything and listen no more."""
         self._cut_all()

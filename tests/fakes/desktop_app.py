@@ -1,7 +1,8 @@
 """A real Qt program for the desktop tools to use; run as a process, it tells on stdout what happened to it.
 
 `python -m tests.fakes.desktop_app` prints one JSON object a line; the first says that the window is shown.
-`hang N` blocks its thread for N seconds, `quit` ends it.
+`hang N` blocks its thread for N seconds, `anew` puts a new window in the place of this one, which is said as
+at first, `quit` ends it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import threading
 import time
 from typing import Any
 
+import shiboken6
 from PySide6.QtCore import QObject, QPoint, QRect, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QWheelEvent
 from PySide6.QtWidgets import (
@@ -152,6 +154,9 @@ class Orders(QObject):
             tell("focused", on=rest)
         elif word == "fill":
             self._form.password.setText(rest)
+        elif word == "anew":
+            shiboken6.delete(self._form)
+            self._form = shown()
 
 
 def place(widget: QWidget) -> dict[str, int]:
@@ -160,17 +165,22 @@ def place(widget: QWidget) -> dict[str, int]:
     return {"x": box.x(), "y": box.y(), "width": box.width(), "height": box.height()}
 
 
+def shown() -> Form:
+    """A new window, of which is said where everything is."""
+    form = Form()
+    form.show()
+    form.windowHandle().requestActivate()
+    QApplication.processEvents()
+    boxes = {name: place(getattr(form, name)) for name in ("button", "line", "password", "code", "canvas")}
+    tell("shown", **boxes)
+    return form
+
+
 def main() -> None:
     """Show the window until told to end."""
     application = QApplication(sys.argv)
     application.setApplicationName("desktop-under-test")
-    form = Form()
-    form.show()
-    orders = Orders(form)
-    form.windowHandle().requestActivate()
-    application.processEvents()
-    boxes = {name: place(getattr(form, name)) for name in ("button", "line", "password", "code", "canvas")}
-    tell("shown", **boxes)
+    orders = Orders(shown())
     threading.Thread(target=orders.read, daemon=True).start()
     application.exec()
 

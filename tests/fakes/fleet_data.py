@@ -207,25 +207,31 @@ _CHANGED = (
 
 def make_tools(device: Device) -> list[Tool]:
     """The tools of one device, each with its contract."""
+    gone = frozenset(one.tool for one in device.unavailable)
+    return list(_tools_of(device.name, frozenset(device.changed_tools), gone))
+
+
+@cache
+def _tools_of(device: str, changed: frozenset[str], gone: frozenset[str]) -> tuple[Tool, ...]:
+    """Made once, for they cannot be changed: every console of a test has all of them."""
     rows = [*_TOOLS]
-    if device.name == "build-lnx-03":
+    if device == "build-lnx-03":
         rows.insert(8, _CHANGED)  # type: ignore[arg-type]  # the tuple's words are literals in `_TOOLS`
-    gone = {one.tool for one in device.unavailable}
-    return [_tool(device, *row) for row in rows if row[0] not in gone]
+    return tuple(_tool(device, changed, *row) for row in rows if row[0] not in gone)
 
 
 def _tool(
-    device: Device, name: str, kind: ToolType, effect: str, risk: str, source: str, why: str, text: str,
-    schema: dict[str, Any],
+    device: str, changed: frozenset[str], name: str, kind: ToolType, effect: str, risk: str, source: str,
+    why: str, text: str, schema: dict[str, Any],
 ) -> Tool:  # fmt: skip
     namespace, _, short = name.rpartition(".")
     contract = _contract(name, effect, risk, source, why, json.dumps(schema))
     return Tool(
-        device=device.name, tool_key=f"{kind}::{name}", tool_name=short, tool_type=kind,
+        device=device, tool_key=f"{kind}::{name}", tool_name=short, tool_type=kind,
         namespace=namespace or "builtin", title=None, description=text, input_schema=schema,
         output_schema={"type": "object"}, annotations={"readOnlyHint": effect == "observe"},
-        contract=contract, changed=f"{kind}::{name}" in device.changed_tools,
-        change="changed its definition" if f"{kind}::{name}" in device.changed_tools else "",
+        contract=contract, changed=f"{kind}::{name}" in changed,
+        change="changed its definition" if f"{kind}::{name}" in changed else "",
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton
 
-from app.hand import BlindSource, Hand, Stroke
+from app.input_origin import BlindSource, Hand, Stroke
 
 
 class ScriptedHand(BlindSource):

@@ -1,11 +1,13 @@
 """A core that is meant to be killed: dispatches reads and changes to one device as fast as it can.
 
-`python -m tests.fakes.kill_victim HOME` prints `PORT TOKEN` and runs until something kills it.
+`python -m tests.fakes.kill_victim` forks one for each home whose path it reads, a line each. That prints
+`PORT TOKEN PID` and runs until something kills it; then `gone` is printed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import sys
 from itertools import count
@@ -28,7 +30,7 @@ async def run(home: Home) -> None:
             lambda given: DEVICE if given == token else None, LinkEvents(on_connected=arrived.put_nowait)
         )
         await server.start()
-        print(server.port, token, flush=True)
+        print(server.port, token, os.getpid(), flush=True)
         channel = WebSocketCommandDispatcher(DEVICE, await arrived.get(), rig.dispatcher.gate)
         await rig.fleet.arrived(DEVICE, ConnectionInfo(channel, "process", "linux", "test", "test", [], None))
 
@@ -45,4 +47,9 @@ async def run(home: Home) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(run(Home(Path(sys.argv[1])).create()))
+    while line := sys.stdin.readline():
+        child = os.fork()
+        if child == 0:
+            asyncio.run(run(Home(Path(line.rstrip("\n"))).create()))
+        os.waitpid(child, 0)
+        print("gone", flush=True)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
 import signal
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,27 +38,44 @@ class Outcome:
     verifies: bool
 
 
-async def kill_once(home: Home, rng: random.Random) -> Outcome:
-    """Start the victim, let it run for a random while, kill it with SIGKILL, and read what it left."""
-    home.create()
-    home.policy.write_text('profile = "trusted"\n')
-    victim = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "tests.fakes.kill_victim",
-        str(home.path),
+@asynccontextmanager
+async def victims() -> AsyncIterator[asyncio.subprocess.Process]:
+    """What each victim is forked from."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.fakes.kill_victim"),
+        stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         cwd=ROOT,
     )
-    assert victim.stdout is not None
+    try:
+        yield process
+    finally:
+        # It ends with its input.
+        assert process.stdin is not None
+        process.stdin.close()
+        await process.wait()
+
+
+async def kill_once(victims: asyncio.subprocess.Process, home: Home, rng: random.Random) -> Outcome:
+    """Start a victim, let it run for a random while, kill it with SIGKILL, and read what it left."""
+    home.create()
+    home.policy.write_text('profile = "trusted"\n')
+    assert victims.stdin is not None
+    assert victims.stdout is not None
+    victims.stdin.write(f"{home.path}\n".encode())
     async with asyncio.timeout(PATIENCE):
-        port, token = (await victim.stdout.readline()).decode().split()
-        seen = await _serve(victim, int(port), token, rng)
-        await victim.wait()
+        port, token, pid = (await victims.stdout.readline()).decode().split()
+        try:
+            seen = await _serve(int(pid), int(port), token, rng)
+            assert await victims.stdout.readline() == b"gone\n"
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+            raise
     return await _compare(home, seen)
 
 
-async def _serve(victim: asyncio.subprocess.Process, port: int, token: str, rng: random.Random) -> list[str]:
+async def _serve(victim: int, port: int, token: str, rng: random.Random) -> list[str]:
     """Be the device: remember each command before answering it, until the far end is dead."""
     seen: list[str] = []
     kill_at = rng.randrange(1, 120)
@@ -71,7 +91,7 @@ async def _serve(victim: asyncio.subprocess.Process, port: int, token: str, rng:
                 seen.extend(action["call_id"] for action in message["actions"] if action["call_id"])
                 if len(seen) == kill_at:
                     # A little later, so that it dies at any point of what it does next.
-                    loop.call_later(rng.uniform(0, 0.012), os.kill, victim.pid, signal.SIGKILL)
+                    loop.call_later(rng.uniform(0, 0.012), os.kill, victim, signal.SIGKILL)
                 await link.send(json.dumps(_answer(message)))
     except (ConnectionClosed, OSError):
         return seen

@@ -18,6 +18,7 @@ from core.device.mcp.host import McpHost
 from core.device.mcp.server_state import State, Timing
 from core.errors import ErrorCode
 from core.hosted_names import own_name
+from tests.fakes.read_shell import NO_READ_SHELL
 
 PATIENCE = 20.0
 QUICK = Timing(
@@ -91,6 +92,7 @@ async def hosted(
     config = DeviceConfig(
         roots=(tmp_path,),
         limits=Limits(**limits),
+        tools_off=NO_READ_SHELL,
         require_signed_approval=bool(signed_by),
         pinned_operators=signed_by,
     )

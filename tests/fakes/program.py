@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from core.home import Home
-from tests.fakes.warm import COMMANDS
+from tests.fakes.warm import COMMANDS, Fork
 
 ROOT = Path(__file__).resolve().parents[2]
 LINE = "printf hello"
@@ -85,16 +85,21 @@ def until(look: Callable[[], Any], wanted: Callable[[Any], Any], timeout: float 
 class Terminal:
     """The program on a terminal of its own: what it shows, and what is typed."""
 
-    def __init__(self, home: Home, *words: str) -> None:
+    def __init__(self, home: Home, *words: str, warm: bool = False) -> None:
+        """`warm`: forked from a program that is loaded, where neither its start nor its signals matter."""
         self._master, slave = pty.openpty()
-        self.process = subprocess.Popen(
-            program(home, *words),
-            env=environment(),
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            start_new_session=True,
-        )
+        self.process: subprocess.Popen[bytes] | Fork
+        if warm and COMMANDS.suits(environment()):
+            self.process = COMMANDS.start_on(slave, program(home, *words)[3:], environment(), Path.cwd())
+        else:
+            self.process = subprocess.Popen(
+                program(home, *words),
+                env=environment(),
+                stdin=slave,
+                stdout=slave,
+                stderr=slave,
+                start_new_session=True,
+            )
         os.close(slave)
         self.seen = ""
 

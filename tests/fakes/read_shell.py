@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+import shlex
 import shutil
 import socket
 import stat
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,12 @@ NEEDS_BUBBLEWRAP = pytest.mark.skipif(
 NO_READ_SHELL = frozenset({"shell_execute_read"})
 # Where the interpreter really lies: the sandbox may not see what links to it.
 PYTHON = str(Path(os.path.realpath(os.path.dirname(sys.executable)), os.path.basename(sys.executable)))
+
+
+def clear(folder: Path) -> None:
+    """Empty a folder that stays where it is, if it is there."""
+    for path in folder.iterdir() if folder.exists() else ():
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def build_tree(root: Path) -> Path:
@@ -57,6 +65,24 @@ async def run(router: Router, line: str, *, inside: bool = True, **more: Any) ->
         {"tool_name": tool, "tool_type": kind, "parameters": {"command": line, "timeout": 10, **more}}
     )
     return await router.run(command, 30)
+
+
+async def run_all(router: Router, lines: Sequence[str]) -> list[tuple[int, str]]:
+    """Exit code and standard output of each line: all run in one sandbox, each in a shell of its own."""
+    mark = "-- end of a line --"
+    each = [f"bash -c {shlex.quote(line)} < /dev/null 2> /dev/null; echo {mark} $?" for line in lines]
+    # The last one shows that none of them broke the shell that they all run in.
+    said = (await run(router, "\n".join([*each, "echo works"]), timeout=25)).result["stdout"]
+    *results, last = re.split(rf"{mark} (\d+)\n", said)
+    assert last == "works\n", said
+    assert len(results) == 2 * len(lines), said
+    return [(int(code), out) for out, code in zip(results[::2], results[1::2], strict=True)]
+
+
+async def succeeding(router: Router, lines: Sequence[str]) -> list[str]:
+    """Those of these lines that end with exit code 0 in the read-only shell."""
+    codes = [code for code, _ in await run_all(router, lines)]
+    return [line for line, code in zip(lines, codes, strict=True) if code == 0]
 
 
 def read(path: str) -> str:

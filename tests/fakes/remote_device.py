@@ -26,9 +26,10 @@ PATIENCE = 30.0
 
 
 def make_listening_home(path: Path, address: str = "127.0.0.1:0") -> Home:
-    """A home that listens at an address of its own, whose own computer costs no process."""
+    """A home that listens at an address of its own; its computer costs no process and no sandbox."""
     home = Home(path).create()
     (home.path / "settings.toml").write_text(f'this_computer = "in-process"\nlisten = "{address}"\n')
+    (home.path / "device.toml").write_text('tools_off = ["shell_execute_read"]\n')
     return home
 
 
@@ -98,7 +99,7 @@ def _words(state: Path, *words: str) -> list[str]:
     config = state / "device.toml"
     if not config.exists():
         (state / "root").mkdir()
-        config.write_text(f'roots = ["{state}/root"]\n')
+        config.write_text(f'roots = ["{state}/root"]\ntools_off = ["shell_execute_read"]\n')
     return ["--state", str(state), "--config", str(config), *words]
 
 

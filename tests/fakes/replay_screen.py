@@ -9,10 +9,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenReplay
 from app.screens.replay.screen import ReplayScreen
+from app.screens.targets import OpenReplay
+from app.theme.theme import Theme
 from core.audit.entries import Entry, Kind
 from tests.fakes.bay_count import DEVICE, RUN
 from tests.fakes.console import FakeConsole

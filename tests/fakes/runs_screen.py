@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from app.main import Desk
-from app.screens.base import OpenRun, Target
-from app.screens.runs.drawer import Drawer
+from app.screens.runs.cell_details import Drawer
 from app.screens.runs.screen import RunsScreen
+from app.screens.targets import OpenRun, Target
 from core.batch.models import Cell
 from tests.fakes.console import FakeConsole
 from tests.fakes.window import seen

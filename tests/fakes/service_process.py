@@ -9,8 +9,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -22,8 +22,10 @@ from core.home import Home
 from core.service.console import Console, DeviceChanged, Event
 from core.service.rpc.client import RemoteConsole
 from tests.fakes.program import environment
+from tests.fakes.program import run as run_command
+from tests.fakes.program import until as command_until
 from tests.fakes.signing import signing
-from tests.fakes.warm import SERVICES, Fork
+from tests.fakes.warm import SERVICES, Fork, Warm
 
 PATIENCE = 30.0
 _LOOK_AGAIN = 0.02
@@ -95,10 +97,12 @@ class ServiceProcess:
         self._consoles.clear()
 
 
-def _begin(home: Home, preexec: Callable[[], None] | None, cold: bool) -> subprocess.Popen[str] | Fork:
+def _begin(
+    home: Home, preexec: Callable[[], None] | None, cold: bool, warm: Warm
+) -> subprocess.Popen[str] | Fork:
     words = ["--home", str(home.path), "--stay"]
-    if preexec is None and not cold and SERVICES.suits(environment()):
-        return SERVICES.start(words, environment(), home.path)
+    if preexec is None and not cold and warm.suits(environment()):
+        return warm.start(words, environment(), home.path)
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "core.service", *words],
         env=environment(),
@@ -114,13 +118,14 @@ def _begin(home: Home, preexec: Callable[[], None] | None, cold: bool) -> subpro
 
 @asynccontextmanager
 async def service_process(
-    home: Home, preexec: Callable[[], None] | None = None, *, cold: bool = False
+    home: Home, preexec: Callable[[], None] | None = None, *, cold: bool = False, warm: Warm = SERVICES
 ) -> AsyncIterator[ServiceProcess]:
     """A service in a process of its own; whatever the test did, it is gone afterwards.
 
-    Cold, it is started as an operator's is; otherwise forked from an interpreter that has loaded it.
+    Cold, or with `preexec`, it is started as an operator's is; otherwise forked from an interpreter, `warm`,
+    that has loaded it.
     """
-    process = await asyncio.to_thread(_begin, home, preexec, cold)
+    process = await asyncio.to_thread(_begin, home, preexec, cold, warm)
     service = ServiceProcess(home, process)
     try:
         yield service
@@ -132,6 +137,20 @@ async def service_process(
                 await service.ends()
             except subprocess.TimeoutExpired:
                 await service.kill()
+
+
+@contextmanager
+def served(home: Home) -> Iterator[None]:
+    """A service of this home, forked, that answers; `service stop` must end it."""
+    assert SERVICES.suits(environment())
+    process = SERVICES.start(["--home", str(home.path), "--stay"], environment(), home.path)
+    try:
+        command_until(lambda: run_command(home, "service", "status", "--json").json["running"], bool)
+        yield
+        assert run_command(home, "service", "stop", "--cancel-work").code == 0
+        assert process.wait(PATIENCE) == 0
+    finally:
+        process.kill()
 
 
 async def until(console: Console, wanted: Callable[[], object], events: AsyncIterator[Event]) -> None:

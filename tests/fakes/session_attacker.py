@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,25 +85,33 @@ class BusAttacker:
             if pid == self._window:
                 yield bus, path
 
-    async def controls(self) -> list[Control]:
+    async def controls(self) -> AsyncGenerator[Control]:
         """Everything in the window, from the outside in."""
-        found: list[Control] = []
         rest = [place async for place in self._programs()]
         while rest:
             bus, path = rest.pop(0)
             # What goes away meanwhile is not there.
+            try:
+                control = Control(bus, path, await self._name(bus, path))
+            except Refused:
+                continue
+            yield control
             with contextlib.suppress(Refused):
-                found.append(Control(bus, path, await self._name(bus, path)))
                 rest.extend(await self._children(bus, path))
-        return found
+
+    async def _seen(self, name: str, showing: bool) -> Control | None:
+        async with contextlib.aclosing(self.controls()) as controls:
+            async for control in controls:
+                if control.name == name and (not showing or await self.is_showing(control)):
+                    return control
+        return None
 
     async def find(self, name: str, showing: bool = True) -> Control:
         """The control of that name, once it is there."""
         async with asyncio.timeout(PATIENCE):
-            while True:
-                for control in await self.controls():
-                    if control.name == name and (not showing or await self.is_showing(control)):
-                        return control
+            while (control := await self._seen(name, showing)) is None:
+                pass
+        return control
 
     async def is_showing(self, control: Control) -> bool:
         """Whether it can be seen and used."""
@@ -117,8 +125,11 @@ class BusAttacker:
     async def reads(self, words: str) -> None:
         """Wait until the window says this somewhere."""
         async with asyncio.timeout(PATIENCE):
-            while not any(words in control.name for control in await self.controls()):
-                pass
+            while True:
+                async with contextlib.aclosing(self.controls()) as controls:
+                    async for control in controls:
+                        if words in control.name:
+                            return
 
     async def act(self, control: Control, action: str = "Press") -> None:
         """Do one of its actions."""

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from app.main import Desk
-from app.shell.sign_sheet import SignSheet
+from app.signing.sign_dialog import SignSheet
 from core.approvals.models import Operator
 from core.approvals.operator_keys import create_operator_key
 from core.changes import Change

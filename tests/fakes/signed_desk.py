@@ -16,9 +16,10 @@ from core.errors import ErrorCode
 from core.fleet.models import Device as KnownDevice
 from core.fleet.models import Health
 from core.home import Home
+from core.ids import new_id
 from core.service.console import Console
 from core.service.service import Service
-from tests.fakes.altering_proxy import AlteringProxy, Frame, altering_proxy
+from tests.fakes.altering_proxy import AlteringProxy, Frame, altering_proxy, honest
 from tests.fakes.desk import PATIENCE, approve, next_approval
 from tests.fakes.device_process import forked_device
 from tests.fakes.remote_device import expecting, stands
@@ -38,10 +39,18 @@ class Desk:
     proxy: AlteringProxy
     token: str
     folder: Path
+    counted: str = "count"
+
+    def begin_anew(self) -> None:
+        """For another test: nothing is altered, nothing was seen, nothing has run."""
+        self.proxy.attack = honest
+        self.proxy.seen.clear()
+        self.proxy.said.clear()
+        self.counted = f"count-{new_id()}"
 
     @property
     def count(self) -> Path:
-        return self.folder / "root" / "count"
+        return self.folder / "root" / self.counted
 
     @property
     def ran(self) -> list[str]:
@@ -67,7 +76,7 @@ class Desk:
 
     async def still_works(self) -> None:
         """After an attack an honest approval is served as ever."""
-        self.proxy.attack = lambda frame: [frame]
+        self.proxy.attack = honest
         before = self.ran
         assert (await self.call("honest")).error is None
         assert self.ran == [*before, "honest"]
@@ -80,7 +89,8 @@ def demanding(folder: Path, *keys: OperatorKey, approvers: int = 1) -> None:
         f'[[pinned_operators]]\nname = "{key.name}"\npublic_key = "{key.public_key}"\n' for key in keys
     )
     (folder / "device.toml").write_text(
-        f'roots = ["{folder}/root"]\nrequire_signed_approval = true\napprovers = {approvers}\n{pinned}'
+        f'roots = ["{folder}/root"]\ntools_off = ["shell_execute_read"]\n'
+        f"require_signed_approval = true\napprovers = {approvers}\n{pinned}"
     )
 
 

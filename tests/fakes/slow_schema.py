@@ -7,7 +7,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from app.components.forms.checking import checking_process
+from app.forms.validator import checking_process
 
 LARGE: dict[str, Any] = {
     "type": "object",

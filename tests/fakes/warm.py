@@ -7,7 +7,7 @@ standard streams, signals and an exit code of its own, and has nothing of the la
     code, out, err = COMMANDS.run(["--home", str(home.path), "devices"], environment(), folder)
     process = SERVICES.start(["--home", str(home.path), "--stay"], environment(), folder)
 
-A test of the start itself, of a terminal or of a moment in the start begins cold, as `program.Terminal` and
+A test of the start itself or of a moment in the start begins cold, as `program.Terminal` and
 `service_process(home, cold=True)` do; and whatever our programs start themselves, they start cold.
 """
 
@@ -17,6 +17,7 @@ import atexit
 import contextlib
 import gc
 import importlib
+import io
 import json
 import os
 import select
@@ -27,7 +28,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -47,9 +48,9 @@ _READ_AT_THE_START = ("PYTHON", "LC_", "LANG", "MALLOC_", "LD_")
 class Warm:
     """Runs one program of ours in forks of an interpreter that has loaded it; started when first needed."""
 
-    def __init__(self, program: str) -> None:
-        """`program` is one of `PROGRAMS`."""
-        self._program = program
+    def __init__(self, program: str, preexec: Callable[[], None] | None = None) -> None:
+        """`program` is one of `PROGRAMS`; `preexec` is done first in the interpreter that forks."""
+        self._program, self._preexec = program, preexec
         self._line: socket.socket | None = None
         self._started_in: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -78,20 +79,37 @@ class Warm:
 
         Standard input ends there, or, where it is `held`, when the process is killed by `Fork.kill`.
         """
-        assert self._line is not None
-        ours, theirs = socket.socketpair()
         given, out, err = os.pipe(), os.pipe(), os.pipe()
-        asked = {"words": list(words), "environment": dict(environment), "folder": str(folder)}
-        handed = (given[0], out[1], err[1], theirs.fileno())
-        socket.send_fds(self._line, [json.dumps(asked).encode()], handed)
-        theirs.close()
-        for end in handed[:3]:
+        theirs = (given[0], out[1], err[1])
+        ours = self._fork(words, environment, folder, theirs)
+        for end in theirs:
             os.close(end)
         # What is said fits into the pipe.
         os.write(given[1], said.encode())
         if not held:
             os.close(given[1])
-        return Fork(words, ours, out[0], err[0], given[1] if held else None)
+        return Fork(words, ours, (out[0], err[0]), given[1] if held else None)
+
+    def start_on(
+        self, terminal: int, words: Sequence[str], environment: Mapping[str, str], folder: Path
+    ) -> Fork:
+        """A process of the program, in a session of its own, whose standard streams are this terminal."""
+        return Fork(words, self._fork(words, environment, folder, (terminal,) * 3), (), None)
+
+    def _fork(
+        self,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        streams: tuple[int, int, int],
+    ) -> socket.socket:
+        """Ask for a process with these standard streams; what is returned tells of it."""
+        assert self._line is not None
+        ours, theirs = socket.socketpair()
+        asked = {"words": list(words), "environment": dict(environment), "folder": str(folder)}
+        with theirs:
+            socket.send_fds(self._line, [json.dumps(asked).encode()], [*streams, theirs.fileno()])
+        return ours
 
     def run(
         self, words: Sequence[str], environment: Mapping[str, str], folder: Path, *, said: str = ""
@@ -120,6 +138,7 @@ class Warm:
                 [sys.executable, "-m", "tests.fakes.warm", self._program, str(theirs.fileno())],
                 cwd=ROOT,
                 env=environment,
+                preexec_fn=self._preexec,
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 # Pipes as a command's are, so that the fork's streams know that they cannot seek.
@@ -140,13 +159,13 @@ class Fork:
     """One process, with those methods of `subprocess.Popen` that tests use."""
 
     def __init__(
-        self, words: Sequence[str], line: socket.socket, out: int, err: int, held: int | None
+        self, words: Sequence[str], line: socket.socket, read: tuple[int, ...], held: int | None
     ) -> None:
-        """`out` and `err` are read here, `held` is its standard input's other end."""
+        """`read` are its output's and its errors' other ends, `held` its standard input's."""
         self._words, self._held = list(words), held
         self._line = line
         self._told = line.makefile("rb")
-        self._readers = [_Reader(os.fdopen(end, "rb")) for end in (out, err)]
+        self._readers = [_Reader(os.fdopen(end, "rb")) for end in read]
         line.settimeout(PATIENCE)
         self.pid = int(self._told.readline())
         self.returncode: int | None = None
@@ -167,7 +186,10 @@ class Fork:
         return self.returncode
 
     def communicate(self, timeout: float) -> tuple[str, str]:
-        """Its output and its errors, once it has ended and nobody else holds them. TimeoutExpired."""
+        """Its output and its errors, once it has ended and nobody else holds them. TimeoutExpired.
+
+        Not for one on a terminal.
+        """
         deadline = time.monotonic() + timeout
         self.wait(timeout)
         if not all(reader.ended(deadline - time.monotonic()) for reader in self._readers):
@@ -273,6 +295,10 @@ def _become(asked: dict[str, object], streams: Sequence[int], program: str) -> l
     for number, end in enumerate(streams):
         os.dup2(end, number)
         os.close(end)
+    if os.isatty(1):
+        # What was no terminal when the interpreter began would keep lines until there are many.
+        assert isinstance(sys.stdout, io.TextIOWrapper)
+        sys.stdout.reconfigure(line_buffering=True)
     environment, words = asked["environment"], asked["words"]
     assert isinstance(environment, dict)
     assert isinstance(words, list)

@@ -22,10 +22,10 @@ from typing import Any
 
 from PySide6.QtWidgets import QApplication
 
-from app.event_loop import run_on_qt
-from app.hand import Hand
-from app.look.theme import Theme
+from app.input_origin import Hand
 from app.main import Desk
+from app.qt_loop import run_on_qt
+from app.theme.theme import Theme
 from core.home import Home
 from core.service.console import Console
 from tests.fakes.hand import ScriptedHand

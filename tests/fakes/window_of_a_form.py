@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QApplication
 
-from app.components.forms import SchemaForm
-from app.look.theme import Theme
+from app.forms import SchemaForm
+from app.theme.theme import Theme
 
 SCHEMA = {"properties": {"region": {"enum": ["fullscreen", "window"]}}}
 

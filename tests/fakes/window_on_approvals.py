@@ -13,10 +13,11 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QApplication
 
-from app.event_loop import run_on_qt
-from app.hand import InputSource, platform_source
-from app.look.theme import Theme
+from app.input_origin import InputSource, platform_source
 from app.main import Desk, attach
+from app.overrides import install_guard
+from app.qt_loop import run_on_qt
+from app.theme.theme import Theme
 from app.x11_input import X11Source
 from core.home import Home
 from tests.fakes.window import seen
@@ -51,6 +52,7 @@ async def run(home: Home, theme: Theme, name: str, passphrase: str | None, sourc
 if __name__ == "__main__":
     believes = sys.argv[-1] == "--devices"
     home, name, *rest = sys.argv[1 : -1 if believes else None]
+    install_guard()
     application = QApplication(sys.argv[:1])
     look = Theme("dark", "comfortable", True, parent=application)
     look.apply(application)

@@ -19,9 +19,9 @@ from typing import Any
 
 from PySide6.QtWidgets import QApplication
 
-from app.event_loop import run_on_qt
-from app.look.theme import Theme
 from app.main import Desk
+from app.qt_loop import run_on_qt
+from app.theme.theme import Theme
 from core.approvals.operator_keys import OperatorKey, create_operator_key
 from core.approvals.operators import adding
 from core.audit.entries import Entry, Kind

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QApplication
 
-from app.event_loop import run_on_qt
-from app.look.theme import Theme
 from app.main import Desk, attach
+from app.overrides import install_guard
+from app.qt_loop import run_on_qt
+from app.theme.theme import Theme
 from core.home import Home
 from tests.fakes.window import seen
 
@@ -31,6 +32,7 @@ async def run(home: Home, theme: Theme, command: str) -> None:
 
 
 if __name__ == "__main__":
+    install_guard()
     application = QApplication(sys.argv[:1])
     look = Theme("dark", "comfortable", True, parent=application)
     look.apply(application)

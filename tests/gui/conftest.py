@@ -16,11 +16,15 @@ import pytest
 from PySide6.QtCore import QCoreApplication, QSettings
 from PySide6.QtWidgets import QApplication
 
-from app import event_loop
-from app.look.icons import load_icons
-from app.look.theme import Theme
+from app import qt_loop
+from app.overrides import install_guard
+from app.theme.icons import load_icons
+from app.theme.theme import Theme
 from tests.fakes.approvals_desk import Play, Story, open_desk
 from tests.fakes.window import apply_to_parts
+
+# As the window does where it starts.
+install_guard()
 
 KEEPERS_OWN_TESTS = "test_garbage_keeper.py"
 
@@ -78,7 +82,7 @@ def the_keeper_leaves_frozen_what_was_there(
 ) -> None:
     """A window's keeper collects what its own test has made, as `pytest_runtest_protocol` does after it."""
     if request.path.name != KEEPERS_OWN_TESTS:
-        monkeypatch.setattr(event_loop, "gc", CollectorOfTests())
+        monkeypatch.setattr(qt_loop, "gc", CollectorOfTests())
 
 
 @pytest.fixture
@@ -100,7 +104,7 @@ def play(qapp: QApplication, theme: Theme, tmp_path: Path) -> Play:
             async with open_desk(tmp_path / "home", **how) as desk:
                 await story(desk)
 
-        event_loop.run_on_qt(qapp, whole())
+        qt_loop.run_on_qt(qapp, whole())
 
     return run
 

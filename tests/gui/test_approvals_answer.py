@@ -10,7 +10,7 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.hand import Hand
+from app.input_origin import Hand
 from core.approvals.models import ApprovalState
 from core.statements import request_digest
 from tests.fakes.approvals_desk import (

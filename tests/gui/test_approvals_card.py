@@ -9,11 +9,11 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QGuiApplication, QPainter
 from PySide6.QtWidgets import QLabel, QWidget
 
-from app.components import code_paint
-from app.components.label import Label
-from app.look.theme import Theme
-from app.screens.approvals.what_is_sent import DigestCheck, what_is_sent
-from app.screens.base import OpenApproval, OpenRun
+from app.screens.approvals.request_payload import DigestCheck, what_is_sent
+from app.screens.targets import OpenApproval, OpenRun
+from app.theme.theme import Theme
+from app.widgets import code_gutters
+from app.widgets.labels import Label
 from core.canonical_json import canonical_bytes
 from core.fleet.models import Risk
 from core.policy.models import Finding, Reason
@@ -327,13 +327,13 @@ def test_every_finding_has_its_number_beside_the_line_also_four_of_one(
     parts = ("sudo rm", "rm -rf", "sudo systemctl", "systemctl")
     findings = [find_in(command, part, "high", f"Does {part}") for part in parts]
     painted: dict[int, QRectF] = {}
-    real = code_paint.paint_finding_number
+    real = code_gutters.paint_finding_number
 
     def paint(painter: QPainter, rect: QRectF, number: int, risk: str, theme: Theme) -> None:
         painted[number] = rect
         real(painter, rect, number, risk, theme)
 
-    monkeypatch.setattr(code_paint, "paint_finding_number", paint)
+    monkeypatch.setattr(code_gutters, "paint_finding_number", paint)
 
     async def story(desk: ApprovalsDesk) -> None:
         await desk.guard_over()

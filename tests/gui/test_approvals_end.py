@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.hand import Hand
+from app.input_origin import Hand
 from core.approvals.models import ApprovalState
 from core.errors import ErrorCode, JournalUnavailable, Refused
 from tests.fakes.approvals_desk import (

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from PySide6.QtTest import QTest
 
-from app.hand import Hand
-from app.look.theme import Theme
+from app.input_origin import Hand
+from app.items.filter_edit import offers
 from app.main import Desk
 from app.screens.approvals.queue_filter import QueueFilter
 from app.screens.approvals.screen import ApprovalsScreen
-from app.screens.base import OpenApproval
-from app.screens.filter_field import offers
-from app.shell.sheet import Sheet
+from app.screens.targets import OpenApproval
+from app.theme.theme import Theme
+from app.widgets.dialog import Sheet
 from core.approvals.models import Approval, ApprovalState
 from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press
 from tests.fakes.console import FakeConsole

@@ -11,12 +11,12 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.look.theme import Theme
 from app.main import Desk
+from app.screens.approvals.grant_dialog import GrantSheet, covered_words
 from app.screens.approvals.grant_draft import Breadth, also_covered, narrowest, scope_lines, terms_of
-from app.screens.approvals.grant_sheet import GrantSheet, covered_words
 from app.screens.approvals.screen import ApprovalsScreen
-from app.shell.sheet import FOCUS_ROOM
+from app.theme.theme import Theme
+from app.widgets.dialog import FOCUS_ROOM
 from core.approvals.grants import uncovered_request
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import create_operator_key
@@ -59,7 +59,9 @@ def test_nothing_moves_under_the_hand_while_the_scope_changes(play: Play) -> Non
         fixed = (sheet.devices, sheet.actors, sheet.uses, sheet.lasts, *sheet.rows, sheet.approve)
 
         def places() -> list[tuple[QPoint, int]]:
-            QApplication.processEvents()
+            # What a layout posts may have another one post; outside the loop's turn it takes seconds instead.
+            for _ in range(5):
+                QApplication.sendPostedEvents()
             return [(one.mapTo(sheet.window(), QPoint(0, 0)), one.height()) for one in fixed]
 
         began = places()

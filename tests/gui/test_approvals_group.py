@@ -8,11 +8,11 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.hand import Hand
-from app.screens.approvals import card_pane
-from app.screens.approvals.grant_sheet import GrantSheet
-from app.screens.approvals.likeness import Likeness, device_words
+from app.input_origin import Hand
+from app.screens.approvals import request_controller
+from app.screens.approvals.grant_dialog import GrantSheet
 from app.screens.approvals.queue_model import DEVICES_ROLE, SUMMARY_ROLE
+from app.screens.approvals.request_groups import Likeness, device_words
 from core.approvals.models import Approval, ApprovalState
 from core.errors import JournalUnavailable
 from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press, stamp
@@ -272,7 +272,7 @@ def test_one_that_comes_before_the_card_takes_an_answer_joins_it_and_it_begins_a
 def test_requests_without_end_do_not_keep_a_card_closed(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(desk: ApprovalsDesk) -> None:
         desk.screen.bar._guard.start(60_000)
-        monkeypatch.setattr(card_pane, "JOINED_FOR_S", 0.0)
+        monkeypatch.setattr(request_controller, "JOINED_FOR_S", 0.0)
         desk.console.request(alike(2))
         await desk.until(lambda: "a-0002" in desk.screen.queue.model.ids)
         assert desk.screen.card.others == ()

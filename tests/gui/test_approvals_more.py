@@ -6,14 +6,14 @@ from PySide6.QtCore import QObject, QPoint, Qt, Signal
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QWidget
 
-from app.components.forms.checking import checking_process
-from app.screens.approvals.edit_sheet import EditSheet
-from app.screens.approvals.edited_part import arguments_text, changed_names
+from app.forms.validator import checking_process
+from app.screens.approvals.edit_dialog import EditSheet
+from app.screens.approvals.edited_section import arguments_text, changed_names
 from app.screens.approvals.screen import MEASURE_TICKS
-from app.screens.approvals.second_sheet import SecondSheet
-from app.screens.base import OpenApproval
-from app.shell.sheet import FOCUS_ROOM
+from app.screens.approvals.second_operator_dialog import SecondSheet
+from app.screens.targets import OpenApproval
 from app.shell.tray import Tray, note_words
+from app.widgets.dialog import FOCUS_ROOM
 from core.approvals.models import ApprovalState
 from core.approvals.preview_models import Helper
 from core.errors import DeviceError

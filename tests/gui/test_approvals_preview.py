@@ -10,12 +10,12 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.components.diff_lines import shown_line
-from app.components.file_diff import Kind, diff_of, shows_all_of
-from app.look.theme import Theme
-from app.screens.approvals.content_part import ContentPart
-from app.screens.approvals.ghost_place import place_plate
-from app.screens.approvals.what_is_sent import Part
+from app.screens.approvals.content_section import ContentPart
+from app.screens.approvals.request_payload import Part
+from app.screens.approvals.target_preview import place_plate
+from app.theme.theme import Theme
+from app.widgets.diff_layout import shown_line
+from app.widgets.text_diff import Kind, diff_of, shows_all_of
 from core.approvals.preview_models import Preview, Region
 from core.errors import DeviceError
 from tests.fakes.approvals_desk import KEYS, ApprovalsDesk, Play, make_approval

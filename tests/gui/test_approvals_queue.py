@@ -12,7 +12,7 @@ from PySide6.QtTest import QAbstractItemModelTester, QTest
 from PySide6.QtWidgets import QApplication
 
 from app.screens.approvals.queue_model import FATE_ROLE, QueueModel
-from app.screens.approvals.time_left import TimeLeft, clock_words
+from app.screens.approvals.text import TimeLeft, clock_words
 from core.approvals.models import Approval, ApprovalState
 from tests.fakes.approvals_desk import ApprovalsDesk, Play, make_approval
 from tests.fakes.pace import within

@@ -11,17 +11,17 @@ from PySide6.QtCore import QSettings, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.event_loop import run_on_qt
-from app.link import ConsoleLink
-from app.look.theme import Theme
-from app.screens.approvals.edit_sheet import EditSheet
+from app.qt_loop import run_on_qt
+from app.screens.approvals.edit_dialog import EditSheet
 from app.screens.approvals.screen import ApprovalsScreen
-from app.shell.by_hand import ByHand
-from app.shell.operator import OperatorKeys
+from app.service_client import ConsoleLink
+from app.signing.press_guard import ByHand
+from app.signing.signing_session import OperatorKeys
 from app.state import AppState
+from app.theme.theme import Theme
 from core.home import Home
 from core.service.console import Console
-from tests.fakes.approvals_desk import FakeNav
+from tests.fakes.approvals_desk import FakeNav, Uncaught
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.hand import ScriptedHand, press_button
 from tests.fakes.window import seen
@@ -39,7 +39,8 @@ async def open_screen(home: Home) -> AsyncIterator[tuple[ApprovalsScreen, Consol
         async def open_console() -> Console:
             return console
 
-        link = ConsoleLink(open_console, state)
+        uncaught = Uncaught()
+        link = ConsoleLink(open_console, state, uncaught.report)
         nav = FakeNav(
             keys, ByHand(link, keys), QSettings(str(home.path / "w.ini"), QSettings.Format.IniFormat)
         )
@@ -58,6 +59,7 @@ async def open_screen(home: Home) -> AsyncIterator[tuple[ApprovalsScreen, Consol
             await link.close()
             screen.close()
             screen.deleteLater()
+        uncaught.check()
 
 
 @pytest.mark.parametrize("approve", [True, False], ids=["approved", "denied"])

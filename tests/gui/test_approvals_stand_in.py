@@ -12,10 +12,10 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.hand import Hand
-from app.look.theme import Theme
+from app.input_origin import Hand
 from app.main import Desk
 from app.screens.approvals.screen import ApprovalsScreen
+from app.theme.theme import Theme
 from core.approvals.operator_keys import create_operator_key
 from core.errors import Refused
 from core.home import Home

@@ -10,11 +10,11 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenRun, OpenTool, Target
-from app.screens.batch.content import content_of
+from app.screens.batch.document import content_of
 from app.screens.batch.screen import BatchScreen
+from app.screens.targets import OpenRun, OpenTool, Target
+from app.theme.theme import Theme
 from core.batch.models import Batch, Parallel, Run, Step
 from tests.fakes.console import FakeConsole
 from tests.fakes.pointer import move_pointer
@@ -114,7 +114,7 @@ def test_three_steps_are_built_by_keyboard_alone_and_run_exactly_as_typed(
         press(desk, Key.Key_Up)
         press(desk, Key.Key_Return)
         press(desk, Key.Key_Down)
-        await seen(lambda: screen.planner._asked is None and screen._plan and len(screen._plan.cells) == 3)
+        await seen(lambda: not screen.planner.busy and screen._plan and len(screen._plan.cells) == 3)
         press(desk, Key.Key_Return, Mod.ControlModifier)
         await seen(lambda: console.started)
         await seen(lambda: opened)
@@ -198,7 +198,7 @@ def test_the_text_of_a_step_is_called_valid_only_when_the_step_is(theme: Theme, 
 
 
 def _sheet_is_open(desk: Desk) -> bool:
-    from app.shell.sheet import Sheet
+    from app.widgets.dialog import Sheet
 
     return any(sheet.isVisible() for sheet in desk.window.findChildren(Sheet))
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.screens.batch.content import (
+from app.screens.batch.document import (
     Content,
     DraftStep,
     Steps,

@@ -9,10 +9,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenBatch
 from app.screens.batch.draft_store import FILE
+from app.screens.targets import OpenBatch
+from app.theme.theme import Theme
 from tests.fakes.batch_screen import batch_of, risky, sheet_of
 from tests.fakes.console import FakeConsole
 from tests.fakes.story import story

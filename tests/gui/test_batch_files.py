@@ -8,13 +8,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.batch.content import content_of
-from app.screens.batch.open_sheet import OpenSheet
+from app.screens.batch.document import content_of
+from app.screens.batch.open_dialog import OpenSheet
 from app.screens.batch.screen import BatchScreen
-from app.shell.keys_overlay import KeysOverlay
-from app.shell.words import short_clock
+from app.shell.shortcuts_dialog import KeysOverlay
+from app.text import short_clock
+from app.theme.theme import Theme
 from core.batch.models import Batch
 from tests.fakes.batch_screen import batch_of, sheet_of
 from tests.fakes.console import SAVED_AT, FakeConsole

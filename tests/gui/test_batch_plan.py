@@ -8,9 +8,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.batch.words import why_not
+from app.screens.batch.text import why_not
+from app.theme.theme import Theme
 from core.batch.models import PlannedCell
 from core.policy.models import Answer, Profile
 from tests.fakes.batch_screen import Recorder, batch_of, risky
@@ -59,7 +59,7 @@ def test_above_fifty_devices_a_plan_is_made_on_f5_only(theme: Theme, tmp_path: P
 
     async def scenario(desk: Desk) -> None:
         screen = await batch_of(desk, risky("name:d*"))
-        assert not screen.planner._pause.isActive()
+        assert not screen.planner.busy
         assert "F5" in screen.dock.nothing.words()
         QTest.keyClick(desk.window, Key.Key_F5)
         await seen(lambda: screen._plan is not None and len(screen._plan.devices) == 60)

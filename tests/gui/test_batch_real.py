@@ -8,10 +8,10 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenRun, Target
 from app.screens.batch.screen import BatchScreen
+from app.screens.targets import OpenRun, Target
+from app.theme.theme import Theme
 from core.batch.models import RunState
 from core.home import Home
 from core.service.console import Console

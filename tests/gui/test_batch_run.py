@@ -9,10 +9,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.components.json_editor import JsonEditor
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenRun
+from app.screens.targets import OpenRun
+from app.theme.theme import Theme
+from app.widgets.json_edit import JsonEditor
 from core.errors import ErrorCode, Refused
 from tests.fakes.batch_screen import Recorder, batch_of, opened_screens, risky, sheet_of, words_in
 from tests.fakes.console import FakeConsole

@@ -11,12 +11,12 @@ from PySide6.QtGui import QAccessible, QAccessibleActionInterface, QAccessibleIn
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.components.badges import Chip
-from app.components.buttons import Button, Segmented
-from app.look.theme import Theme
 from app.main import Desk
-from app.shell.nav import Nav, NavLine
-from app.shell.registry import SCREENS
+from app.shell.navigation_bar import Nav, NavLine
+from app.shell.screen_registry import SCREENS
+from app.theme.theme import Theme
+from app.widgets.badges import Chip
+from app.widgets.buttons import Button, Segmented
 from tests.fakes.console import FakeConsole
 from tests.fakes.window import play_from_journal
 

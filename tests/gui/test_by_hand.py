@@ -12,21 +12,22 @@ from PySide6.QtGui import QAccessible
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
 
-from app.hand import Hand
-from app.look.theme import Theme
+from app.input_origin import Hand, Stake
 from app.main import Desk
-from app.screens.approvals.edit_sheet import EditSheet
-from app.screens.approvals.grant_sheet import GrantSheet
+from app.screens.approvals.edit_dialog import EditSheet
+from app.screens.approvals.grant_dialog import GrantSheet
 from app.screens.approvals.screen import ApprovalsScreen
-from app.screens.approvals.second_sheet import SecondSheet
-from app.screens.base import OpenDevice, OpenSection
-from app.screens.fleet.pairing import PairingSheet
-from app.screens.fleet.review import ReviewSheet
+from app.screens.approvals.second_operator_dialog import SecondSheet
+from app.screens.fleet.contract_review_dialog import ReviewSheet
+from app.screens.fleet.pairing_dialog import PairingSheet
 from app.screens.fleet.screen import FleetScreen
-from app.screens.settings.operators import Operators
+from app.screens.settings.operators_page import Operators
 from app.screens.settings.screen import SettingsScreen
-from app.shell.by_hand import PassphraseSheet
-from app.shell.sheet import Sheet
+from app.screens.targets import OpenDevice, OpenSection
+from app.signing import press_guard
+from app.signing.press_guard import PassphraseSheet
+from app.theme.theme import Theme
+from app.widgets.dialog import Sheet
 from core.aip.pairing import Pairing, encode_pairing
 from core.approvals.operator_keys import create_operator_key
 from core.home import Home
@@ -35,10 +36,10 @@ from core.policy.policy_store import text_digest
 from tests.fakes.approvals_desk import CTRL, make_approval
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import CHANGED_KEY
-from tests.fakes.hand import press_button
+from tests.fakes.hand import ScriptedHand, press_button
 from tests.fakes.sign_sheets import sign_sheet
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import play, play_without_fleet, seen
 
 PASSPHRASE = "calm seas and wind"
 NO_HAND = "from a program, not from your hand"
@@ -301,32 +302,38 @@ def go(
         await seen(lambda: desk.keys.unlocked)
         await scenario(desk, console)
 
-    play(theme, folder, console, whole, hand=hand)
+    play_without_fleet(theme, folder, console, whole, hand=hand)
 
 
-@pytest.mark.parametrize("act", LOOSENS + INPUT_ONLY, ids=name_of)
-def test_a_press_over_the_accessibility_bus_loosens_nothing(theme: Theme, tmp_path: Path, act: Act) -> None:
-    async def scenario(desk: Desk, console: FakeConsole) -> None:
-        button = await act.open(desk)
-        before = console.asked.count(act.asks)
-        press_over_the_bus(button)
-        await seen(lambda: says(desk, NO_HAND))
-        assert passphrase_sheet(desk) is None
-        assert console.asked.count(act.asks) == before
-        assert button.isEnabled()
-        # The same button, by a hand.
-        press_button(button)
-        await seen(lambda: console.asked.count(act.asks) > before)
+def press_by(desk: Desk, button: QAbstractButton, hand: Hand) -> None:
+    """A click of the pointer that the window system tells to be made by `hand`."""
+    assert isinstance(desk.input_source, ScriptedHand)
+    desk.input_source.hand = hand
+    press_button(button)
 
-    go(theme, tmp_path, scenario, Hand.REAL)
+
+async def press_over_the_bus_in_vain(
+    desk: Desk, console: FakeConsole, button: QAbstractButton, act: Act
+) -> None:
+    """Press over the accessibility bus: it is said that no hand did, and nothing is asked."""
+    before = console.asked.count(act.asks)
+    press_over_the_bus(button)
+    await seen(lambda: says(desk, NO_HAND))
+    assert passphrase_sheet(desk) is None
+    assert console.asked.count(act.asks) == before
+    assert button.isEnabled()
 
 
 @pytest.mark.parametrize("act", LOOSENS, ids=name_of)
-def test_input_that_a_program_made_asks_for_the_passphrase(theme: Theme, tmp_path: Path, act: Act) -> None:
+def test_a_press_over_the_bus_loosens_nothing_and_input_of_a_program_asks_for_the_passphrase(
+    theme: Theme, tmp_path: Path, act: Act
+) -> None:
     async def scenario(desk: Desk, console: FakeConsole) -> None:
         button = await act.open(desk)
         before = console.asked.count(act.asks)
-        press_button(button)
+        await press_over_the_bus_in_vain(desk, console, button, act)
+        # The same button, by the input of a program.
+        press_by(desk, button, Hand.SYNTHETIC)
         await seen(lambda: passphrase_sheet(desk))
         sheet = passphrase_sheet(desk)
         assert sheet is not None
@@ -339,42 +346,49 @@ def test_input_that_a_program_made_asks_for_the_passphrase(theme: Theme, tmp_pat
         QTest.keyClick(sheet.secret, Qt.Key.Key_Return)
         await seen(lambda: console.asked.count(act.asks) > before)
 
-    go(theme, tmp_path, scenario, Hand.SYNTHETIC)
+    go(theme, tmp_path, scenario, Hand.REAL)
 
 
 @pytest.mark.parametrize("act", LOOSENS, ids=name_of)
-def test_without_a_passphrase_input_that_a_program_made_loosens_nothing(
+def test_without_a_passphrase_input_that_a_program_made_loosens_nothing_and_input_of_a_hand_does(
     theme: Theme, tmp_path: Path, act: Act
 ) -> None:
     async def scenario(desk: Desk, console: FakeConsole) -> None:
         button = await act.open(desk)
         before = console.asked.count(act.asks)
-        press_button(button)
+        press_by(desk, button, Hand.SYNTHETIC)
         await seen(lambda: says(desk, "has no passphrase that could take its place"))
         assert console.asked.count(act.asks) == before
         assert passphrase_sheet(desk) is None
-
-    go(theme, tmp_path, scenario, Hand.SYNTHETIC, passphrase=None)
-
-
-@pytest.mark.parametrize("act", INPUT_ONLY, ids=name_of)
-def test_medium_risk_takes_input_whoever_made_it(theme: Theme, tmp_path: Path, act: Act) -> None:
-    async def scenario(desk: Desk, console: FakeConsole) -> None:
-        press_button(await act.open(desk))
-        await seen(lambda: act.asks in console.asked)
-
-    go(theme, tmp_path, scenario, Hand.SYNTHETIC)
-
-
-@pytest.mark.parametrize("act", LOOSENS + INPUT_ONLY, ids=name_of)
-def test_where_the_window_system_does_not_tell_input_counts(theme: Theme, tmp_path: Path, act: Act) -> None:
-    async def scenario(desk: Desk, console: FakeConsole) -> None:
-        button = await act.open(desk)
-        before = console.asked.count(act.asks)
-        press_button(button)
+        assert button.isEnabled()
+        # The same button, where the window system does not tell who made the input.
+        press_by(desk, button, Hand.UNKNOWN)
         await seen(lambda: console.asked.count(act.asks) > before)
 
-    go(theme, tmp_path, scenario, Hand.UNKNOWN)
+    go(theme, tmp_path, scenario, Hand.REAL, passphrase=None)
+
+
+@pytest.mark.parametrize("hand", [Hand.SYNTHETIC, Hand.UNKNOWN])
+@pytest.mark.parametrize("act", INPUT_ONLY, ids=name_of)
+def test_medium_risk_takes_input_whoever_made_it_and_no_press_over_the_bus(
+    theme: Theme, tmp_path: Path, act: Act, hand: Hand
+) -> None:
+    async def scenario(desk: Desk, console: FakeConsole) -> None:
+        button = await act.open(desk)
+        await press_over_the_bus_in_vain(desk, console, button, act)
+        press_by(desk, button, hand)
+        await seen(lambda: act.asks in console.asked)
+
+    go(theme, tmp_path, scenario, Hand.REAL)
+
+
+def test_every_kind_of_press_counts_up_to_its_stake() -> None:
+    counting = {stake: [hand for hand in Hand if press_guard._counts(hand, stake)] for stake in Stake}
+    assert counting == {
+        Stake.LOW: [Hand.NONE, Hand.SYNTHETIC, Hand.UNKNOWN, Hand.REAL],
+        Stake.MEDIUM: [Hand.SYNTHETIC, Hand.UNKNOWN, Hand.REAL],
+        Stake.HIGH: [Hand.UNKNOWN, Hand.REAL],
+    }
 
 
 def test_what_tightens_and_low_risk_take_any_press(theme: Theme, tmp_path: Path) -> None:

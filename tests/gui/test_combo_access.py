@@ -9,11 +9,11 @@ from PySide6.QtGui import QAccessible, QAccessibleInterface
 from PySide6.QtWidgets import QComboBox, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.components.forms import SchemaForm
-from app.components.inputs import DropDown, Field
-from app.look.theme import Theme
+from app.forms import SchemaForm
 from app.main import Desk
-from app.shell.palette import Palette
+from app.shell.command_palette import Palette
+from app.theme.theme import Theme
+from app.widgets.fields import DropDown, Field
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 

@@ -11,9 +11,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.components.code_box import CodeBox, Highlight
-from app.components.code_text import show_bytes
-from app.look.theme import Theme
+from app.theme.theme import Theme
+from app.widgets.code_view import CodeBox, Highlight
+from app.widgets.visible_text import show_bytes
 
 MUCH = b"".join(b"%05d: a line of twenty kilobytes\n" % n for n in range(560))
 

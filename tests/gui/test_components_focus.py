@@ -8,11 +8,10 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLineEdit, QScrollArea, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.components.buttons import Button, IconButton
-from app.components.focus_frame import FocusFrame
-from app.components.keyboard_keeper import KeyboardKeeper
-from app.components.label import Link
-from app.look.theme import Theme
+from app.theme.theme import Theme
+from app.widgets.buttons import Button, IconButton
+from app.widgets.focus import FocusFrame, KeyboardKeeper
+from app.widgets.labels import Link
 
 
 def test_the_ring_follows_the_keyboard_but_not_the_pointer(theme: Theme, qtbot: QtBot) -> None:

@@ -11,22 +11,22 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QLineEdit, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.components.badges import CountPill, ProductionTag, VerdictBadge
-from app.components.banner import Banner
-from app.components.buttons import Button, IconButton, Kind, Segmented
-from app.components.copy_box import CopyBox
-from app.components.facts import Fact, Facts, short_digest
-from app.components.gallery import main as render_gallery
-from app.components.gallery_parts import PAGES
-from app.components.inputs import DropDown, Field, SearchField, TextField
-from app.components.label import ElidedLabel, Label, Link, plain_tip
-from app.components.picture import PictureView
-from app.components.progress import ProgressBar, Spinner
-from app.components.pulse import pulse_of
-from app.components.split import Split
-from app.components.toast import Toast
-from app.look.icons import load_icons
-from app.look.theme import Theme
+from app.gallery.pages import PAGES
+from app.gallery.render import main as render_gallery
+from app.theme.icons import load_icons
+from app.theme.theme import Theme
+from app.widgets.animation_timer import pulse_of
+from app.widgets.badges import CountPill, ProductionTag, VerdictBadge
+from app.widgets.banner import Banner
+from app.widgets.buttons import Button, IconButton, Kind, Segmented
+from app.widgets.copyable_text import CopyBox
+from app.widgets.fields import DropDown, Field, SearchField, TextField
+from app.widgets.image_view import PictureView
+from app.widgets.labels import ElidedLabel, Label, Link, plain_tip
+from app.widgets.progress import ProgressBar, Spinner
+from app.widgets.property_list import Fact, Facts, short_digest
+from app.widgets.splitter import Split
+from app.widgets.toast import Toast
 from tests.fakes.window import apply_to_parts
 
 

@@ -8,8 +8,8 @@ from PySide6.QtGui import QColor, QImage
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from app.components.picture import PictureView
-from app.look.theme import Theme
+from app.theme.theme import Theme
+from app.widgets.image_view import PictureView
 
 
 @pytest.fixture

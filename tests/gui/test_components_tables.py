@@ -11,11 +11,11 @@ from PySide6.QtGui import QColor, QGuiApplication, QImage, QPainter
 from PySide6.QtTest import QAbstractItemModelTester, QTest
 from pytestqt.qtbot import QtBot
 
-from app.components import paint
-from app.components.pulse import pulse_of
-from app.components.table_paint import cell_width, paint_cell
-from app.components.tables import Cell, Column, DataTable, Kind, Row, RowsModel
-from app.look.theme import Theme
+from app.items.table_delegate import cell_width, paint_cell
+from app.items.table_view import Cell, Column, DataTable, Kind, Row, RowsModel
+from app.theme.theme import Theme
+from app.widgets import painting
+from app.widgets.animation_timer import pulse_of
 from tests.fakes.pace import within
 
 COLUMNS = (
@@ -373,7 +373,7 @@ def tags(text: str, bold: str) -> Cell:
 
 @pytest.mark.parametrize("width", [200, 140, 100, 76, 50])
 def test_a_bold_word_is_whole_and_the_text_before_it_is_cut(theme: Theme, width: int) -> None:
-    strong = paint.text_width("prod", theme, "head")
+    strong = painting.text_width("prod", theme, "head")
     words, bold = inked(tags("gpu, build, eu-west, rack-4,", "prod"), width, theme)
     assert abs(len(bold) - strong) <= 3, "the word is whole"
     assert bold.stop <= width
@@ -385,8 +385,8 @@ def test_a_cell_as_wide_as_it_says_it_needs_cuts_nothing(theme: Theme, right: bo
     column = Column("tags", "Tags", right=right)
     for cell in (tags("gpu, build,", "prod"), tags("", "production")):
         whole = round(cell_width(column, cell, theme)) + 1
-        text = paint.text_width(cell.text, theme)
+        text = painting.text_width(cell.text, theme)
         words, bold = inked(cell, whole, theme, column)
         assert abs(len(words) - text) <= 3
-        assert abs(len(bold) - paint.text_width(cell.bold, theme, "head")) <= 3
+        assert abs(len(bold) - painting.text_width(cell.bold, theme, "head")) <= 3
         assert bold.stop <= whole

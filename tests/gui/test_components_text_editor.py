@@ -8,9 +8,9 @@ from PySide6.QtGui import QTextDocument
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from app.components.text_editor import TextEditor
-from app.components.toml_colors import TomlColors
-from app.look.theme import Theme
+from app.theme.theme import Theme
+from app.widgets.code_edit import TextEditor
+from app.widgets.highlighters import TomlColors
 
 TEXT = 'a = 1\n  b = "two"\nc = 3'
 

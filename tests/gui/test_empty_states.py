@@ -11,20 +11,20 @@ from PySide6.QtCore import QPoint, QRect
 from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.components.buttons import Button
-from app.components.empty_state import ContentOrEmpty, EmptyState
-from app.look.theme import Theme
 from app.main import Desk
 from app.screens.approvals.screen import ApprovalsScreen
-from app.screens.base import OpenDevice, OpenQuery, OpenRun, OpenSection
-from app.screens.batch.open_sheet import OpenSheet
-from app.screens.fleet.pairing import PairingSheet
+from app.screens.batch.open_dialog import OpenSheet
+from app.screens.fleet.pairing_dialog import PairingSheet
 from app.screens.fleet.screen import FleetScreen
 from app.screens.journal.screen import JournalScreen
 from app.screens.replay.screen import ReplayScreen
 from app.screens.runs.screen import RunsScreen
 from app.screens.settings.policy_page import PolicyPage
 from app.screens.settings.screen import SettingsScreen
+from app.screens.targets import OpenDevice, OpenQuery, OpenRun, OpenSection
+from app.theme.theme import Theme
+from app.widgets.buttons import Button
+from app.widgets.empty_state import ContentOrEmpty, EmptyState
 from core.policy.policy_check import PolicyCheck
 from tests.fakes.approvals_desk import make_approval
 from tests.fakes.batch_screen import batch_of, risky, sheet_of

@@ -10,17 +10,17 @@ from PySide6.QtGui import QContextMenuEvent, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu
 
-from app.components.buttons import Button
-from app.components.table_paint import cell_width
-from app.look.theme import Theme
-from app.look.tokens import FRAME
+from app.items.table_delegate import cell_width
 from app.main import Desk
-from app.screens.base import OpenBatch, OpenQuery, Target
+from app.screens.fleet.batch_targets import run_targets
 from app.screens.fleet.device_menu import device_menu
-from app.screens.fleet.pairing import PairingSheet
-from app.screens.fleet.rows import DEVICE_COLUMNS, NAME
+from app.screens.fleet.device_rows import DEVICE_COLUMNS, NAME
+from app.screens.fleet.pairing_dialog import PairingSheet
 from app.screens.fleet.screen import FleetScreen
-from app.screens.fleet.targets import run_targets
+from app.screens.targets import OpenBatch, OpenQuery, Target
+from app.theme.theme import Theme
+from app.theme.tokens import FRAME
+from app.widgets.buttons import Button
 from core.errors import BadInput
 from core.fleet.filter import parse_filter
 from tests.fakes.console import FakeConsole

@@ -11,20 +11,20 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
-from app.components.rows import Cell, cell_text
-from app.look.theme import Theme
+from app.items.table_model import Cell, cell_text
 from app.main import Desk
-from app.screens.base import OpenApproval, OpenDevice, OpenRun, Target
-from app.screens.fleet.doctor import TITLES
-from app.screens.fleet.health_spans import band_start, device_series, health_spans
-from app.screens.fleet.link_tab import LinkTab
-from app.screens.fleet.long_words import whole
+from app.screens.fleet.call_tab import TryTab
+from app.screens.fleet.connection_tab import LinkTab
+from app.screens.fleet.device_rows import device_row, no_tools_words, tool_title, unavailable_rows
+from app.screens.fleet.diagnostics import TITLES
+from app.screens.fleet.health_series import band_start, device_series, health_spans
+from app.screens.fleet.history_tab import RecentTab
 from app.screens.fleet.overview import device_facts
-from app.screens.fleet.recent_tab import RecentTab
-from app.screens.fleet.rows import device_row, no_tools_words, tool_title, unavailable_rows
 from app.screens.fleet.screen import FleetScreen
 from app.screens.fleet.tools_tab import ToolsTab
-from app.screens.fleet.try_tab import TryTab
+from app.screens.targets import OpenApproval, OpenDevice, OpenRun, Target
+from app.theme.theme import Theme
+from app.widgets.property_list import whole
 from core.errors import DeviceError
 from core.fleet.models import Check, CheckName, CheckState, Health, HealthChange, Unavailable
 from tests.fakes.console import FakeConsole
@@ -210,7 +210,7 @@ def test_words_of_a_check_are_never_markup(theme: Theme, tmp_path: Path) -> None
         doctor = fleet.panel.link_tab.doctor
         doctor.run()
         await seen(lambda: doctor.rows())
-        from app.components.label import Label
+        from app.widgets.labels import Label
 
         labels = doctor.rows()[0].findChildren(Label)
         assert all(label.textFormat() == Qt.TextFormat.PlainText for label in labels)

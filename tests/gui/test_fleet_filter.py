@@ -9,11 +9,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.look.theme import Theme
+from app.items.filter_edit import offers
 from app.main import Desk
-from app.screens.filter_field import offers
-from app.screens.fleet.filter_field import WORDS
+from app.screens.fleet.device_filter import WORDS
 from app.screens.fleet.screen import FleetScreen
+from app.theme.theme import Theme
 from core.fleet.filter import FIELDS
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices, many_devices

@@ -11,12 +11,12 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.components.wall_tile import Tile
-from app.look.theme import Theme
+from app.items.tile_painter import Tile
 from app.main import Desk
-from app.screens.fleet import live
-from app.screens.fleet.grouping import device_tile, newest_picture
+from app.screens.fleet import live_preview
+from app.screens.fleet.device_tiles import device_tile, newest_picture
 from app.screens.fleet.screen import FleetScreen
+from app.theme.theme import Theme
 from core.errors import BadInput
 from core.fleet.models import Health
 from core.service.console import LivePicture, LiveState
@@ -90,8 +90,8 @@ def test_small_tiles_are_asked_for_up_to_what_one_lease_may_have(theme: Theme, t
     async def scenario(desk: Desk) -> None:
         fleet = live_wall(desk)
         fleet.head.size_slider.setValue(160)
-        await seen(lambda: console.watched and len(console.watched[-1][0]) == live.MOST_SEEN)
-        assert len(in_sight(fleet)) > live.MOST_SEEN
+        await seen(lambda: console.watched and len(console.watched[-1][0]) == live_preview.MOST_SEEN)
+        assert len(in_sight(fleet)) > live_preview.MOST_SEEN
         assert set(console.watched[-1][0]) < in_sight(fleet)
 
     play(theme, tmp_path, console, scenario, size=(3000, 2000))
@@ -102,7 +102,7 @@ def test_whatever_hides_the_tiles_ends_the_lease_and_showing_them_takes_it_up_ag
 ) -> None:
     console = story()
     # At once, and not only when it is renewed.
-    monkeypatch.setattr(live, "RENEW_MS", 600_000)
+    monkeypatch.setattr(live_preview, "RENEW_MS", 600_000)
 
     async def scenario(desk: Desk) -> None:
         fleet = live_wall(desk)
@@ -136,7 +136,7 @@ def test_the_lease_is_renewed_and_taken_anew_from_a_service_that_came_back(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     console = story()
-    monkeypatch.setattr(live, "RENEW_MS", 50)
+    monkeypatch.setattr(live_preview, "RENEW_MS", 50)
 
     async def scenario(desk: Desk) -> None:
         fleet = live_wall(desk)

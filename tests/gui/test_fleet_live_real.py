@@ -10,9 +10,9 @@ from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 from Xlib.display import Display
 
-from app.look.theme import Theme
 from app.main import Desk
 from app.screens.fleet.screen import FleetScreen
+from app.theme.theme import Theme
 from core.approvals.operator_keys import create_operator_key
 from core.home import Home
 from core.service.console import Console

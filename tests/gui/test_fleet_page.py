@@ -8,13 +8,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenDevice
-from app.screens.fleet.pairing import LISTENS, PairingSheet
-from app.screens.fleet.picture_wish import AT_ONCE, MOST_PICTURES
+from app.screens.fleet.pairing_dialog import LISTENS, PairingSheet
 from app.screens.fleet.screen import FleetScreen
-from app.shell.sheet import Sheet
+from app.screens.fleet.screenshot_action import AT_ONCE, MOST_PICTURES
+from app.screens.targets import OpenDevice
+from app.theme.theme import Theme
+from app.widgets.dialog import Sheet
 from core.aip.pairing import Pairing, encode_pairing
 from core.errors import DeviceError
 from tests.fakes.story import story

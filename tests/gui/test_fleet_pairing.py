@@ -10,13 +10,13 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QPlainTextEdit
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenDevice, OpenPairing
-from app.screens.fleet.device_words import fingerprint_groups, name_problem, split_tags, tags_problem
-from app.screens.fleet.pairing import PairingSheet
+from app.records.device_text import fingerprint_groups, name_problem, split_tags, tags_problem
+from app.screens.fleet.pairing_dialog import PairingSheet
 from app.screens.fleet.screen import FleetScreen
-from app.shell.sheet import Sheet
+from app.screens.targets import OpenDevice, OpenPairing
+from app.theme.theme import Theme
+from app.widgets.dialog import Sheet
 from core.aip.pairing import Pairing as Line
 from core.aip.pairing import encode_pairing
 from core.errors import BadInput, DeviceError

@@ -8,26 +8,19 @@ import pytest
 from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QWidget
 
-from app.components.badges import ProductionStrip, ProductionTag
-from app.look.theme import Theme
 from app.main import Desk
 from app.screens.approvals.screen import ApprovalsScreen
-from app.screens.base import (
-    OpenApproval,
-    OpenBatch,
-    OpenDevice,
-    OpenQuery,
-    OpenReplay,
-    OpenRun,
-)
 from app.screens.batch.screen import BatchScreen
-from app.screens.fleet.pairing import PairingSheet
+from app.screens.fleet.pairing_dialog import PairingSheet
 from app.screens.fleet.screen import FleetScreen
 from app.screens.journal.screen import JournalScreen
 from app.screens.replay.screen import ReplayScreen
 from app.screens.runs.screen import RunsScreen
-from app.shell.palette import Palette
-from app.shell.sheet import Sheet
+from app.screens.targets import OpenApproval, OpenBatch, OpenDevice, OpenQuery, OpenReplay, OpenRun
+from app.shell.command_palette import Palette
+from app.theme.theme import Theme
+from app.widgets.badges import ProductionStrip, ProductionTag
+from app.widgets.dialog import Sheet
 from tests.fakes.sign_sheets import operator_of, sign, sign_sheet
 from tests.fakes.story import story
 from tests.fakes.window import play, seen

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from PySide6.QtTest import QTest
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenDevice
-from app.screens.fleet.pairing import PairingSheet
+from app.screens.fleet.pairing_dialog import PairingSheet
 from app.screens.fleet.screen import FleetScreen
-from app.shell.sheet import Sheet
+from app.screens.targets import OpenDevice
+from app.theme.theme import Theme
+from app.widgets.dialog import Sheet
 from core.fleet.models import Health
 from core.home import Home
 from core.service.console import Console

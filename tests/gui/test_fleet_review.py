@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenDevice
-from app.screens.fleet.contract import contract_lines
-from app.screens.fleet.contract_change import change_of, turns
-from app.screens.fleet.review import ReviewSheet
+from app.screens.fleet.contract_diff import change_of, turns
+from app.screens.fleet.contract_review_dialog import ReviewSheet
+from app.screens.fleet.contract_view import contract_lines
 from app.screens.fleet.screen import FleetScreen
+from app.screens.targets import OpenDevice
+from app.theme.theme import Theme
 from core.aip.messages import ToolInfo
 from core.contract_digest import definition_of
 from core.fleet.contracts import judge

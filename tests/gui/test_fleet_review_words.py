@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenDevice
-from app.screens.fleet.review import ReviewSheet, trust_words
+from app.screens.fleet.contract_review_dialog import ReviewSheet, trust_words
 from app.screens.fleet.screen import FleetScreen
+from app.screens.targets import OpenDevice
+from app.theme.theme import Theme
 from core.fleet.models import Tool
 from core.service.console import ContractChange
 from tests.fakes.fleet_data import CHANGED_KEY

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from app.look.theme import Theme
 from app.main import Desk
 from app.screens.fleet.screen import FleetScreen
+from app.theme.theme import Theme
 from core.service.console import DeviceChanged
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import many_devices

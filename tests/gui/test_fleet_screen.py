@@ -7,12 +7,12 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenDevice, OpenQuery, Target
-from app.screens.fleet.review import ReviewSheet
+from app.screens.fleet.contract_review_dialog import ReviewSheet
 from app.screens.fleet.screen import FleetScreen
-from app.shell.sheet import Sheet
+from app.screens.targets import OpenDevice, OpenQuery, Target
+from app.theme.theme import Theme
+from app.widgets.dialog import Sheet
 from core.audit.entries import Kind
 from core.errors import DeviceError, ErrorCode, Refused
 from core.fleet.models import Health

@@ -10,17 +10,17 @@ from PySide6.QtGui import QColor, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QPushButton, QScrollArea, QWidget
 
-from app.components import paint
-from app.components.rows import Cell
-from app.components.table_paint import cell_width, text_that_fits
-from app.look.theme import Theme
+from app.items.table_delegate import cell_width, text_that_fits
+from app.items.table_model import Cell
 from app.main import Desk
-from app.screens.base import OpenDevice
-from app.screens.fleet.link_tab import REFUSED_COLUMNS, refusal_rows
-from app.screens.fleet.pairing import LISTENS, PairingSheet
-from app.screens.fleet.recent_tab import COLUMNS
-from app.screens.fleet.rows import DEVICE_COLUMNS, device_row
+from app.records.rejected_connections import REFUSED_COLUMNS, refusal_rows
+from app.screens.fleet.device_rows import DEVICE_COLUMNS, device_row
+from app.screens.fleet.history_tab import COLUMNS
+from app.screens.fleet.pairing_dialog import LISTENS, PairingSheet
 from app.screens.fleet.screen import FleetScreen
+from app.screens.targets import OpenDevice
+from app.theme.theme import Theme
+from app.widgets import painting
 from core.fleet.models import Check, CheckState, Refusal
 from tests.fakes.fleet_data import ago, make_devices
 from tests.fakes.story import story
@@ -204,9 +204,9 @@ def test_the_tag_prod_is_never_cut_by_the_tags_before_it(theme: Theme) -> None:
         cell = device_row(make_devices()[0].model_copy(update={"tags": tags})).cells[place]
         assert isinstance(cell, Cell)
         assert cell.bold == "prod"
-        room = column.width - 16 - paint.text_width(cell.bold, theme, "head") - 4
+        room = column.width - 16 - painting.text_width(cell.bold, theme, "head") - 4
         shown = text_that_fits(cell, room, theme, "body")
-        assert paint.text_width(shown, theme) <= room, "it has its room, and what is before it is not cut"
+        assert painting.text_width(shown, theme) <= room, "it has its room, and what is before it is not cut"
         assert "+" in shown or shown == cell.text
         assert text_that_fits(cell, 2_000, theme, "body") == ", ".join(tags[:-1]) + ","
         assert cell.tip == ", ".join(tags)

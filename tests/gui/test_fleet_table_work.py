@@ -13,16 +13,16 @@ from PySide6.QtCore import QEvent, QModelIndex, QObject, Qt
 from PySide6.QtGui import QImage, QPainter, QPaintEvent
 from PySide6.QtTest import QAbstractItemModelTester
 
-from app.components.rows import Cell, Row, RowsModel, cell_text
-from app.components.table_paint import CellDelegate
-from app.look.theme import Theme
+from app.items.table_delegate import CellDelegate
+from app.items.table_model import Cell, Row, RowsModel, cell_text
 from app.main import Desk
-from app.screens.fleet import listing as listing_module
+from app.screens.fleet import devices_view as listing_module
+from app.screens.fleet.device_rows import DEVICE_COLUMNS, device_row
 from app.screens.fleet.device_table import DeviceRows
-from app.screens.fleet.listing import MOST_AT_ONCE
-from app.screens.fleet.rows import DEVICE_COLUMNS, device_row
+from app.screens.fleet.devices_view import MOST_AT_ONCE
 from app.screens.fleet.screen import FleetScreen
-from app.shell.words import last_heard
+from app.text import last_heard
+from app.theme.theme import Theme
 from core.fleet.models import Device, Health
 from core.service.console import DeviceChanged
 from tests.fakes.console import FakeConsole

@@ -12,16 +12,16 @@ from PySide6.QtCore import QAbstractItemModel, QPoint, QSize, Qt
 from PySide6.QtGui import QColor, QImage
 from PySide6.QtTest import QAbstractItemModelTester, QTest
 
-from app.components.device_picture import picture_or_none
-from app.components.wall_layout import LEAST, MOST, USUAL, WallGroup, WallLayout
-from app.components.wall_model import WallModel
-from app.components.wall_tile import fit_picture
-from app.look.theme import Theme
+from app.images import picture_or_none
+from app.items.tile_layout import LEAST, MOST, USUAL, WallGroup, WallLayout
+from app.items.tile_model import WallModel
+from app.items.tile_painter import fit_picture
 from app.main import Desk
-from app.screens.base import OpenBatch, OpenQuery, Target
-from app.screens.fleet.grouping import device_tile, group_devices, picture_age
+from app.screens.fleet.device_tiles import device_tile, group_devices, picture_age
 from app.screens.fleet.screen import FleetScreen
-from app.shell.words import parse_time
+from app.screens.targets import OpenBatch, OpenQuery, Target
+from app.text import parse_time
+from app.theme.theme import Theme
 from core.fleet.models import Health
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import ago, make_devices, many_devices

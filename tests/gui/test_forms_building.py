@@ -10,13 +10,13 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QScrollArea
 from pytestqt.qtbot import QtBot
 
-from app.components.forms import FormWithJson, SchemaForm
-from app.components.forms.any_of import AnyOfEditor
-from app.components.forms.building import AT_ONCE, MOST_ROWS
-from app.components.forms.row import FieldRow
-from app.components.forms.scalars import RawEditor
-from app.components.forms.wrapped import WrappedWords
-from app.look.theme import Theme
+from app.forms import FormWithJson, SchemaForm
+from app.forms.field_row import FieldRow
+from app.forms.lazy_builder import AT_ONCE, MOST_ROWS
+from app.forms.scalar_editors import RawEditor
+from app.forms.union_editor import AnyOfEditor
+from app.forms.wrapping_label import WrappedWords
+from app.theme.theme import Theme
 from core.schema_forms.json_values import same_json
 from tests.fakes.window import apply_to_parts
 

@@ -12,8 +12,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.components.forms import SchemaForm
-from app.components.forms.checking import (
+from app.forms import SchemaForm
+from app.forms.validator import (
     NOT_CHECKED,
     STILL_CHECKED,
     Check,
@@ -21,7 +21,7 @@ from app.components.forms.checking import (
     Subject,
     checking_process,
 )
-from app.look.theme import Theme
+from app.theme.theme import Theme
 from core.schema_forms import validator
 from core.schema_forms.validator import FieldError
 from tests.fakes.window import apply_to_parts

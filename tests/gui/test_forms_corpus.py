@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from PySide6.QtWidgets import QApplication, QScrollArea
 from pytestqt.qtbot import QtBot
 
-from app.components.forms import SchemaForm
-from app.look.theme import Theme
+from app.forms import SchemaForm
+from app.theme.theme import Theme
 from core.schema_forms.json_values import same_json
 from tests.fakes.window import apply_to_parts
 

@@ -9,8 +9,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.components.forms.inputs import GrowingText
-from app.look.theme import Theme
+from app.forms.field_widgets import GrowingText
+from app.theme.theme import Theme
 from tests.fakes.window import apply_to_parts
 
 COMMAND = "printf 'written by an approved command\\n' > /tmp/tour/here/note.txt && cat note.txt"

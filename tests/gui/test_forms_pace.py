@@ -11,10 +11,10 @@ import pytest
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
 
-from app.components.forms import SchemaForm
-from app.components.forms.checking import checking_process
-from app.event_loop import run_on_qt
-from app.look.theme import Theme
+from app.forms import SchemaForm
+from app.forms.validator import checking_process
+from app.qt_loop import run_on_qt
+from app.theme.theme import Theme
 from core.schema_forms import document, validator
 from core.schema_forms.patterns import safe_pattern
 from tests.fakes.pace import within
@@ -86,12 +86,16 @@ WORST: dict[str, dict[str, Any]] = {
 }
 
 
-def nothing_is_remembered() -> None:
-    """As when the schema is seen for the first time."""
+def nothing_is_remembered(again: bool) -> None:
+    """As when the schema is seen for the first time; the process has seen it only where this is done `again`.
+
+    To start the process anew takes longer than most of these schemas take it to be read.
+    """
     validator._cache.clear()
     document._serialized.clear()
     safe_pattern.cache_clear()
-    checking_process().stop()
+    if again:
+        checking_process().stop()
 
 
 def play(theme: Theme, scenario: Callable[[SchemaForm], Coroutine[Any, Any, None]]) -> float:
@@ -105,6 +109,9 @@ def play(theme: Theme, scenario: Callable[[SchemaForm], Coroutine[Any, Any, None
         pane.setWidgetResizable(True)
         pane.setWidget(form)
         pane.resize(420, 700)
+        # As in a window: the application has no sheet of its own.
+        app.setStyleSheet("")
+        theme.dress(pane)
         pane.show()
         form.set_schema({"type": "object"})
         await seen(lambda: form.is_checked)
@@ -131,8 +138,12 @@ def first_input(form: SchemaForm) -> QWidget:
 
 @pytest.mark.parametrize("schema", WORST.values(), ids=WORST.keys())
 def test_the_window_goes_on_while_a_form_is_made_and_typed_in(theme: Theme, schema: dict[str, Any]) -> None:
+    tries = 0
+
     async def scenario(form: SchemaForm) -> None:
-        nothing_is_remembered()
+        nonlocal tries
+        tries += 1
+        nothing_is_remembered(again=tries > 1)
         form.set_schema({**schema})
         assert form.inputs()
         await asyncio.sleep(WorkWatch.EVERY)  # nobody types in the same instant

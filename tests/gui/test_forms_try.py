@@ -6,12 +6,12 @@ from pathlib import Path
 
 from PySide6.QtTest import QTest
 
-from app.components.forms.checking import checking_process
-from app.look.theme import Theme
+from app.forms.validator import checking_process
 from app.main import Desk
-from app.screens.base import OpenDevice
+from app.screens.fleet.call_tab import TryTab
 from app.screens.fleet.screen import FleetScreen
-from app.screens.fleet.try_tab import TryTab
+from app.screens.targets import OpenDevice
+from app.theme.theme import Theme
 from tests.fakes.console import FakeConsole
 from tests.fakes.slow_schema import LARGE, while_checking
 from tests.fakes.story import story

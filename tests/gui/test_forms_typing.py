@@ -11,11 +11,11 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLineEdit, QScrollArea, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.components.forms import FormOptions, FormWithJson, SchemaForm
-from app.components.forms.any_of import AnyOfEditor
-from app.components.forms.arrays import ArrayEditor
-from app.components.forms.inputs import ChoiceBox, GrowingText, LineInput
-from app.look.theme import Theme
+from app.forms import FormOptions, FormWithJson, SchemaForm
+from app.forms.array_editor import ArrayEditor
+from app.forms.field_widgets import ChoiceBox, GrowingText, LineInput
+from app.forms.union_editor import AnyOfEditor
+from app.theme.theme import Theme
 from core.schema_forms.validator import FieldError
 from tests.fakes.window import apply_to_parts
 

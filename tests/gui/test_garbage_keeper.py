@@ -11,8 +11,8 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 
-from app import event_loop
-from app.event_loop import GarbageKeeper
+from app import qt_loop
+from app.qt_loop import GarbageKeeper
 from tests.fakes.pace import within
 
 MANY = 350_000
@@ -87,8 +87,8 @@ def test_what_became_garbage_after_it_was_put_aside_goes_while_nobody_looks(
     keeper.collect()
     assert found() is not None
     # Another test's window may still be the active one.
-    monkeypatch.setattr(event_loop, "QApplication", NobodyIsHere)
-    monkeypatch.setattr(event_loop, "LOOK_EVERY_S", -1.0)
+    monkeypatch.setattr(qt_loop, "QApplication", NobodyIsHere)
+    monkeypatch.setattr(qt_loop, "LOOK_EVERY_S", -1.0)
     keeper.collect()
     assert found() is None
 
@@ -96,7 +96,7 @@ def test_what_became_garbage_after_it_was_put_aside_goes_while_nobody_looks(
 def test_a_window_that_is_never_left_is_looked_through_when_twice_as_much_is_aside(
     keeper: GarbageKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_loop, "MOST_ASIDE_S", 0.0)
+    monkeypatch.setattr(qt_loop, "MOST_ASIDE_S", 0.0)
     knots = [Knot() for _ in range(MANY // 2)]
     found = weakref.ref(knots[0])
     keeper.collect()

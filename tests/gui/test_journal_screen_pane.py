@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.components.banner import Notice
-from app.components.code_box import CodeBox
-from app.components.picture import PictureView
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenEntry, OpenQuery, OpenReplay, OpenRun
-from app.screens.journal.blobs_tab import MOST_TEXT, read_blob
+from app.screens.journal.attachments_tab import MOST_TEXT, read_blob
 from app.screens.journal.screen import JournalScreen
+from app.screens.targets import OpenEntry, OpenQuery, OpenReplay, OpenRun
+from app.theme.theme import Theme
+from app.widgets.banner import Notice
+from app.widgets.code_view import CodeBox
+from app.widgets.image_view import PictureView
 from core.audit.checkpoint import Signer, origin_of
 from core.audit.entries import Entry, Kind
 from core.audit.merkle import inclusion_path, leaf_hash, root_of
@@ -313,7 +312,7 @@ def test_going_through_rows_quickly_asks_for_the_last_proof_only(theme: Theme, t
             QTest.keyClick(screen.table, Qt.Key.Key_Down)
         await seen(lambda: screen.pane.entry.seq == 18_192)
         await seen(lambda: console.asked.count("proof") > before)
-        await asyncio.wait_for(asyncio.shield(screen.pane.proof._ask), 20)
+        await seen(lambda: screen.pane.proof.verdict.isVisible())
         assert console.asked.count("proof") == before + 1
 
     play_without_fleet(theme, tmp_path, console, scenario)

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenQuery
-from app.screens.journal.query_text import (
+from app.screens.journal.query_terms import (
     completed,
     quoted_value,
     slot_at,
@@ -27,6 +25,8 @@ from app.screens.journal.query_text import (
     without_term,
 )
 from app.screens.journal.screen import JournalScreen
+from app.screens.targets import OpenQuery
+from app.theme.theme import Theme
 from core.audit.query import TextTerm, parse_query
 from core.errors import ServiceError
 from tests.fakes.console import FakeConsole

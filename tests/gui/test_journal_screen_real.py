@@ -9,10 +9,10 @@ from typing import Any
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.components.banner import Notice
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenEntry, OpenQuery
+from app.screens.targets import OpenEntry, OpenQuery
+from app.theme.theme import Theme
+from app.widgets.banner import Notice
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal

@@ -15,14 +15,14 @@ from PySide6.QtTest import QAbstractItemModelTester, QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenEntry, OpenQuery
 from app.screens.journal.entry_model import PAGES_KEPT, EntryModel
 from app.screens.journal.entry_table import EntryTable
-from app.screens.journal.entry_words import COLUMNS, DEVICE, KIND, TOOL, Present
-from app.screens.journal.go_to import place_in
+from app.screens.journal.entry_text import COLUMNS, DEVICE, KIND, TOOL, Present
+from app.screens.journal.go_to_popup import place_in
 from app.screens.journal.screen import JournalScreen
+from app.screens.targets import OpenEntry, OpenQuery
+from app.theme.theme import Theme
 from core.audit.entries import Kind
 from tests.fakes.long_journal import LongConsole, made_entry
 from tests.fakes.pace import within

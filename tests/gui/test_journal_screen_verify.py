@@ -9,9 +9,9 @@ from typing import Any
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.look.theme import Theme
 from app.main import Desk
 from app.screens.journal.screen import JournalScreen
+from app.theme.theme import Theme
 from core.errors import ServiceError
 from core.service.console import JournalChanged, VerifyReport, WorkProgressed
 from tests.fakes.console import FakeConsole

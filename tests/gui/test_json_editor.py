@@ -11,8 +11,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.components.json_editor import JsonEditor
-from app.look.theme import Theme
+from app.theme.theme import Theme
+from app.widgets.json_edit import JsonEditor
 from core.schema_forms.json_values import UNSET, NotJson, json_text, parse_json
 from tests.fakes.window import apply_to_parts
 

@@ -13,9 +13,9 @@ from PySide6.QtTest import QAbstractItemModelTester, QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.components.json_model import GROUP, JsonModel
-from app.components.json_view import JsonView, fold, size_words
-from app.look.theme import Theme
+from app.theme.theme import Theme
+from app.widgets.json_model import GROUP, JsonModel
+from app.widgets.json_view import JsonView, fold, size_words
 from tests.fakes.pace import within
 from tests.fakes.window import apply_to_parts
 

@@ -11,17 +11,17 @@ from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.approvals.card_parts import FindingRow
+from app.screens.approvals.request_sections import FindingRow
 from app.screens.approvals.screen import ApprovalsScreen
-from app.screens.base import OpenPairing, OpenSection
-from app.screens.batch.open_sheet import OpenSheet
+from app.screens.batch.open_dialog import OpenSheet
 from app.screens.batch.screen import BatchScreen
-from app.screens.fleet.pairing import PairingSheet
+from app.screens.fleet.pairing_dialog import PairingSheet
 from app.screens.fleet.screen import FleetScreen
-from app.shell.sheet import Overlay, Sheet
-from app.shell.unlock_part import UnlockPart
+from app.screens.targets import OpenPairing, OpenSection
+from app.signing.unlock_section import UnlockPart
+from app.theme.theme import Theme
+from app.widgets.dialog import Overlay, Sheet
 from core.approvals.models import ApprovalState
 from tests.fakes.approvals_desk import find_in, make_approval
 from tests.fakes.console import FakeConsole

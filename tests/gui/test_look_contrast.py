@@ -11,7 +11,10 @@ from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.components.badges import (
+from app.theme.status_styles import CELLS, HEALTHS, PLANS, RISKS
+from app.theme.theme import Theme
+from app.theme.tokens import MODES, Mode
+from app.widgets.badges import (
     Chip,
     CountPill,
     HealthBadge,
@@ -21,14 +24,11 @@ from app.components.badges import (
     RiskBadge,
     VerdictBadge,
 )
-from app.components.banner import Banner, Notice
-from app.components.buttons import Button, Segmented
-from app.components.inputs import CheckBox, DropDown, SearchField, TextField
-from app.components.key_hint import KeyHint
-from app.components.label import Label, Link, surface
-from app.look.states import CELLS, HEALTHS, PLANS, RISKS
-from app.look.theme import Theme
-from app.look.tokens import MODES, Mode
+from app.widgets.banner import Banner, Notice
+from app.widgets.buttons import Button, Segmented
+from app.widgets.fields import CheckBox, DropDown, SearchField, TextField
+from app.widgets.labels import Label, Link, surface
+from app.widgets.shortcut_label import KeyHint
 
 SURFACES = ("app", "base", "raised", "sunken", "hover", "selected", "sel_idle")
 WORDS = "text text2 text3 accent ok warn medium fail unknown waiting low high critical prod".split()
@@ -130,7 +130,7 @@ def test_every_state_has_word_shape_and_known_colours(mode: Mode) -> None:
 
 
 def test_no_two_risks_and_no_two_verdicts_share_a_shape() -> None:
-    from app.look.states import VERDICTS
+    from app.theme.status_styles import VERDICTS
 
     for looks in (RISKS, VERDICTS, HEALTHS):
         assert len({look.glyph for look in looks.values()}) == len(looks)

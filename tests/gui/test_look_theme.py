@@ -13,14 +13,14 @@ from PySide6.QtGui import QColor, QFont, QIcon, QImage, QPainter, QTextLayout
 from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.components.buttons import Button, IconButton
-from app.components.code_box import CodeBox
-from app.components.label import Label, surface
-from app.components.tables import Column, DataTable, Kind, Row
-from app.look.glyphs import GLYPHS, glyph_path, paint_glyph
-from app.look.icons import ICONS, icon_pixmap
-from app.look.theme import STYLE_SHEET, Theme, make_font, theme_of
-from app.look.tokens import DARK, LIGHT, TYPE
+from app.items.table_view import Column, DataTable, Kind, Row
+from app.theme.icons import ICONS, icon_pixmap
+from app.theme.shapes import GLYPHS, glyph_path, paint_glyph
+from app.theme.theme import STYLE_SHEET, Theme, make_font, theme_of
+from app.theme.tokens import DARK, LIGHT, TYPE
+from app.widgets.buttons import Button, IconButton
+from app.widgets.code_view import CodeBox
+from app.widgets.labels import Label, surface
 from tests.fakes.window import apply_to_parts
 
 
@@ -179,8 +179,8 @@ def test_the_icon_font_is_not_loaded_before_the_first_paint() -> None:
     program = """
 import sys
 from PySide6.QtWidgets import QApplication
-from app.look.theme import Theme
-from app.components.buttons import IconButton
+from app.theme.theme import Theme
+from app.widgets.buttons import IconButton
 app = QApplication([])
 Theme(parent=app).apply(app)
 button = IconButton("run", "Run")

@@ -10,11 +10,11 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenReplay
 from app.screens.replay.screen import ReplayScreen
-from app.screens.replay.source import RELOAD_MS
+from app.screens.replay.timeline_loader import RELOAD_MS
+from app.screens.targets import OpenReplay
+from app.theme.theme import Theme
 from core.audit.entries import Kind
 from core.errors import ServiceError
 from core.replay.result_search import MOST_TEXT_BYTES

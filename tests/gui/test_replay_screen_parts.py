@@ -13,16 +13,16 @@ from PySide6.QtCore import QPointF, QRectF, QSize
 from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.replay.axis import step_for, ticks_between
-from app.screens.replay.film import FilmStrip
-from app.screens.replay.known import moment_facts
-from app.screens.replay.lane_paint import label_of, place_beside
-from app.screens.replay.lanes import Lanes
-from app.screens.replay.reel import Reel
-from app.screens.replay.shelf import Job, Pair, PictureShelf, Problem, Small, Spots
-from app.screens.replay.words import Clock, lasting, since_words, tool_icon
+from app.screens.replay.command_at import moment_facts
+from app.screens.replay.film_strip import FilmStrip
+from app.screens.replay.image_cache import Job, Pair, PictureShelf, Problem, Small, Spots
+from app.screens.replay.text import Clock, lasting, since_words, tool_icon
+from app.screens.replay.time_axis import step_for, ticks_between
+from app.screens.replay.timeline_index import Reel
+from app.screens.replay.timeline_painter import label_of, place_beside
+from app.screens.replay.timeline_view import Lanes
+from app.theme.theme import Theme
 from core.replay.models import Frame, Moment, Span, Timeline
 from tests.fakes.console import FakeConsole
 from tests.fakes.window import play_without_fleet, seen

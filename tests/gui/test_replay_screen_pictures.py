@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.look.theme import Theme
 from app.main import Desk
 from app.screens.replay.screen import ReplayScreen
+from app.theme.theme import Theme
 from core.errors import ErrorCode, QuarterdeckError
 from tests.fakes.console import FakeConsole
 from tests.fakes.replay_screen import KEYS, add_entry, entries_of, fact, press, replay, seq_of

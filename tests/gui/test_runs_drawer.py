@@ -11,15 +11,15 @@ from PySide6.QtGui import QMouseEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLineEdit
 
-from app.components.label import Label
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenApproval, OpenEntry
-from app.screens.journal.entry_words import entry_words
-from app.screens.runs.drawer import Drawer
-from app.screens.runs.record import known_from
+from app.records.run_text import look_key
+from app.screens.journal.entry_text import entry_words
+from app.screens.runs.cell_details import Drawer
+from app.screens.runs.command_record import known_from
 from app.screens.runs.screen import RunsScreen
-from app.screens.runs.words import look_key
+from app.screens.targets import OpenApproval, OpenEntry
+from app.theme.theme import Theme
+from app.widgets.labels import Label
 from core.audit.entries import Kind
 from core.batch.models import CellState
 from core.dispatch.models import Basis, Evidence, Verdict

@@ -9,11 +9,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.look.theme import Theme
 from app.main import Desk
 from app.screens.runs.output_search import MOST_MARKED
-from app.screens.runs.output_text import LONGEST_LINE, MOST_SHOWN, Stream, make_readable, streams_of
+from app.screens.runs.output_streams import LONGEST_LINE, MOST_SHOWN, Stream, make_readable, streams_of
 from app.screens.runs.terminal_colors import MOST_COLORED, take_colors
+from app.theme.theme import Theme
 from tests.fakes.runs_screen import CLEAN, change_cell, drawer_of
 from tests.fakes.story import story
 from tests.fakes.window import play_without_fleet, seen

@@ -8,11 +8,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenRun
-from app.screens.runs.matrix import MatrixView
+from app.screens.runs.matrix_view import MatrixView
 from app.screens.runs.screen import RunsScreen
+from app.screens.targets import OpenRun
+from app.theme.theme import Theme
 from core.batch.models import Batch, Cell, CellState, Run
 from tests.fakes.runs_screen import CLEAN, runs_of
 from tests.fakes.story import story

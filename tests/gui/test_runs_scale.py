@@ -11,13 +11,13 @@ import pytest
 from PySide6.QtCore import QEvent, QObject
 from PySide6.QtGui import QPaintEvent
 
-from app.components.label import Label
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenRun
-from app.screens.runs.matrix_model import LOOK_ROLE
+from app.screens.runs.cells_model import LOOK_ROLE
 from app.screens.runs.screen import RunsScreen
+from app.screens.targets import OpenRun
 from app.state import CELLS_A_TURN
+from app.theme.theme import Theme
+from app.widgets.labels import Label
 from core.batch.models import Cell, Run
 from core.service.console import CellChanged, RunChanged
 from tests.fakes.big_run import STEP, big_run, ended, ended_run

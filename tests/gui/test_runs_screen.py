@@ -9,11 +9,11 @@ from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenApproval, OpenRun
-from app.screens.runs.matrix_model import LOOK_ROLE
+from app.screens.runs.cells_model import LOOK_ROLE
 from app.screens.runs.screen import RunsScreen
+from app.screens.targets import OpenApproval, OpenRun
+from app.theme.theme import Theme
 from core.batch.models import CellState, Run, RunState
 from core.errors import ErrorCode, QuarterdeckError
 from core.service.console import CellChanged, ConsoleState, RunChanged

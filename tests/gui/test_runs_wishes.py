@@ -8,10 +8,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenQuery, OpenReplay, OpenRun
 from app.screens.runs.screen import RunsScreen
+from app.screens.targets import OpenQuery, OpenReplay, OpenRun
+from app.theme.theme import Theme
 from core.errors import DeviceError
 from tests.fakes.console import FakeConsole
 from tests.fakes.runs_screen import CLEAN, opened_screens, runs_of

@@ -8,12 +8,12 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenSection
-from app.screens.fleet.pairing import PairingSheet
-from app.screens.settings.devices import Devices, address_help, address_problem
+from app.screens.fleet.pairing_dialog import PairingSheet
+from app.screens.settings.devices_page import Devices, address_help, address_problem
 from app.screens.settings.screen import SettingsScreen
+from app.screens.targets import OpenSection
+from app.theme.theme import Theme
 from core.errors import BadInput
 from core.fleet.models import Listening
 from tests.fakes.story import story
@@ -105,7 +105,7 @@ def test_the_palette_offers_to_pair(theme: Theme, tmp_path: Path) -> None:
         await seen(lambda: desk.window.findChildren(PairingSheet) or _press_first(desk))
 
     def _press_first(desk: Desk) -> bool:
-        from app.shell.palette import Palette
+        from app.shell.command_palette import Palette
 
         palettes = desk.window.findChildren(Palette)
         if palettes and palettes[0].isVisible():

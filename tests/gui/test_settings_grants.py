@@ -9,13 +9,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenSection
 from app.screens.journal.screen import JournalScreen
-from app.screens.settings.grants import Grants, fits_words, grant_scope, grant_state, uses_left
+from app.screens.settings.grants_page import Grants, fits_words, grant_scope, grant_state, uses_left
 from app.screens.settings.screen import SettingsScreen
-from app.shell.sheet import Sheet
+from app.screens.targets import OpenSection
+from app.theme.theme import Theme
+from app.widgets.dialog import Sheet
 from core.audit.entries import Kind
 from tests.fakes.console import FakeConsole
 from tests.fakes.rules_door import make_grants

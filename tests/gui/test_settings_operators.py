@@ -9,13 +9,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QLineEdit
 
-from app.look.theme import Theme
 from app.main import Desk
 from app.screens.approvals.screen import ApprovalsScreen
-from app.screens.base import OpenSection
-from app.screens.settings.operators import Operators
+from app.screens.settings.operators_page import Operators
 from app.screens.settings.screen import SettingsScreen
-from app.shell.sheet import Sheet
+from app.screens.targets import OpenSection
+from app.theme.theme import Theme
+from app.widgets.dialog import Sheet
 from core.approvals.operator_keys import create_operator_key, list_operator_keys
 from core.approvals.operators import removing
 from core.home import Home

@@ -8,15 +8,15 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenSection
-from app.screens.settings.check_tabs import bare_message, precise_line
-from app.screens.settings.compare_sheet import KEEP, TAKE
+from app.screens.settings.merge_dialog import KEEP, TAKE
+from app.screens.settings.policy_diagnostics import bare_message, precise_line
 from app.screens.settings.policy_draft import FILE, PolicyDraftStore
 from app.screens.settings.policy_page import PolicyPage, line_of
 from app.screens.settings.screen import SettingsScreen
-from app.shell.sheet import Sheet
+from app.screens.targets import OpenSection
+from app.theme.theme import Theme
+from app.widgets.dialog import Sheet
 from core.errors import BadInput, ErrorCode, ServiceError
 from core.policy.policy_check import PolicyProblem
 from core.service.console import ControlChanged

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from PySide6.QtTest import QTest
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenSection
-from app.screens.settings.rule_sheet import DraftRule, RuleSheet, rule_id, rule_ids, rule_problem, rule_text
+from app.screens.settings.rule_dialog import DraftRule, RuleSheet, rule_id, rule_ids, rule_problem, rule_text
 from app.screens.settings.screen import SettingsScreen
+from app.screens.targets import OpenSection
+from app.theme.theme import Theme
 from core.policy.policy_file import parse_policy
 from tests.fakes.story import story
 from tests.fakes.window import play_without_fleet, seen

@@ -7,14 +7,14 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.components.label import Link
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenSection
 from app.screens.journal.screen import JournalScreen
 from app.screens.settings.policy_page import PolicyPage
 from app.screens.settings.screen import SettingsScreen
-from app.screens.settings.time_machine_tab import against_words, glimpses_words, trial_words
+from app.screens.settings.simulation_tab import against_words, glimpses_words, trial_words
+from app.screens.targets import OpenSection
+from app.theme.theme import Theme
+from app.widgets.labels import Link
 from core.errors import BadInput
 from core.policy.policy_check import Trial
 from core.service.console import WorkProgressed

@@ -13,9 +13,9 @@ import pytest
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QApplication
 
-from app.event_loop import run_on_qt
-from app.look.theme import Theme
 from app.main import run
+from app.qt_loop import run_on_qt
+from app.theme.theme import Theme
 from app.window import MainWindow
 from core.home import Home
 from core.service.console import Console

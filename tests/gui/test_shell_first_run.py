@@ -9,10 +9,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFocusFrame, QLabel, QLineEdit
 
-from app.look.theme import Theme
 from app.main import Desk
 from app.screens.fleet.screen import FleetScreen
-from app.shell.sheet import Sheet
+from app.theme.theme import Theme
+from app.widgets.dialog import Sheet
 from core.approvals.operator_keys import create_operator_key
 from core.errors import Refused, ServiceError
 from core.fleet.models import NOT_CONNECTED_YET, Device, Health

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QObject
 
-from app.look.theme import Theme
 from app.main import Desk
 from app.state import AppState, Link
+from app.theme.theme import Theme
 from core.errors import BadInput, QuarterdeckError, ServiceError
 from core.fleet.models import Health
 from core.service.console import Console, DeviceChanged, Missed

@@ -12,14 +12,14 @@ from PySide6.QtGui import QImage, QPainter
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenEntry, OpenQuery, OpenRun, OpenSection, OpenTool, Target
 from app.screens.settings.screen import SettingsScreen
-from app.shell.keys_overlay import KeysOverlay
-from app.shell.palette import Palette, ResultsDelegate
-from app.shell.palette_search import Found, Hit, find, match_hit
-from app.shell.sheet import Sheet
+from app.screens.targets import OpenEntry, OpenQuery, OpenRun, OpenSection, OpenTool, Target
+from app.shell.command_palette import Palette, ResultsDelegate
+from app.shell.palette_matcher import Found, Hit, find, match_hit
+from app.shell.shortcuts_dialog import KeysOverlay
+from app.theme.theme import Theme
+from app.widgets.dialog import Sheet
 from core.approvals.operator_keys import create_operator_key
 from core.home import Home
 from core.service.console import Console, ConsoleState, EntryPage

@@ -9,10 +9,10 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 from shiboken6 import isValid
 
-from app.components.inputs import Field, TextField
-from app.look.theme import Theme
 from app.main import Desk
-from app.shell.sheet import Sheet
+from app.theme.theme import Theme
+from app.widgets.dialog import Sheet
+from app.widgets.fields import Field, TextField
 from tests.fakes.console import FakeConsole
 from tests.fakes.window import play, play_without_fleet, seen
 

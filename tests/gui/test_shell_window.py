@@ -10,13 +10,13 @@ from PySide6.QtCore import QMargins, QPoint, QRect, QSize, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QMenu
 
-from app.event_loop import ended
-from app.look.theme import Theme
 from app.main import Desk, layout_store
-from app.screens.base import OpenSection
+from app.qt_loop import ended
 from app.screens.settings.screen import SettingsScreen
-from app.shell.sheet import Overlay, Sheet
+from app.screens.targets import OpenSection
 from app.shell.status_bar import StatusPart
+from app.theme.theme import Theme
+from app.widgets.dialog import Overlay, Sheet
 from app.window import fitted
 from core.batch.models import RunState
 from core.errors import DeviceError, ServiceError

@@ -9,18 +9,18 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
-from app.components.breaking import whole
-from app.components.sentences import MOST_SHOWN, Sentences
-from app.look.theme import Theme
 from app.main import Desk
-from app.screens.approvals.words import asker_words, unproved_words
-from app.screens.base import OpenSection
-from app.screens.fleet.pairing import start_pairing
-from app.screens.journal.entry_words import actor_words
+from app.screens.approvals.text import asker_words, unproved_words
+from app.screens.fleet.pairing_dialog import start_pairing
+from app.screens.journal.entry_text import actor_words
 from app.screens.settings.screen import SettingsScreen
-from app.shell.change_words import change_facts, change_title
-from app.shell.control import pending_words
-from app.shell.words import person_words
+from app.screens.targets import OpenSection
+from app.shell.session_controller import pending_words
+from app.signing.change_text import change_facts, change_title
+from app.text import person_words
+from app.theme.theme import Theme
+from app.widgets.line_breaks import whole
+from app.widgets.sentences import MOST_SHOWN, Sentences
 from core.audit.entries import Entry, Kind
 from core.changes import Change, ChangeKind
 from core.errors import ErrorCode, Refused, ServiceError

@@ -12,12 +12,12 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.components.file_diff import Kind as LineKind
-from app.look.theme import Theme
-from app.screens.base import OpenSection
-from app.screens.fleet.device_sheets import start_edit
-from app.screens.fleet.pairing import PairingSheet, start_pairing
+from app.screens.fleet.device_dialogs import start_edit
+from app.screens.fleet.pairing_dialog import PairingSheet, start_pairing
 from app.screens.settings.screen import SettingsScreen
+from app.screens.targets import OpenSection
+from app.theme.theme import Theme
+from app.widgets.text_diff import Kind as LineKind
 from core.aip.pairing import Pairing as Line
 from core.aip.pairing import encode_pairing
 from core.approvals.models import Operator

@@ -11,12 +11,12 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.components.buttons import Button
-from app.components.inputs import TextField
-from app.components.label import Link
-from app.components.tells_hand import HandShortcut
-from app.hand import BlindSource, DeafSource, Hand, Stake, Stroke, StrokeKind, hand_behind, source_of
-from app.look.theme import Theme
+from app.input_origin import BlindSource, DeafSource, Hand, Stake, Stroke, StrokeKind, hand_behind, source_of
+from app.theme.theme import Theme
+from app.widgets.buttons import Button
+from app.widgets.fields import TextField
+from app.widgets.input_origin import HandShortcut
+from app.widgets.labels import Link
 from app.x11_input import SentInputFilter, X11Source
 from core.fleet.models import Risk
 from tests.fakes.hand import press_button

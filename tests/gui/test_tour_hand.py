@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QAbstractButton, QComboBox
 
-from app.look.theme import Theme
 from app.main import Desk
-from app.tour import hand as tour_hand
+from app.theme.theme import Theme
+from app.tour import ui_driver as tour_hand
 from app.tour.album import INDEX, Album
-from app.tour.crew import Crew
-from app.tour.hand import Hand, StepDidNotHappen
-from app.tour.stage import Stage
-from app.tour.stage import play as play_scenes
+from app.tour.context import Stage
+from app.tour.context import play as play_scenes
+from app.tour.devices import Crew
+from app.tour.ui_driver import Hand, StepDidNotHappen
 from core.service.console import Console
 from tests.fakes.story import story
 from tests.fakes.window import play

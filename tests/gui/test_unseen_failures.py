@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,22 @@ import pytest
 from PySide6.QtCore import QBuffer, QIODevice
 from PySide6.QtGui import QImage
 
-from app.components import device_picture
-from app.components.device_picture import decode_picture, decoded
-from app.components.picture import PictureView
-from app.event_loop import ended
-from app.look.theme import Theme
+from app import images
+from app.images import decode_picture, decoded
 from app.main import Desk
-from app.screens.base import OpenReplay
-from app.screens.fleet.device_sheets import start_revoke
-from app.screens.fleet.pictures import PictureStore
-from app.screens.journal.blobs_tab import read_blob
+from app.qt_loop import ended
+from app.screens.fleet.device_dialogs import start_revoke
+from app.screens.fleet.thumbnail import PictureStore
+from app.screens.journal.attachments_tab import read_blob
 from app.screens.replay.screen import ReplayScreen
+from app.screens.targets import OpenReplay
+from app.service_client import ConsoleLink
 from app.state import Link
+from app.theme.theme import Theme
+from app.widgets.image_view import PictureView
 from core.errors import BadInput, Refused
-from core.service.console import Proof
+from core.service.console import Console, Proof
+from tests.fakes.approvals_desk import ApprovalsDesk, Play
 from tests.fakes.console import FakeConsole
 from tests.fakes.pictures import desktop_png
 from tests.fakes.sign_sheets import operator_of
@@ -35,19 +38,47 @@ from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
 
-def test_an_error_in_an_answer_reaches_the_banner_and_fails_the_test(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
-        def broken(_answer: object) -> None:
-            raise ValueError("nobody sees this")
+def broken(_answer: object) -> None:
+    raise ValueError("nobody sees this")
 
+
+async def broken_work() -> None:
+    broken(None)
+
+
+async def refused(_console: Console) -> None:
+    raise Refused("The queue is closed.")
+
+
+@pytest.mark.parametrize(
+    "go_wrong",
+    [
+        pytest.param(lambda link: link.ask(lambda console: console.approvals.list(), broken), id="answer"),
+        pytest.param(lambda link: link.ask(refused, on_error=broken), id="refusal"),
+        pytest.param(lambda link: link.spawn("work", broken_work()), id="background work"),
+    ],
+)
+def test_an_error_of_the_window_reaches_the_banner_and_fails_the_test(
+    theme: Theme, tmp_path: Path, go_wrong: Callable[[ConsoleLink], object]
+) -> None:
+    async def scenario(desk: Desk) -> None:
         heard: list[str] = []
         desk.reporter.happened.connect(lambda words, _details: heard.append(words))
-        desk.link.ask(lambda console: console.approvals.list(), broken)
+        go_wrong(desk.link)
         await seen(lambda: heard)
         assert heard == ["ValueError: nobody sees this"]
 
     with pytest.raises(AssertionError, match="ValueError: nobody sees this"):
         play(theme, tmp_path, FakeConsole(), scenario)
+
+
+def test_an_error_in_an_answer_fails_the_test_of_a_screen_without_a_window(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        asked = desk.screen.link.ask(lambda console: console.approvals.list(), broken)
+        await asyncio.wait([asked])
+
+    with pytest.raises(ValueError, match="nobody sees this"):
+        play(story)
 
 
 def test_the_link_goes_on_after_an_error_that_nobody_expected(theme: Theme, tmp_path: Path) -> None:
@@ -153,13 +184,13 @@ def test_pictures_are_decoded_outside_the_gui_thread(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = list[threading.Thread]()
-    real = device_picture.picture_or_none
+    real = images.picture_or_none
 
     def picture_or_none(data: bytes, width: int | None = None) -> QImage:
         threads.append(threading.current_thread())
         return real(data, width)
 
-    monkeypatch.setattr(device_picture, "picture_or_none", picture_or_none)
+    monkeypatch.setattr(images, "picture_or_none", picture_or_none)
     console = story()
     console.fake_journal.blobs["d" * 64] = desktop_png("x")
 
@@ -180,7 +211,7 @@ def test_a_theme_that_nothing_else_keeps_lives_as_long_as_the_application() -> N
     program = (
         "import gc\n"
         "from PySide6.QtWidgets import QApplication\n"
-        "from app.look.theme import Theme, theme_of\n"
+        "from app.theme.theme import Theme, theme_of\n"
         "app = QApplication([])\n"
         "Theme().apply(app)\n"
         "gc.collect()\n"

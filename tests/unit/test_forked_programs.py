@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.program import environment
+from tests.fakes.program import Terminal, environment, make_home
 from tests.fakes.run_size import spread
 from tests.fakes.warm import COMMANDS, DEVICES, SERVICES, Warm
 
@@ -47,6 +47,16 @@ def test_environment_and_folder_are_the_ones_given_and_nothing_of_the_last_stays
             code, out, err = COMMANDS.run(words, here, tmp_path / name)
             assert (code, err) == (0, "")
             assert json.loads(out)["home"] == str(tmp_path / name / place)
+
+
+def test_on_a_terminal_it_shows_what_a_start_shows_there(tmp_path: Path):
+    home = make_home(tmp_path / "home")
+    shown = []
+    for warm in (False, True):
+        terminal = Terminal(home, "service", "status", warm=warm)
+        assert terminal.ends() == 0
+        shown.append(terminal.seen)
+    assert shown[0] == shown[1] != ""
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

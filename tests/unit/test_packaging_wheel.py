@@ -139,7 +139,7 @@ def test_both_programs_are_named(unpacked):
 
 def test_an_unpacked_copy_finds_its_style_sheet_and_batches(unpacked, tmp_path):
     code = (
-        "from app.look.theme import STYLE_SHEET, Theme; import core; from pathlib import Path; "
+        "from app.theme.theme import STYLE_SHEET, Theme; import core; from pathlib import Path; "
         "batches = Path(core.__file__).resolve().parents[1] / 'resources' / 'batches'; "
         "print(STYLE_SHEET); print(len(Theme().style_sheet()) > 1000); print(batches)"
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.screens.approvals.words import final_words
-from app.screens.runs.words import who_refused
+from app.records.run_text import who_refused
+from app.screens.approvals.text import final_words
 from core.approvals.models import ApprovalState
 from core.batch.models import Cell, CellState
 from core.service.api.service import _stop_words

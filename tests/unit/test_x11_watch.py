@@ -12,7 +12,7 @@ import psutil
 import pytest
 from Xlib import display
 
-from app.hand import Hand, Stroke
+from app.input_origin import Hand, Stroke
 from app.x11_watch import LOST, MOST, XWatch, real_devices_of
 from tests.fakes.display import virtual_display
 from tests.fakes.session_attacker import XAttacker

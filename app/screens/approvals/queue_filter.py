@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from app.screens.approvals.likeness import Group
-from app.screens.approvals.what_is_sent import MASK_SHOWN
-from app.screens.filter_field import Words
+from app.items.filter_edit import Words
+from app.screens.approvals.request_groups import Group
+from app.screens.approvals.request_payload import MASK_SHOWN
 from core.approvals.models import Approval
 from core.commitments import SECRET_MARK
 from core.filter_language import Filter, Language

@@ -7,10 +7,10 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
-from app.look.states import risk_look
-from app.screens.approvals.gate import fates_words
-from app.screens.approvals.likeness import Group, count_words_of, device_words
-from app.screens.approvals.words import one_line
+from app.screens.approvals.decision_rules import fates_words
+from app.screens.approvals.request_groups import Group, count_words_of, device_words
+from app.screens.approvals.text import one_line
+from app.theme.status_styles import risk_look
 from core.approvals.models import Approval, ApprovalState
 
 Index = QModelIndex | QPersistentModelIndex

@@ -8,19 +8,19 @@ from types import MappingProxyType
 from PySide6.QtCore import QModelIndex, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.components.buttons import Button
-from app.components.key_hint import KeyHint
-from app.components.label import Label, Link, rule, surface
-from app.components.section import ScreenHead
-from app.look.tokens import SPACE
-from app.screens.approvals.likeness import Group, Likeness
-from app.screens.approvals.meter import Meter
+from app.items.filter_edit import FilterField
+from app.screens.approvals.decision_stats import Meter
 from app.screens.approvals.queue_filter import EXAMPLE, QueueFilter
 from app.screens.approvals.queue_model import QueueModel
 from app.screens.approvals.queue_view import QueueView
-from app.screens.approvals.time_left import TimeLeft
-from app.screens.filter_field import FilterField
-from app.shell.words import count_words
+from app.screens.approvals.request_groups import Group, Likeness
+from app.screens.approvals.text import TimeLeft
+from app.text import count_words
+from app.theme.tokens import SPACE
+from app.widgets.buttons import Button
+from app.widgets.labels import Label, Link, rule, surface
+from app.widgets.section import ScreenHead
+from app.widgets.shortcut_label import KeyHint
 from core.approvals.models import Approval, ApprovalState
 from core.fleet.models import Risk
 

@@ -8,10 +8,6 @@ from PySide6.QtCore import QEvent, QModelIndex, QPersistentModelIndex, QRect, QR
 from PySide6.QtGui import QEnterEvent, QFontMetricsF, QKeyEvent, QPainter, QTextLayout, QTextOption
 from PySide6.QtWidgets import QAbstractItemView, QListView, QStyledItemDelegate, QStyleOptionViewItem
 
-from app.components import paint
-from app.components.badges import paint_production_band, paint_risk
-from app.look.glyphs import paint_glyph
-from app.look.theme import Theme, theme_of
 from app.screens.approvals.queue_model import (
     ALIKE_ROLE,
     APPROVAL_ROLE,
@@ -21,8 +17,11 @@ from app.screens.approvals.queue_model import (
     QueueModel,
     needs_words,
 )
-from app.screens.approvals.time_left import TimeLeft, clock_words
-from app.screens.approvals.words import asker_words, one_line
+from app.screens.approvals.text import TimeLeft, asker_words, clock_words, one_line
+from app.theme.shapes import paint_glyph
+from app.theme.theme import Theme, theme_of
+from app.widgets import painting
+from app.widgets.badges import paint_production_band, paint_risk
 from core.approvals.models import Approval, ApprovalState
 
 Index = QModelIndex | QPersistentModelIndex
@@ -100,25 +99,25 @@ class QueueDelegate(QStyledItemDelegate):
             words, tone = clock_words(left), "warn" if left < SOON_S else "text2"
         else:
             words, tone = fate, "text3"
-        wide = paint.text_width(words, theme, "body")
+        wide = painting.text_width(words, theme, "body")
         right -= wide
-        paint.text(painter, QRectF(right, rect.y(), wide + 2, rect.height()), words, theme, "body", tone)
+        painting.text(painter, QRectF(right, rect.y(), wide + 2, rect.height()), words, theme, "body", tone)
         glyph = "pause" if one.paused else "sand"
         if not fate:
             paint_glyph(painter, QRectF(right - 15, rect.y() + 5, 12, 12), glyph, theme.color(tone))
             right -= 15
         room = QRectF(x, rect.y(), max(40.0, right - x - 6), rect.height())
-        paint.text(painter, room, devices, theme, "head", "text3" if fate else "text")
+        painting.text(painter, room, devices, theme, "head", "text3" if fate else "text")
 
     def _paint_summary(self, painter: QPainter, rect: QRectF, index: Index, theme: Theme) -> int:
         words, line = index.data(SUMMARY_ROLE), theme.metrics.queue_extra_line
         if self._width_of(index, theme) <= rect.width():
-            paint.text(painter, QRectF(rect.x(), rect.y(), rect.width(), line), words, theme)
+            painting.text(painter, QRectF(rect.x(), rect.y(), rect.width(), line), words, theme)
             return 1
         cut = _first_line(words, rect.width(), theme)
-        paint.text(painter, QRectF(rect.x(), rect.y(), rect.width(), line), words[:cut].rstrip(), theme)
+        painting.text(painter, QRectF(rect.x(), rect.y(), rect.width(), line), words[:cut].rstrip(), theme)
         second = QRectF(rect.x(), rect.y() + line, rect.width(), line)
-        paint.text(painter, second, words[cut:].lstrip(), theme)
+        painting.text(painter, second, words[cut:].lstrip(), theme)
         return 2
 
     def _paint_last(self, painter: QPainter, rect: QRectF, one: Approval, alike: str, theme: Theme) -> None:
@@ -129,13 +128,13 @@ class QueueDelegate(QStyledItemDelegate):
             right = min(rect.right(), self._view.viewport().width() - 8.0)
             place = QRectF(rect.x(), rect.y(), right - rect.x(), rect.height())
             align = Qt.AlignmentFlag.AlignRight
-            taken = paint.text(painter, place, note, theme, "meta_strong", "waiting", align)
+            taken = painting.text(painter, place, note, theme, "meta_strong", "waiting", align)
             rect = QRectF(rect.x(), rect.y(), right - taken - 10 - rect.x(), rect.height())
-        wide = paint.text_width(asker, theme, "meta")
+        wide = painting.text_width(asker, theme, "meta")
         room = QRectF(rect.x(), rect.y(), max(60.0, rect.width() - wide - 12), rect.height())
-        x = rect.x() + paint.text(painter, room, tool, theme, "mono_small", "text2") + 10
+        x = rect.x() + painting.text(painter, room, tool, theme, "mono_small", "text2") + 10
         rest = QRectF(x, rect.y(), max(20.0, rect.right() - x), rect.height())
-        paint.text(painter, rest, asker, theme, "meta", "text2")
+        painting.text(painter, rest, asker, theme, "meta", "text2")
 
 
 def _first_line(words: str, width: float, theme: Theme) -> int:

@@ -10,15 +10,15 @@ from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QWidget
 
-from app.link import ConsoleLink
-from app.screens.approvals.card_pane import CardPane
-from app.screens.approvals.card_stack import CardStack
-from app.screens.approvals.keys import approvals_keys
+from app.screens.approvals.decision_history import SessionLog
 from app.screens.approvals.queue_pane import QueuePane
-from app.screens.approvals.reading import Reading
-from app.screens.approvals.session_log import SessionLog
-from app.screens.approvals.time_left import TimeLeft
-from app.screens.base import Navigator, OpenApproval, OpenRun, Screen, Shortcut, Target
+from app.screens.approvals.read_hold import Reading
+from app.screens.approvals.request_controller import CardPane
+from app.screens.approvals.request_stack import CardStack
+from app.screens.approvals.text import TimeLeft
+from app.screens.screen import Navigator, Screen, Shortcut
+from app.screens.targets import OpenApproval, OpenRun, Target
+from app.service_client import ConsoleLink
 from app.state import AppState, Link
 from core.approvals.models import Approval, ApprovalState
 from core.batch.models import Cell
@@ -413,3 +413,27 @@ class ApprovalsScreen(Screen):
         focus = self.focusWidget()
         if focus is not None and focus.hasFocus() and self.stack.isAncestorOf(focus):
             self._park_focus()
+
+
+def approvals_keys(screen: ApprovalsScreen) -> list[Shortcut]:
+    """Letters act only when no text field has the focus."""
+    return [
+        Shortcut("J", "Next request", screen.step_on),
+        Shortcut("K", "Request before", screen.step_back),
+        Shortcut(
+            "Ctrl+Return",
+            "Approve once; first to what is still to be read or typed",
+            act_by=screen.bar.press_approve,
+        ),
+        Shortcut("Ctrl+Enter", "Approve once (number pad)", act_by=screen.bar.press_approve),
+        Shortcut("D", "Deny, with a reason", screen.bar.open_reason),
+        Shortcut("E", "Edit, then approve", screen.bar.press_edit),
+        Shortcut("G", "Approve for this run, or for a scope", screen.bar.press_grant),
+        Shortcut("F", "Next finding in the bytes", screen.card.next_finding),
+        Shortcut("B", "Before you decide: to the helpers", screen.focus_helpers),
+        Shortcut("/", "Filter the queue", screen.queue.focus_filter),
+        Shortcut("Up", "Request before, in the queue"),
+        Shortcut("Down", "Next request, in the queue"),
+        Shortcut("Return", "From the queue into the card, to what is to be read to its end"),
+        Shortcut("Ctrl+End", "In the card: to the end of the box that has the keyboard"),
+    ]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.screens.batch.content import DEFAULT_TARGETS, NEW_NAME, Content, DraftStep, tidy
+from app.screens.batch.document import DEFAULT_TARGETS, NEW_NAME, Content, DraftStep, tidy
 from core.files import write_atomic
 
 FILE = "window-draft.json"

@@ -26,11 +26,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.components import paint
-from app.components.badges import paint_production_band, paint_state
-from app.components.label import plain_tip
-from app.look.theme import Theme, theme_of
-from app.screens.batch.words import outcome_look, why_not
+from app.screens.batch.text import outcome_look, why_not
+from app.theme.theme import Theme, theme_of
+from app.widgets import painting
+from app.widgets.badges import paint_production_band, paint_state
+from app.widgets.labels import plain_tip
 from core.batch.models import Plan, PlannedCell
 
 Index = QModelIndex | QPersistentModelIndex
@@ -127,9 +127,9 @@ class _CellDelegate(QStyledItemDelegate):
             painter.fillRect(QRectF(rect.right() - 1, rect.y(), 1, rect.height()), theme.color("border"))
             paint_state(painter, inner, outcome_look(cell.outcome), theme, 13)
         else:
-            paint.text(painter, inner, self._view.plan_model.why(index.row()), theme, "body", "text2")
+            painting.text(painter, inner, self._view.plan_model.why(index.row()), theme, "body", "text2")
         if self._view.hasFocus() and index == self._view.currentIndex():
-            paint.ring(painter, rect.adjusted(1, 1, -1, -2), 3, theme.color("accent"))
+            painting.ring(painter, rect.adjusted(1, 1, -1, -2), 3, theme.color("accent"))
 
 
 class _StepHead(QHeaderView):
@@ -151,7 +151,7 @@ class _StepHead(QHeaderView):
         painter.fillRect(QRectF(whole.x(), whole.bottom() - 1, whole.width(), 1), theme.color("border"))
         words = str(self._view.plan_model.headerData(logical, Qt.Orientation.Horizontal) or "")
         room = whole.adjusted(8, 0, -4, -1)
-        paint.text(painter, room, words, theme, "label", "text" if here else "text3")
+        painting.text(painter, room, words, theme, "label", "text" if here else "text3")
         painter.restore()
 
 
@@ -169,7 +169,7 @@ class _DeviceHead(QHeaderView):
     def sizeHint(self) -> QSize:
         plan, theme = self._view.plan_model.plan, theme_of(self)
         widest = max(
-            (paint.text_width(name, theme, "name") for name in (plan.devices if plan else [])), default=0.0
+            (painting.text_width(name, theme, "name") for name in (plan.devices if plan else [])), default=0.0
         )
         return QSize(max(150, round(widest) + 32), 0)
 
@@ -193,7 +193,7 @@ class _DeviceHead(QHeaderView):
         if name in plan.production:
             paint_production_band(painter, QRectF(3, whole.y() + 1, 5, whole.height() - 3), theme)
         room = whole.adjusted(16, 0, -4, -1)
-        paint.text(painter, room, name, theme, "name", "text", elide=Qt.TextElideMode.ElideNone)
+        painting.text(painter, room, name, theme, "name", "text", elide=Qt.TextElideMode.ElideNone)
         painter.restore()
 
 
@@ -207,7 +207,7 @@ class _Corner(QWidget):
         rect = self.rect().toRectF()
         painter.fillRect(rect, theme.color("raised"))
         painter.fillRect(QRectF(0, rect.height() - 1, rect.width(), 1), theme.color("border"))
-        paint.text(painter, rect.adjusted(16, 0, 0, -1), "Device", theme, "label", "text3")
+        painting.text(painter, rect.adjusted(16, 0, 0, -1), "Device", theme, "label", "text3")
         painter.end()
 
 
@@ -302,11 +302,11 @@ class PlanMatrix(QTableView):
         theme = theme_of(self)
         each = max(LEAST_COLUMN, min(COLUMN, (room - WHY) // steps))
         for place, title in enumerate(self.plan_model.titles[:60]):
-            wide = round(paint.text_width(title, theme, "label")) + 16
+            wide = round(painting.text_width(title, theme, "label")) + 16
             self.setColumnWidth(place, max(each, min(wide, 220)))
         taken = sum(self.columnWidth(place) for place in range(steps))
         reasons = [self.plan_model.why(row) for row in range(min(self.plan_model.rowCount(), 60))]
-        wanted = max((round(paint.text_width(why, theme)) for why in reasons), default=0) + 24
+        wanted = max((round(painting.text_width(why, theme)) for why in reasons), default=0) + 24
         self.setColumnWidth(steps, max(room - taken, wanted, 120))
         self._corner.show()
         self._corner.setGeometry(0, 0, self.verticalHeader().width(), head.height())

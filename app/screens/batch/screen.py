@@ -12,29 +12,30 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.components.label import rule, surface
-from app.components.redo_key import REDO_TOO
-from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenBatch, OpenRun, OpenTool, Screen, Shortcut, Target
-from app.screens.batch.arrangement import Arrangement, NoticeBox
-from app.screens.batch.content import DraftStep
-from app.screens.batch.editor import BatchEditor
-from app.screens.batch.field_keys import FieldKeys
-from app.screens.batch.files import Files
-from app.screens.batch.head import BatchHead
-from app.screens.batch.matching import Matching
-from app.screens.batch.notes import Notes
-from app.screens.batch.opening import Opening
-from app.screens.batch.plan_dock import CHANGE_FILTER, NO_DEVICE, PlanDock
-from app.screens.batch.planning import PLANNING, Explainer, Planner
-from app.screens.batch.run_sheet import needs_question
-from app.screens.batch.running import Runner
-from app.screens.batch.step_pane import StepPane, id_error, why_no_form
-from app.screens.batch.step_text import StepText, step_value
-from app.screens.batch.steps_pane import StepsPane
-from app.screens.batch.tools import OfferedTool, ToolShelf
-from app.screens.batch.tools_pane import ToolsPane
+from app.screens.batch.document import DraftStep
+from app.screens.batch.document_controller import BatchEditor
+from app.screens.batch.document_io import Files
+from app.screens.batch.header import BatchHead
+from app.screens.batch.layout import Arrangement, NoticeBox
+from app.screens.batch.open_controller import Opening
+from app.screens.batch.plan_panel import CHANGE_FILTER, NO_DEVICE, PlanDock
+from app.screens.batch.plan_query import PLANNING, Explainer, Planner
+from app.screens.batch.run_controller import Runner
+from app.screens.batch.run_dialog import needs_question
+from app.screens.batch.shortcut_filter import FieldKeys
+from app.screens.batch.step_annotations import Notes
+from app.screens.batch.step_form import StepPane, id_error, why_no_form
+from app.screens.batch.step_source import StepText, step_value
+from app.screens.batch.steps_panel import StepsPane
+from app.screens.batch.target_matcher import Matching
+from app.screens.batch.tool_catalog import OfferedTool, ToolShelf
+from app.screens.batch.tools_panel import ToolsPane
+from app.screens.screen import Navigator, Screen, Shortcut
+from app.screens.targets import OpenBatch, OpenRun, OpenTool, Target
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.widgets.labels import rule, surface
+from app.widgets.redo_key import REDO_TOO
 from core.batch.models import Plan
 from core.errors import BadInput
 from core.schema_forms.json_values import UNSET

@@ -8,10 +8,10 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
-from app.components.label import plain_tip
-from app.look.states import risk_look
-from app.screens.batch.content import DraftStep
-from app.screens.batch.words import counted
+from app.screens.batch.document import DraftStep
+from app.screens.batch.text import counted
+from app.theme.status_styles import risk_look
+from app.widgets.labels import plain_tip
 
 Index = QModelIndex | QPersistentModelIndex
 _NO_PARENT = QModelIndex()

@@ -26,14 +26,14 @@ from PySide6.QtWidgets import (
     QStyleOptionViewItem,
 )
 
-from app.components import paint
-from app.components.label import plain_tip
-from app.look.glyphs import paint_glyph
-from app.look.icons import paint_icon
-from app.look.states import risk_look
-from app.look.theme import theme_of
-from app.screens.batch.tools import Offer, OfferedTool
-from app.screens.batch.words import EFFECT_GROUPS
+from app.screens.batch.text import EFFECT_GROUPS
+from app.screens.batch.tool_catalog import Offer, OfferedTool
+from app.theme.icons import paint_icon
+from app.theme.shapes import paint_glyph
+from app.theme.status_styles import risk_look
+from app.theme.theme import theme_of
+from app.widgets import painting
+from app.widgets.labels import plain_tip
 from core.fleet.models import OTHERWISE
 
 Index = QModelIndex | QPersistentModelIndex
@@ -164,7 +164,7 @@ class ToolDelegate(QStyledItemDelegate):
         rect = QRectF(option.rect)
         if row.offered is None:
             room = QRectF(rect.x() + 12, rect.bottom() - 22, rect.width() - 16, 20)
-            paint.text(painter, room, row.words, theme, "label", "text3")
+            painting.text(painter, room, row.words, theme, "label", "text3")
             return
         state = option.state
         here = index.row() == self._view.hovered_row()
@@ -184,14 +184,14 @@ class ToolDelegate(QStyledItemDelegate):
             right -= PLUS - 4
         if row.some:
             words = row.some.removeprefix("on ")
-            width = paint.text_width(words, theme, "hint")
+            width = painting.text_width(words, theme, "hint")
             right -= width
             room = QRectF(right, rect.y(), width + 1, rect.height())
-            paint.text(painter, room, words, theme, "hint", "text3")
+            painting.text(painter, room, words, theme, "hint", "text3")
             right -= 6
         room = QRectF(rect.x() + 31, rect.y(), right - rect.x() - 31, rect.height())
         tone = "text3" if row.offered.tool.changed else "text"
-        paint.text(painter, room, row.words, theme, "mono_small", tone)
+        painting.text(painter, room, row.words, theme, "mono_small", tone)
 
 
 class ToolsView(QListView):

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QMenu
 
-from app.components.rows import cell_text, spoken
-from app.screens.base import OpenQuery
-from app.screens.fleet.device_sheets import start_edit
-from app.screens.fleet.rows import DEVICE_COLUMNS, NAME, device_row, row_words
-from app.shell.words import plural
+from app.items.table_model import cell_text, spoken
+from app.screens.fleet.actions import FleetWishes
+from app.screens.fleet.device_dialogs import start_edit
+from app.screens.fleet.device_rows import DEVICE_COLUMNS, NAME, device_row
+from app.screens.fleet.devices_view import copy_rows
+from app.screens.targets import OpenQuery
+from app.text import plural
 from core.fleet.models import Device
-
-if TYPE_CHECKING:
-    from app.screens.fleet.screen import FleetScreen
 
 _KEYS = [column.key for column in DEVICE_COLUMNS]
 HEALTH, TAGS = _KEYS.index("health"), _KEYS.index("tags")
@@ -26,12 +24,7 @@ LONGEST_WORDS = 40
 MOST_TAGS = 4
 
 
-def copy_rows(devices: list[Device]) -> None:
-    """Put devices on the clipboard as the table shows them, a line each."""
-    _copy("\n".join(row_words(device_row(device)) for device in devices))
-
-
-def open_menu(screen: FleetScreen, column: int, point: QPoint) -> QMenu:
+def open_menu(screen: FleetWishes, column: int, point: QPoint) -> QMenu:
     """Open the menu at a point of the screen; `column` is the table's under the pointer, -1 for none."""
     menu = device_menu(screen, column)
     menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -39,7 +32,7 @@ def open_menu(screen: FleetScreen, column: int, point: QPoint) -> QMenu:
     return menu
 
 
-def device_menu(screen: FleetScreen, column: int = -1) -> QMenu:
+def device_menu(screen: FleetWishes, column: int = -1) -> QMenu:
     """What can be done with the devices that are chosen, or marked; nothing here sends anything by itself."""
     menu = QMenu(screen)
     listing = screen.listing
@@ -74,7 +67,7 @@ def device_menu(screen: FleetScreen, column: int = -1) -> QMenu:
     return menu
 
 
-def _add_terms(menu: QMenu, screen: FleetScreen, device: Device, column: int) -> None:
+def _add_terms(menu: QMenu, screen: FleetWishes, device: Device, column: int) -> None:
     """Terms for the filter: of the cell under the pointer, or those that say most."""
     tags, health = [f"tag:{tag}" for tag in device.tags[:MOST_TAGS]], [f"health:{device.health.value}"]
     terms = {TAGS: tags, HEALTH: health}.get(column) or [*tags[:1], *health]
@@ -84,7 +77,7 @@ def _add_terms(menu: QMenu, screen: FleetScreen, device: Device, column: int) ->
         _add(menu, f"Without {term}", "", partial(_narrow, screen, f"!{term}"))
 
 
-def _narrow(screen: FleetScreen, term: str) -> None:
+def _narrow(screen: FleetWishes, term: str) -> None:
     field = screen.filter_field
     if term not in field.text().split():
         field.setText(f"{field.text()} {term}".strip())

@@ -15,14 +15,14 @@ from PySide6.QtCore import QModelIndex, QObject, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent
 from PySide6.QtWidgets import QAbstractItemView
 
-from app.components import paint
-from app.components.menu_place import ask_for_menu
-from app.components.rows import Index, Row, RowsModel, cell_text
-from app.components.table_paint import PAD, cell_width
-from app.components.tables import DataTable
-from app.look.theme import theme_of
-from app.look.tokens import FRAME
-from app.screens.fleet.rows import DEVICE_COLUMNS, NAME, said_aloud
+from app.items.context_menu import ask_for_menu
+from app.items.table_delegate import PAD, cell_width
+from app.items.table_model import Index, Row, RowsModel, cell_text
+from app.items.table_view import DataTable
+from app.screens.fleet.device_rows import DEVICE_COLUMNS, NAME, said_aloud
+from app.theme.theme import theme_of
+from app.theme.tokens import FRAME
+from app.widgets import painting
 
 Span = tuple[int, int]
 _EVERY_COLUMN: tuple[Span, ...] = ((0, len(DEVICE_COLUMNS) - 1),)
@@ -168,12 +168,12 @@ class DeviceTable(DataTable):
     def _would_look_alike(self, rows: Iterable[Row], width: int) -> bool:
         """Whether two names that are cut to a width are the same to the eye."""
         column, theme = DEVICE_COLUMNS[NAME], theme_of(self)
-        metrics = paint.metrics_of(theme, "name")
+        metrics = painting.metrics_of(theme, "name")
         cut: list[str] = []
         for row in rows:
             if self._name_widths.get(row.key, 0.0) > width:
                 text = cell_text(row.cells[NAME])
-                beside = cell_width(column, row.cells[NAME], theme) - paint.text_width(text, theme, "name")
+                beside = cell_width(column, row.cells[NAME], theme) - painting.text_width(text, theme, "name")
                 cut.append(metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, round(width - beside)))
         return len(set(cut)) < len(cut)
 

@@ -8,19 +8,19 @@ from typing import cast
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
-from app.components.label import plain_tip
-from app.link import ConsoleLink
-from app.look.theme import theme_of
-from app.screens.base import Navigator
-from app.screens.fleet.link_tab import LinkTab
+from app.screens.fleet.call_tab import TryTab
+from app.screens.fleet.connection_tab import LinkTab
+from app.screens.fleet.device_rows import knows_tool_count
+from app.screens.fleet.history_tab import RecentTab
 from app.screens.fleet.overview import OverviewTab
-from app.screens.fleet.recent_tab import RecentTab
-from app.screens.fleet.rows import knows_tool_count
-from app.screens.fleet.tab_order import put_in_tab_order, within
 from app.screens.fleet.tools_tab import ToolsTab
-from app.screens.fleet.try_tab import TryTab
-from app.shell.words import plural
+from app.screens.screen import Navigator
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.text import plural
+from app.theme.theme import theme_of
+from app.widgets.focus import put_in_tab_order, within
+from app.widgets.labels import plain_tip
 from core.fleet.models import Device, DeviceDetails, Tool
 
 TABS = ("overview", "tools", "try", "recent", "link")

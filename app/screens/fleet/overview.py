@@ -7,20 +7,19 @@ import time
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
-from app.components.banner import Notice
-from app.components.breaking import breakable
-from app.components.empty_state import IN_COLUMN, ContentOrEmpty
-from app.components.facts import Fact, Facts, short_digest
-from app.components.health_plot import HealthPlot
-from app.components.tables import DataTable
-from app.link import ConsoleLink
-from app.screens.base import Navigator
-from app.screens.fleet.device_words import clock_words, direction_words, feature_words
-from app.screens.fleet.health_spans import band_start, device_series, health_spans
-from app.screens.fleet.long_words import show_facts
-from app.screens.fleet.review import start_review
-from app.screens.fleet.rows import TOOL_COLUMNS, is_measured, no_tools_words, tool_rows, tool_title
-from app.shell.words import clock, milliseconds, one_line, plural
+from app.items.table_view import DataTable
+from app.records.device_text import clock_words, direction_words, feature_words
+from app.screens.fleet.contract_review_dialog import start_review
+from app.screens.fleet.device_rows import TOOL_COLUMNS, is_measured, no_tools_words, tool_rows, tool_title
+from app.screens.fleet.health_series import band_start, device_series, health_spans
+from app.screens.screen import Navigator
+from app.service_client import ConsoleLink
+from app.text import clock, milliseconds, one_line, plural
+from app.widgets.banner import Notice
+from app.widgets.charts import HealthPlot
+from app.widgets.empty_state import IN_COLUMN, ContentOrEmpty
+from app.widgets.line_breaks import breakable
+from app.widgets.property_list import Fact, Facts, short_digest, show_facts
 from core.fleet.models import OTHERWISE, Device, DeviceDetails, Health, HealthChange, Tool
 
 REDRAW_S = 10.0

@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QVBoxLayout, QWidget
 
-from app.components.badges import HealthBadge, ProductionStrip
-from app.components.breaking import breakable
-from app.components.buttons import Button, IconButton
-from app.components.icon_mark import IconMark
-from app.components.label import ElidedLabel, Label, rule, surface
-from app.link import ConsoleLink
-from app.look.theme import theme_of
-from app.look.tokens import SPACE
-from app.screens.base import Navigator, OpenQuery, OpenReplay, OpenTool
-from app.screens.fleet.device_name import DeviceName
+from app.query import Mutation, Query
+from app.screens.fleet.call_tab import TryTab
+from app.screens.fleet.connection_tab import LinkTab
+from app.screens.fleet.device_rows import platform_icon
 from app.screens.fleet.device_tabs import TABS, DeviceTabs
-from app.screens.fleet.link_tab import LinkTab
-from app.screens.fleet.page_layout import PageLayout
-from app.screens.fleet.picture_wish import picture_problem, shoot
-from app.screens.fleet.pictures import PictureStore, Thumbnail
-from app.screens.fleet.recent_tab import RecentTab
-from app.screens.fleet.rows import platform_icon
+from app.screens.fleet.history_tab import RecentTab
+from app.screens.fleet.panel_layout import PageLayout
+from app.screens.fleet.screenshot_action import picture_problem, shoot
+from app.screens.fleet.thumbnail import PictureStore, Thumbnail
 from app.screens.fleet.tools_tab import ToolsTab
-from app.screens.fleet.try_tab import TryTab
-from app.shell.words import clock, one_line
+from app.screens.screen import Navigator
+from app.screens.targets import OpenQuery, OpenReplay, OpenTool
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.text import clock, one_line
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE
+from app.widgets.badges import HealthBadge, ProductionStrip
+from app.widgets.buttons import Button, IconButton
+from app.widgets.icon_label import IconMark
+from app.widgets.labels import DeviceName, ElidedLabel, Label, rule, surface
+from app.widgets.line_breaks import breakable
 from core.batch.models import Run
 from core.errors import QuarterdeckError
 from core.fleet.models import Device, DeviceDetails, Health, Tool
 from core.service.console import EntryPage
 
 # Moving through the table with a held key must not ask every device it passes.
-TOOLS_PAUSE_MS = 90
+PAUSE_MS = 90
 _UNBROKEN = "\N{NO-BREAK SPACE}"
 
 
@@ -52,22 +53,31 @@ class DevicePanel(QWidget):
         super().__init__()
         surface(self, "base")
         self.setAccessibleName("Device")
-        self._state, self._link, self._nav = state, link, nav
+        self._state, self._nav = state, nav
         self._device: Device | None = None
-        self._tools: list[Tool] | None = None
+        self._tools = Query(
+            self, link, self._show_tools, self._say_no_tools, "read the device's tools", PAUSE_MS
+        )
         self._tools_for: tuple[str, int, tuple[str, ...], Health] | None = None
         self._wanted_tool: str | None = None
         self._pictures = PictureStore(link, self)
-        self._ask_tools = QTimer(self)
-        self._ask_tools.setSingleShot(True)
-        self._ask_tools.setInterval(TOOLS_PAUSE_MS)
-        self._ask_tools.timeout.connect(self._read_tools)
         self._details_for: tuple[str, str, int, bool] | None = None
-        self._ask_details = QTimer(self)
-        self._ask_details.setSingleShot(True)
-        self._ask_details.setInterval(TOOLS_PAUSE_MS)
-        self._ask_details.timeout.connect(self._read_details)
+        self._details = Query(
+            self, link, self._show_details, self._say_no_details, "read the device's history", PAUSE_MS
+        )
+        self._last_entry = Query(
+            self, link, self._open_replay, lambda error: self._say(error.message), "find its last entry"
+        )
         self._build_head()
+        self._shooting: Mutation[Run] = Mutation(
+            self,
+            link,
+            lambda run: self._say(picture_problem(run)),
+            lambda error: self._say(f"No picture was taken. {error.info.sentences}"),
+            trigger=self.take,
+            busy="The device was asked.",
+            label="Taking…",
+        )
         self._build_tabs(link, nav)
         self._build_actions()
         whole = QVBoxLayout(self)
@@ -163,7 +173,7 @@ class DevicePanel(QWidget):
         )
         self._page.hold(self.overview)
         self.overview.tool_opened.connect(lambda key: self.show_tab("tools", key))
-        self._tabs.reviewed.connect(self._tools_changed)
+        self._tabs.reviewed.connect(self._tools.refresh)
 
     @property
     def tools_tab(self) -> ToolsTab:
@@ -210,22 +220,29 @@ class DevicePanel(QWidget):
         for part in (self._page.side, self.tabs, self.stack, self._actions):
             part.setVisible(device is not None)
         self.strip.setVisible(device is not None and device.production)
+        if other:
+            self._forget_answers()
         if device is None:
             return
-        if other:
-            self._say("")
-            self._tools = None
+        name = device.name
         self._show_head(device, before)
-        self._tabs.show_device(device, self._tools)
-        wants = (device.name, device.tool_count, tuple(device.changed_tools), device.health)
+        self._tabs.show_device(device, self._tools.value)
+        wants = (name, device.tool_count, tuple(device.changed_tools), device.health)
         if wants != self._tools_for:
             self._tools_for = wants
-            self._tabs.show_tools(device, self._tools)
-            self._ask_tools.start()
-        trust = (device.name, device.since, device.refused, device.paired)
+            self._tabs.show_tools(device, self._tools.value)
+            self._tools.load(lambda console: console.devices.tools(name), name)
+        trust = (name, device.since, device.refused, device.paired)
         if trust != self._details_for:
             self._details_for = trust
-            self._ask_details.start()
+            self._details.load(lambda console: console.devices.details(name), name)
+
+    def _forget_answers(self) -> None:
+        """Drop what was read of the device before, and what is on its way."""
+        self._say("")
+        for query in (self._tools, self._details, self._last_entry):
+            query.forget()
+        self._tools_for = self._details_for = None
 
     def show_tab(self, tab: str, tool_key: str | None = None) -> None:
         """Bring a tab to the front, with one tool chosen."""
@@ -281,51 +298,25 @@ class DevicePanel(QWidget):
         self._problem.setText(breakable(problem))
         self._problem.setVisible(bool(problem))
 
-    # Tools
+    # Tools and history
 
-    def _read_tools(self) -> None:
-        device = self._device
-        if device is None:
+    def _show_tools(self, tools: list[Tool]) -> None:
+        if self._device is None:
             return
-        name = device.name
+        self.overview.show_device(self._device, tools)
+        self._tabs.show_tools(self._device, tools)
+        if self._wanted_tool is not None:
+            self._tabs.choose_tool(self._wanted_tool)
+            self._wanted_tool = None
 
-        def came(tools: list[Tool]) -> None:
-            if self._device is not None and self._device.name == name:
-                self._tools = tools
-                self.overview.show_device(self._device, tools)
-                self._tabs.show_tools(self._device, tools)
-                if self._wanted_tool is not None:
-                    self._tabs.choose_tool(self._wanted_tool)
-                    self._wanted_tool = None
+    def _say_no_tools(self, error: QuarterdeckError) -> None:
+        self._tabs.say_no_tools(error.message)
 
-        def failed(error: QuarterdeckError) -> None:
-            if self._device is not None and self._device.name == name:
-                self._tabs.say_no_tools(error.message)
+    def _show_details(self, details: DeviceDetails) -> None:
+        self._tabs.show_details(details)
 
-        self._link.ask(
-            lambda console: console.devices.tools(name), came, failed, what=f"read the tools of {name}"
-        )
-
-    def _read_details(self) -> None:
-        device = self._device
-        if device is None:
-            return
-        name = device.name
-
-        def came(details: DeviceDetails) -> None:
-            if self._device is not None and self._device.name == name:
-                self._tabs.show_details(details)
-
-        def failed(error: QuarterdeckError) -> None:
-            if self._device is not None and self._device.name == name:
-                self._tabs.say_no_details(error.message)
-
-        self._link.ask(
-            lambda console: console.devices.details(name), came, failed, what=f"read the history of {name}"
-        )
-
-    def _tools_changed(self) -> None:
-        self._read_tools()
+    def _say_no_details(self, error: QuarterdeckError) -> None:
+        self._tabs.say_no_details(error.message)
 
     # Wishes
 
@@ -336,24 +327,7 @@ class DevicePanel(QWidget):
             return
         name = device.name
         self._say("")
-        self.take.set_words("Taking…")
-        self.take.set_working("The device was asked.")
-
-        def done(run: Run) -> None:
-            self._ready_for_picture()
-            self._say(picture_problem(run))
-
-        def failed(error: QuarterdeckError) -> None:
-            self._ready_for_picture()
-            self._say(f"No picture was taken. {error.info.sentences}")
-
-        self._link.ask(lambda console: shoot(console, name), done, failed, what=f"take a picture of {name}")
-
-    def _ready_for_picture(self) -> None:
-        self.take.set_words("Take picture")
-        self.take.set_working("")
-        if self._device is not None:
-            self._show_head(self._device, self._device)
+        self._shooting.run(lambda console: shoot(console, name), f"take a picture of {name}")
 
     def call_tool(self) -> None:
         """Open the form of the chosen tool; nothing is sent."""
@@ -367,22 +341,15 @@ class DevicePanel(QWidget):
         self._nav.open("batch", OpenTool(self._device.name, tool.tool_name if tool else ""))
 
     def _replay(self) -> None:
-        device = self._device
-        if device is None:
-            return
+        if self._device is not None:
+            query = f"device:{self._device.name}"
+            self._last_entry.load(lambda console: console.journal.entries(query, limit=1))
 
-        def came(page: EntryPage) -> None:
-            if page.entries:
-                self._nav.open("replay", OpenReplay(around=page.entries[0].seq))
-            else:
-                self._say(f"{device.name} has no entries to replay yet.")
-
-        self._link.ask(
-            lambda console: console.journal.entries(f"device:{device.name}", limit=1),
-            came,
-            lambda error: self._say(error.message),
-            what="find the device's last entry",
-        )
+    def _open_replay(self, page: EntryPage) -> None:
+        if page.entries:
+            self._nav.open("replay", OpenReplay(around=page.entries[0].seq))
+        else:
+            self._say(f"{self.device_name} has no entries to replay yet.")
 
     def _entries(self) -> None:
         if self._device is not None:

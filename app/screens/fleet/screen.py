@@ -5,29 +5,22 @@ from __future__ import annotations
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.label import Label, rule, surface
-from app.components.wall_layout import kept_size
-from app.link import ConsoleLink
-from app.screens.base import (
-    Navigator,
-    OpenDevice,
-    OpenPairing,
-    OpenQuery,
-    Shortcut,
-    Target,
-)
-from app.screens.first_run.page import FirstRunPage
+from app.items.tile_layout import kept_size
+from app.screens.fleet.actions import FleetWishes
 from app.screens.fleet.device_menu import open_menu
-from app.screens.fleet.grouping import GROUPINGS
-from app.screens.fleet.head import FleetHead
-from app.screens.fleet.keys import fleet_keys
-from app.screens.fleet.listing import Listing
-from app.screens.fleet.live import LiveWall
-from app.screens.fleet.nothing import NoDevices
+from app.screens.fleet.device_tiles import GROUPINGS
+from app.screens.fleet.devices_view import Listing
+from app.screens.fleet.empty_state import NoDevices
+from app.screens.fleet.first_run import FirstRunPage
+from app.screens.fleet.header import FleetHead
+from app.screens.fleet.live_preview import LiveWall
 from app.screens.fleet.panel import DevicePanel
-from app.screens.fleet.picture_wish import ManyPictures
-from app.screens.fleet.wishes import FleetWishes
+from app.screens.fleet.screenshot_action import ManyPictures
+from app.screens.screen import Navigator, Shortcut
+from app.screens.targets import OpenDevice, OpenPairing, OpenQuery, Target
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.widgets.labels import Label, rule, surface
 from core.fleet.models import Device
 
 COLUMNS_KEY = "fleet/table-v5"
@@ -396,3 +389,26 @@ class FleetScreen(FleetWishes):
     def _close_panel(self) -> None:
         self._show_panel(False, lasting=True)
         self.listing.view.setFocus()
+
+
+def fleet_keys(screen: FleetScreen) -> list[Shortcut]:
+    """The keys of comps 01 and 02."""
+    return [
+        Shortcut("Up", "Arrows: another device"),
+        Shortcut("Return", "Page of the device; Esc goes back"),
+        Shortcut("I", "Panel beside the devices", screen.turn_panel),
+        Shortcut("W", "Table or wall", lambda: screen.show_as(not screen.listing.is_wall)),
+        Shortcut("T", "Take a picture of the device, or of all marked", screen.take_picture),
+        Shortcut("C", "Call a tool…", screen.call_tool),
+        Shortcut("R", "Run a batch on what is shown or marked…", screen.run_on_shown),
+        Shortcut("Space", "Mark the device, or take its mark away"),
+        Shortcut("Ctrl+A", "Choose all"),
+        Shortcut("Ctrl+C", "Copy the chosen rows"),
+        Shortcut("Menu", "What can be done with the chosen devices"),
+        Shortcut("P", "Pair a device…", screen.pair),
+        Shortcut("/", "Filter", screen.focus_filter),
+        Shortcut("L", "Wall: live pictures on or off", screen.turn_live),
+        Shortcut("G", "Wall: group by something else", screen.next_group),
+        Shortcut("X", "Wall: close or open the group", screen.toggle_group),
+        Shortcut("+", "Wall: larger tiles; − smaller"),
+    ]

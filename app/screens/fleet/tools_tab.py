@@ -6,20 +6,10 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
-from app.components.badges import RiskBadge
-from app.components.banner import Notice
-from app.components.breaking import breakable
-from app.components.buttons import Button
-from app.components.empty_state import ContentOrEmpty
-from app.components.inputs import SearchField
-from app.components.label import Label
-from app.components.tables import DataTable
-from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenTool
-from app.screens.fleet.contract import ContractFacts, DefinitionBox
-from app.screens.fleet.long_words import copies_whole
-from app.screens.fleet.review import start_review
-from app.screens.fleet.rows import (
+from app.items.table_view import DataTable
+from app.screens.fleet.contract_review_dialog import start_review
+from app.screens.fleet.contract_view import ContractFacts, DefinitionBox
+from app.screens.fleet.device_rows import (
     TOOL_COLUMNS,
     UNAVAILABLE_COLUMNS,
     no_tools_words,
@@ -27,7 +17,18 @@ from app.screens.fleet.rows import (
     tool_title,
     unavailable_rows,
 )
-from app.shell.words import count_words
+from app.screens.screen import Navigator
+from app.screens.targets import OpenTool
+from app.service_client import ConsoleLink
+from app.text import count_words
+from app.widgets.badges import RiskBadge
+from app.widgets.banner import Notice
+from app.widgets.buttons import Button
+from app.widgets.empty_state import ContentOrEmpty
+from app.widgets.fields import SearchField
+from app.widgets.labels import Label
+from app.widgets.line_breaks import breakable
+from app.widgets.property_list import copies_whole
 from core.fleet.models import OTHERWISE, Device, Tool
 
 # Below this the contract would be cut beside the table, and the names of the tools in it.

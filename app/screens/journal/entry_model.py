@@ -11,9 +11,9 @@ from typing import Any
 
 from PySide6.QtCore import QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 
-from app.components.label import plain_tip
-from app.components.rows import Cell, Row, RowsModel, cell_text, spoken
-from app.screens.journal.entry_words import COLUMNS, Present, entry_row, placeholder_row
+from app.items.table_model import Cell, Row, RowsModel, cell_text, spoken
+from app.screens.journal.entry_text import COLUMNS, Present, entry_row, placeholder_row
+from app.widgets.labels import plain_tip
 from core.audit.entries import Entry
 
 Index = QModelIndex | QPersistentModelIndex

@@ -16,12 +16,9 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractButton, QMenu, QWidget
 
-from app.components import paint
-from app.components.tables import DataTable
-from app.look.theme import theme_of
-from app.look.tokens import FRAME
+from app.items.table_view import DataTable
 from app.screens.journal.entry_model import EntryModel
-from app.screens.journal.entry_words import (
+from app.screens.journal.entry_text import (
     ACTOR,
     BY,
     COLUMN_FIELDS,
@@ -35,7 +32,10 @@ from app.screens.journal.entry_words import (
     kind_words,
     shown,
 )
-from app.screens.journal.query_text import quoted_value
+from app.screens.journal.query_terms import quoted_value
+from app.theme.theme import theme_of
+from app.theme.tokens import FRAME
+from app.widgets import painting
 from core.audit.entries import Entry
 from core.text import shorten_middle
 
@@ -80,9 +80,9 @@ class NewAbove(QAbstractButton):
         painter.fillRect(rect, theme.color("accent_tint"))
         painter.fillRect(0, self.height() - 1, self.width(), 1, theme.color("border"))
         centered = Qt.AlignmentFlag.AlignHCenter
-        paint.text(painter, rect, self.text(), theme, "meta_strong", "accent", centered)
+        painting.text(painter, rect, self.text(), theme, "meta_strong", "accent", centered)
         if self.hasFocus():
-            paint.ring(painter, rect, 0, theme.color("accent"))
+            painting.ring(painter, rect, 0, theme.color("accent"))
         painter.end()
 
 
@@ -159,7 +159,7 @@ class EntryTable(DataTable):
         needed = super().needed_width(number)
         if number != ENTRY:
             return needed
-        longest = paint.text_width(f"{self.entries.newest:,}", theme_of(self)) + FRAME.first_column + 9
+        longest = painting.text_width(f"{self.entries.newest:,}", theme_of(self)) + FRAME.first_column + 9
         return max(needed, COLUMNS[ENTRY].width, math.ceil(longest))
 
     def least_width(self, number: int, needed: int) -> int:

@@ -8,10 +8,10 @@ from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from app.components import paint
-from app.look.theme import theme_of
-from app.screens.journal.entry_words import time_words
-from app.shell.words import parse_time, plural
+from app.screens.journal.entry_text import time_words
+from app.text import parse_time, plural
+from app.theme.theme import theme_of
+from app.widgets import painting
 from core.service.console import Bucket
 
 HEIGHT = 44
@@ -165,7 +165,7 @@ class Histogram(QWidget):
             marked = low <= number <= high or (number == self._cursor and self.hasFocus())
             self._paint_bar(painter, place, bucket, most, "accent_hover" if marked else self._role(number))
         if self.hasFocus():
-            paint.ring(painter, self.rect().toRectF(), 0, theme.color("accent"))
+            painting.ring(painter, self.rect().toRectF(), 0, theme.color("accent"))
         painter.end()
 
     def _role(self, number: int) -> str:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.components.banner import Notice
-from app.components.code_box import CodeBox
-from app.components.empty_state import Action, EmptyState
-from app.components.icon_mark import IconMark
-from app.components.label import Label, Link
-from app.components.section import SectionHead
-from app.link import ConsoleLink
-from app.look.theme import theme_of
-from app.look.tokens import SPACE
-from app.shell.words import count_words, plural
+from app.query import Query
+from app.service_client import ConsoleLink
+from app.text import count_words, plural
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE
+from app.widgets.banner import Notice
+from app.widgets.code_view import CodeBox
+from app.widgets.empty_state import Action, EmptyState
+from app.widgets.icon_label import IconMark
+from app.widgets.labels import Label, Link
+from app.widgets.section import SectionHead
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.service.console import Console, Proof
@@ -32,11 +32,9 @@ class ProofTab(QScrollArea):
 
     def __init__(self, link: ConsoleLink) -> None:
         super().__init__()
-        self._link = link
+        self._proof = Query(self, link, self._show_proof, self._say_no_proof, "prove the entry")
         self._entry: Entry | None = None
         self._shown = False
-        self._asked_for = 0
-        self._ask: asyncio.Future[Any] | None = None
         self._build()
 
     def _build(self) -> None:
@@ -89,7 +87,7 @@ class ProofTab(QScrollArea):
     def show_entry(self, entry: Entry | None) -> None:
         """Take another entry; its proof is asked for when the tab is in front."""
         if entry is None or self._entry is None or entry.seq != self._entry.seq:
-            self._asked_for = 0
+            self._proof.forget()
         self._entry = entry
         self._read()
 
@@ -100,25 +98,22 @@ class ProofTab(QScrollArea):
 
     def _read(self) -> None:
         entry = self._entry
-        if not self._shown or entry is None or self._asked_for == entry.seq:
+        if not self._shown or entry is None or self._proof.key == entry.seq:
             return
-        self._asked_for = entry.seq
-        if self._ask is not None:
-            self._ask.cancel()
         self._say("Proving the entry…", "Its proof is checked in this window.")
 
         async def prove(console: Console) -> tuple[Proof, Finding]:
             proof = await console.journal.prove(entry.seq)
             return proof, await asyncio.to_thread(check_proof, entry, proof)
 
-        def failed(error: QuarterdeckError) -> None:
-            self._say("There is no proof.", error.info.sentences, ("again", "Prove again", "refresh"))
-
-        self._ask = self._link.ask(prove, self._show, failed, what="prove the entry")
+        self._proof.load(prove, entry.seq)
 
     def _read_again(self) -> None:
-        self._asked_for = 0
+        self._proof.forget()
         self._read()
+
+    def _say_no_proof(self, error: QuarterdeckError) -> None:
+        self._say("There is no proof.", error.info.sentences, ("again", "Prove again", "refresh"))
 
     def _say(self, heading: str, sentence: str = "", action: Action | None = None) -> None:
         self.message.say(heading, sentence, action)
@@ -126,7 +121,7 @@ class ProofTab(QScrollArea):
         for part in self._parts:
             part.hide()
 
-    def _show(self, answer: tuple[Proof, Finding]) -> None:
+    def _show_proof(self, answer: tuple[Proof, Finding]) -> None:
         proof, finding = answer
         self._say("")
         for part in self._parts:
@@ -158,7 +153,7 @@ class HashTree(QWidget):
         self._grid.setVerticalSpacing(SPACE.tight)
         self._grid.setColumnMinimumWidth(0, 48)
         self._grid.setColumnStretch(1, 1)
-        self.more = Link("")
+        self.more: Link | None = None
         self._proof: Proof | None = None
         self._open = False
         self.setAccessibleName("Path to the root")
@@ -173,6 +168,7 @@ class HashTree(QWidget):
             if (widget := item.widget()) is not None:
                 widget.hide()
                 widget.deleteLater()
+        self.more = None
         proof = self._proof
         if proof is None:
             return

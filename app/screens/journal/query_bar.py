@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
-
 from PySide6.QtCore import QPoint, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.components.icon_mark import IconMark
-from app.components.label import Label, surface
-from app.components.timers import once
-from app.link import ConsoleLink
-from app.look.tokens import SPACE
-from app.screens.journal.query_field import QueryField
-from app.screens.journal.query_text import Slot, completed, error_column, slot_at, term_at
-from app.screens.journal.suggestions import Suggestion, Suggestions
-from app.shell.words import count_words, plural
+from app.items.completion_popup import Suggestion, Suggestions
+from app.query import Query
+from app.screens.journal.query_edit import QueryField
+from app.screens.journal.query_terms import Slot, completed, error_column, slot_at, term_at
+from app.service_client import ConsoleLink
+from app.text import count_words, plural
+from app.theme.tokens import SPACE
+from app.widgets.icon_label import IconMark
+from app.widgets.labels import Label, surface
+from app.widgets.util import once
 from core.audit.query import FIELDS, TEXT_FIELDS, parse_query
 from core.errors import BadInput, QuarterdeckError
 from core.service.console import Facet
@@ -64,10 +62,9 @@ class QueryBar(QWidget):
     def __init__(self) -> None:
         super().__init__()
         surface(self, "base")
-        self._link: ConsoleLink | None = None
         self._in_force: str | None = None
         self._offered_for = ("", "", 0)
-        self._facets: asyncio.Future[Any] | None = None
+        self._facets: Query[list[Facet]] | None = None
         self.field = QueryField()
         self.error = Label("", "meta", "fail", wrap=True)
         self._error_row = QWidget()
@@ -101,7 +98,7 @@ class QueryBar(QWidget):
 
     def bind(self, link: ConsoleLink, history: list[str]) -> None:
         """Suggestions come through the door; `history` holds earlier queries, newest first."""
-        self._link = link
+        self._facets = Query(self, link, self._show_facets, self._no_facets, "read the values of a field")
         self.history = history
         self.field.set_history(history)
 
@@ -193,7 +190,7 @@ class QueryBar(QWidget):
             self.applied.emit(text)
 
     def _remember(self, text: str) -> None:
-        if text and self._link is not None:
+        if text and self._facets is not None:
             self.history[:] = [text, *(one for one in self.history if one != text)][:HISTORY_KEPT]
             self.field.set_history(self.history)
 
@@ -215,10 +212,9 @@ class QueryBar(QWidget):
             self.field.close_list()
 
     def _offer(self) -> None:
-        if not self.field.hasFocus() or self._link is None:
+        if not self.field.hasFocus() or self._facets is None:
             return
-        if self._facets is not None:
-            self._facets.cancel()
+        self._facets.cancel()
         slot = self._slot()
         if slot.kind == "key":
             found = [
@@ -229,17 +225,14 @@ class QueryBar(QWidget):
             values = FIXED_VALUES[slot.field]
             self._show(slot, [Suggestion(*one) for one in values if one[0].startswith(slot.prefix)])
         elif slot.field in TEXT_FIELDS:
-            self._facets = self._link.ask(
-                lambda console: console.journal.facets(slot.field, slot.prefix),
-                lambda facets: self._show_facets(slot, facets),
-                self._no_facets,
-                what="read the values of a field",
-            )
+            self._facets.load(lambda console: console.journal.facets(slot.field, slot.prefix), slot)
         else:
             self.field.close_list()
 
-    def _show_facets(self, slot: Slot, facets: list[Facet]) -> None:
-        if slot == self._slot():
+    def _show_facets(self, facets: list[Facet]) -> None:
+        slot = self._slot()
+        # What is typed meanwhile asks for itself, after its pause.
+        if self._facets is not None and slot == self._facets.key:
             self._show(slot, [Suggestion.counted(one.value, one.count) for one in facets])
 
     def _no_facets(self, error: QuarterdeckError) -> None:

@@ -9,27 +9,30 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QApplication, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.banner import Banner
-from app.components.label import rule, surface
-from app.components.split import Split
-from app.components.timers import once
-from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenEntry, OpenQuery, OpenVerification, Screen, Shortcut, Target
-from app.screens.journal.copying import copy_rows
-from app.screens.journal.entry_pane import NARROW, WIDTH, EntryPane
+from app.query import Query
+from app.screens.journal.empty_state import NoMatch
+from app.screens.journal.entry_details import NARROW, WIDTH, EntryPane
+from app.screens.journal.entry_loader import EntryFeed
 from app.screens.journal.entry_table import EntryTable
-from app.screens.journal.entry_words import Present
-from app.screens.journal.feed import EntryFeed
-from app.screens.journal.go_to import GoTo
+from app.screens.journal.entry_text import Present
+from app.screens.journal.go_to_popup import GoTo
 from app.screens.journal.histogram import Histogram
-from app.screens.journal.no_match import NoMatch
 from app.screens.journal.query_bar import QueryBar
-from app.screens.journal.query_text import with_term, with_time
+from app.screens.journal.query_terms import with_term, with_time
+from app.screens.journal.row_export import copy_rows
 from app.screens.journal.verify_banner import VerifyBanner
-from app.shell.words import count_words
+from app.screens.screen import Navigator, Screen, Shortcut
+from app.screens.targets import OpenEntry, OpenQuery, OpenVerification, Target
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.text import count_words
+from app.widgets.banner import Banner
+from app.widgets.labels import rule, surface
+from app.widgets.splitter import Split
+from app.widgets.util import once
 from core.audit.entries import Entry
 from core.errors import BadInput, QuarterdeckError
+from core.service.console import NumberPage
 
 BARS = 80
 BARS_EVERY_MS = 5_000
@@ -68,6 +71,8 @@ class JournalScreen(Screen):
         self.pane = EntryPane(link, nav)
         self.go_to = GoTo(self)
         self.nav = nav
+        show_bars = self.histogram.show_buckets
+        self._bars = Query(self, link, show_bars, lambda _error: show_bars([]), "count the entries over time")
         self._build(nav)
         super().bind(state, link, nav)
         self.bar.bind(link, _history_from(self.remembered("history", "[]")))
@@ -332,11 +337,12 @@ class JournalScreen(Screen):
     def _go_to_moment(self, moment: datetime) -> None:
         """Put the cursor on the first entry that is not older than a moment; on the newest where all are."""
         stamp = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        self.link.ask(
-            lambda console: console.journal.numbers(f'until:"{stamp}"', limit=1),
-            lambda page: self._go_to_number((page.numbers[0] if page.numbers else 0) + 1),
-            self._read_failed,
-            what="look for a time in the journal",
+
+        def go_on(page: NumberPage) -> None:
+            self._go_to_number((page.numbers[0] if page.numbers else 0) + 1)
+
+        Query(self, self.link, go_on, self._read_failed, "look for a time in the journal").load(
+            lambda console: console.journal.numbers(f'until:"{stamp}"', limit=1)
         )
 
     def _show_present(self) -> None:
@@ -355,15 +361,10 @@ class JournalScreen(Screen):
             self.histogram.setVisible(room)
 
     def _ask_bars(self) -> None:
-        if not self._entered:
-            return
-        query = self.feed.sent
-        self.link.ask(
-            lambda console: console.journal.histogram(query, BARS),
-            lambda buckets: self.histogram.show_buckets(buckets) if query == self.feed.sent else None,
-            lambda _error: self.histogram.show_buckets([]),
-            what="count the entries over time",
-        )
+        self._bars.cancel()
+        if self._entered:
+            query = self.feed.sent
+            self._bars.load(lambda console: console.journal.histogram(query, BARS))
 
     def _show_sight(self, top: int, bottom: int) -> None:
         first, last = self.table.entries.entry_at(top), self.table.entries.entry_at(bottom)
@@ -413,11 +414,8 @@ class JournalScreen(Screen):
         if self.verify_banner.running:
             return
         self.verify_banner.start()
-        self.link.ask(
-            lambda console: console.journal.verify(),
-            self.verify_banner.end,
-            self.verify_banner.fail,
-            what="verify the journal",
+        Query(self, self.link, self.verify_banner.end, self.verify_banner.fail, "verify the journal").load(
+            lambda console: console.journal.verify()
         )
 
     def _copy(self, as_json: bool) -> None:

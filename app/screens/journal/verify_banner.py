@@ -8,11 +8,11 @@ from pathlib import Path
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.components.banner import Banner, BannerKind, Notice
-from app.components.label import surface
-from app.components.progress import Progress
-from app.look.tokens import SPACE
-from app.shell.words import clock, count_words, parse_time, plural
+from app.text import clock, count_words, parse_time, plural
+from app.theme.tokens import SPACE
+from app.widgets.banner import Banner, BannerKind, Notice
+from app.widgets.labels import surface
+from app.widgets.progress import Progress
 from core.errors import QuarterdeckError
 from core.service.console import JournalStatus, VerifyReport
 

@@ -6,13 +6,13 @@ from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.components.label import Label, Link
-from app.look.glyphs import paint_glyph
-from app.look.states import StateLook, cell_look
-from app.look.theme import theme_of
-from app.look.tokens import SPACE
-from app.screens.runs.words import one_line, who_refused
-from app.shell.words import clock, count_words
+from app.records.run_text import one_line, who_refused
+from app.text import clock, count_words
+from app.theme.shapes import paint_glyph
+from app.theme.status_styles import StateLook, cell_look
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE
+from app.widgets.labels import Label, Link
 from core.audit.entries import Entry
 from core.batch.models import Cell
 

@@ -5,13 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
-from app.components.facts import Fact, Facts, short_digest
-from app.components.label import Label, Link, surface
-from app.components.section import Card
-from app.look.states import cell_look
-from app.look.tokens import SPACE
-from app.screens.runs.record import Known
-from app.screens.runs.words import (
+from app.records.run_text import (
     BASIS_WORDS,
     cell_time,
     decision_words,
@@ -19,7 +13,13 @@ from app.screens.runs.words import (
     seconds_between,
     short_time,
 )
-from app.shell.words import clock
+from app.screens.runs.command_record import Known
+from app.text import clock
+from app.theme.status_styles import cell_look
+from app.theme.tokens import SPACE
+from app.widgets.labels import Label, Link, surface
+from app.widgets.property_list import Fact, Facts, short_digest
+from app.widgets.section import Card
 from core.batch.models import Cell
 from core.dispatch.models import Basis
 from core.text import shorten_middle

@@ -8,15 +8,15 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.components.badges import RiskBadge
-from app.components.empty_state import EmptyState
-from app.components.facts import Fact, Facts
-from app.components.json_view import JsonView
-from app.components.label import Label, surface
-from app.components.section import Card, Section
-from app.look.tokens import SPACE
-from app.screens.runs.record import Known
-from app.screens.runs.words import one_line
+from app.records.run_text import one_line
+from app.screens.runs.command_record import Known
+from app.theme.tokens import SPACE
+from app.widgets.badges import RiskBadge
+from app.widgets.empty_state import EmptyState
+from app.widgets.json_view import JsonView
+from app.widgets.labels import Label, surface
+from app.widgets.property_list import Fact, Facts
+from app.widgets.section import Card, Section
 from core.policy.models import Answer, Decision
 from core.text import escape_hidden
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.components.empty_state import ContentOrEmpty
-from app.components.rows import Column, Kind, Row
-from app.components.tables import DataTable
-from app.screens.runs.words import actor_words, one_line
-from app.shell.words import count_words, milliseconds, parse_time
+from app.items.table_model import Column, Kind, Row
+from app.items.table_view import DataTable
+from app.records.run_text import actor_words, one_line
+from app.text import count_words, milliseconds, parse_time
+from app.widgets.empty_state import ContentOrEmpty
 from core.audit.entries import Entry
 
 _COLUMNS = (

@@ -8,8 +8,8 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
-from app.components import paint
-from app.look.theme import theme_of
+from app.theme.theme import theme_of
+from app.widgets import painting
 
 _PAD = 8
 
@@ -89,5 +89,7 @@ class _Gutter(QWidget):
         height = QFontMetricsF(self._box.font()).lineSpacing()
         for number, top in self._box.numbers_in_sight():
             rect = QRectF(0, top, self.width() - _PAD, height)
-            paint.text(painter, rect, str(number), theme, "mono_small", "text3", Qt.AlignmentFlag.AlignRight)
+            painting.text(
+                painter, rect, str(number), theme, "mono_small", "text3", Qt.AlignmentFlag.AlignRight
+            )
         painter.end()

@@ -8,13 +8,13 @@ from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QTextCursor
 from PySide6.QtWidgets import QHBoxLayout, QTextEdit, QWidget
 
-from app.components.buttons import IconButton
-from app.components.inputs import SearchField
-from app.components.label import Label
-from app.look.theme import theme_of
-from app.look.tokens import SPACE
 from app.screens.runs.output_box import OutputBox
-from app.shell.words import count_words
+from app.text import count_words
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE
+from app.widgets.buttons import IconButton
+from app.widgets.fields import SearchField
+from app.widgets.labels import Label
 
 # Each costs the text view a selection; all places are counted and can be gone to.
 MOST_MARKED = 2_000

@@ -8,19 +8,20 @@ from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QGuiApplication, QTextCursor, QTextLayout
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QTextEdit, QVBoxLayout, QWidget
 
-from app.components.empty_state import ContentOrEmpty
-from app.components.inputs import CheckBox
-from app.components.label import Label, Link
-from app.link import ConsoleLink
-from app.look.theme import theme_of
-from app.look.tokens import SPACE
-from app.screens.base import Navigator
+from app.query import Query
+from app.records.run_text import size_words
 from app.screens.runs.output_box import OutputBox
 from app.screens.runs.output_search import OutputSearch, units
-from app.screens.runs.output_text import Shown, Stream, make_readable, streams_of
-from app.screens.runs.save import Saver
+from app.screens.runs.output_streams import Shown, Stream, make_readable, streams_of
+from app.screens.runs.save_as import Saver
 from app.screens.runs.terminal_colors import MOST_COLORED, ColoredPart
-from app.screens.runs.words import size_words
+from app.screens.screen import Navigator
+from app.service_client import ConsoleLink
+from app.theme.theme import theme_of
+from app.theme.tokens import SPACE
+from app.widgets.empty_state import ContentOrEmpty
+from app.widgets.fields import CheckBox
+from app.widgets.labels import Label, Link
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError
 from core.service.console import Console
@@ -37,11 +38,12 @@ class OutputTab(QWidget):
 
     def __init__(self, link: ConsoleLink, nav: Navigator, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._link, self._nav = link, nav
+        self._nav = nav
         self._saver = Saver(self, link, nav.toast)
         self._streams: list[Stream] = []
         self._name = "output"
-        self._task: asyncio.Future[object] | None = None
+        self._reading = Query(self, link, self._show_streams, self._say_not_read, "read the output")
+        self._copying = Query(self, link, self._copied, self._say_problem, "copy the output")
         self._shown: list[Shown] = []
         self.box = OutputBox()
         self.place = ContentOrEmpty(self.box)
@@ -58,7 +60,7 @@ class OutputTab(QWidget):
         self.numbers = CheckBox("Line numbers")
         self.numbers.toggled.connect(self._set_numbers)
         self.copy = Link("Copy", "meta_strong")
-        self.copy.clicked.connect(lambda *_: self._copy())
+        self.copy.clicked.connect(lambda *_: self._copying.load(self._whole))
         self.save = Link("Save as…", "meta_strong")
         self.save.clicked.connect(lambda *_: self._save())
         foot = QHBoxLayout()
@@ -82,9 +84,7 @@ class OutputTab(QWidget):
         if streams == self._streams:
             return
         self._streams = streams
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
+        self._reading.cancel()
         self._name = f"{result.tool_name}-{result.call_id}" if result else "output"
         self.message.setText("")
         self._say_sizes(result)
@@ -93,7 +93,7 @@ class OutputTab(QWidget):
             self._say_instead("There is no output.")
         else:
             self._say_instead("Reading the output…", "It is shown as soon as the service answers.")
-            self._task = self._link.ask(self._read, self._came, self._failed, what="read the output")
+            self._reading.load(self._read)
 
     async def _read(self, console: Console) -> list[Shown]:
         shown = []
@@ -102,8 +102,7 @@ class OutputTab(QWidget):
             shown.append(await asyncio.to_thread(make_readable, stream, data))
         return shown
 
-    def _came(self, shown: list[Shown]) -> None:
-        self._task = None
+    def _show_streams(self, shown: list[Shown]) -> None:
         self._shown = [one for one in shown if one.text]
         texts = [one.text.rstrip("\n") for one in self._shown]
         self.box.show_streams(texts)
@@ -117,11 +116,9 @@ class OutputTab(QWidget):
         if not self._shown:
             self._say_instead("It wrote nothing.", "What it answered stands in Result.")
 
-    def _failed(self, error: QuarterdeckError) -> None:
-        self._task = None
+    def _say_not_read(self, error: QuarterdeckError) -> None:
         self._say_instead("The output could not be read.", "Save as… asks for it again.")
-        self.message.set_tone("fail")
-        self.message.setText(error.info.sentences)
+        self._say_problem(error)
 
     def _say_instead(self, heading: str, sentence: str = "") -> None:
         """Words in the place of an output."""
@@ -234,16 +231,13 @@ class OutputTab(QWidget):
             )
         return b"".join(parts)
 
-    def _copy(self) -> None:
-        self._link.ask(self._whole, self._copied, self._failed_to_copy, what="copy the output")
-
     def _copied(self, data: bytes) -> None:
         QGuiApplication.clipboard().setText(data.decode("utf-8", "replace"))
         self._nav.toast("Output copied")
 
-    def _failed_to_copy(self, error: QuarterdeckError) -> None:
+    def _say_problem(self, error: QuarterdeckError) -> None:
         self.message.set_tone("fail")
         self.message.setText(error.info.sentences)
 
     def _save(self) -> None:
-        self._saver.save(f"{self._name}.txt", self._whole, self._failed_to_copy)
+        self._saver.save(f"{self._name}.txt", self._whole, self._say_problem)

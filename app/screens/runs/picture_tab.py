@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
 
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.components.buttons import Button, IconButton
-from app.components.device_picture import decoded
-from app.components.inputs import DropDown
-from app.components.label import Label, Link, surface
-from app.components.picture import STEP, PictureView
-from app.link import ConsoleLink
-from app.look.tokens import SPACE
-from app.screens.base import Navigator
-from app.screens.runs.save import Saver
-from app.screens.runs.words import one_line, size_words
-from app.shell.sheet import Overlay
+from app.images import decoded
+from app.query import Query
+from app.records.run_text import one_line, size_words
+from app.screens.runs.save_as import Saver
+from app.screens.screen import Navigator
+from app.service_client import ConsoleLink
+from app.theme.tokens import SPACE
+from app.widgets.buttons import Button, IconButton
+from app.widgets.dialog import Overlay
+from app.widgets.fields import DropDown
+from app.widgets.image_view import STEP, PictureView
+from app.widgets.labels import Label, Link, surface
 from core.dispatch.models import CommandResult, Evidence
 from core.errors import QuarterdeckError
 from core.service.console import Console
@@ -33,33 +32,24 @@ def pictures_of(result: CommandResult | None) -> list[Evidence]:
     return [one for one in result.evidence if one.media_type.startswith("image/")] if result else []
 
 
-class Pictures(QObject):
+class Pictures:
     """Reads pictures through the door and decodes them in a thread; the latest few are kept."""
 
-    def __init__(self, link: ConsoleLink, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._link = link
+    def __init__(self) -> None:
         self._kept: OrderedDict[str, QImage] = OrderedDict()
 
-    def want(
-        self, blob: str, show: Callable[[QImage], None], fail: Callable[[QuarterdeckError], None]
-    ) -> asyncio.Future[object] | None:
-        """Call `show` with the picture, now or later; a null one when the bytes are no picture."""
-        if (image := self._kept.get(blob)) is not None:
+    def get(self, blob: str) -> QImage | None:
+        """The picture, if it is kept; a null one when the bytes were no picture."""
+        if blob in self._kept:
             self._kept.move_to_end(blob)
-            show(image)
-            return None
+        return self._kept.get(blob)
 
-        async def read(console: Console) -> QImage:
-            return await decoded(await console.journal.blob(blob))
-
-        def came(image: QImage) -> None:
-            self._kept[blob] = image
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-            show(image)
-
-        return self._link.ask(read, came, fail, what="read a picture")
+    async def read(self, console: Console, blob: str) -> QImage:
+        """Read a picture and keep it; a null one when the bytes are no picture."""
+        image = self._kept[blob] = await decoded(await console.journal.blob(blob))
+        while len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        return image
 
 
 class ZoomBar(QWidget):
@@ -139,11 +129,11 @@ class PictureTab(QWidget):
 
     def __init__(self, link: ConsoleLink, nav: Navigator, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._pictures = Pictures(link, self)
+        self._pictures = Pictures()
+        self._reading = Query(self, link, self._show_picture, self._say_not_read, "read a picture")
         self._saver = Saver(self, link, nav.toast)
         self._shown: list[Evidence] = []
         self._title = ""
-        self._task: asyncio.Future[object] | None = None
         self.full: PictureWindow | None = None
         self.view = PictureView("Picture", "No picture")
         self.chooser = DropDown("Which picture")
@@ -187,9 +177,7 @@ class PictureTab(QWidget):
         return self._shown[at] if at < len(self._shown) else None
 
     def _read(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
+        self._reading.cancel()
         one = self._current()
         self.open_full.setEnabled(False)
         self.save.setEnabled(one is not None)
@@ -199,16 +187,17 @@ class PictureTab(QWidget):
         self.view.set_empty_text("Reading the picture…")
         size = f"{one.width} × {one.height}, " if one.width and one.height else ""
         self.size_words.setText(f"{size}{size_words(one.size)}")
-        self._task = self._pictures.want(one.blob, self._came, self._failed)
+        if (image := self._pictures.get(one.blob)) is not None:
+            self._show_picture(image)
+        else:
+            self._reading.load(lambda console: self._pictures.read(console, one.blob))
 
-    def _came(self, image: QImage) -> None:
-        self._task = None
+    def _show_picture(self, image: QImage) -> None:
         self.view.set_empty_text("These bytes are no picture that can be shown.")
         self.view.set_image(image, self._title)
         self.open_full.setEnabled(not image.isNull())
 
-    def _failed(self, error: QuarterdeckError) -> None:
-        self._task = None
+    def _say_not_read(self, error: QuarterdeckError) -> None:
         self.view.set_image(QImage())
         self.view.set_empty_text(error.info.sentences)
 
@@ -231,4 +220,4 @@ class PictureTab(QWidget):
         async def get(console: Console) -> bytes:
             return await console.journal.blob(one.blob)
 
-        self._saver.save(f"{self._title.replace(', ', '-')}.{ending}", get, self._failed)
+        self._saver.save(f"{self._title.replace(', ', '-')}.{ending}", get, self._say_not_read)

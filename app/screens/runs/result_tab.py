@@ -5,16 +5,16 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.components.banner import Notice
-from app.components.empty_state import ContentOrEmpty
-from app.components.facts import short_digest
-from app.components.json_view import JsonView
-from app.components.label import Label, Link
-from app.link import ConsoleLink
-from app.look.tokens import SPACE
-from app.screens.base import Navigator
-from app.screens.runs.save import Saver
-from app.screens.runs.words import one_line, size_words
+from app.records.run_text import one_line, size_words
+from app.screens.runs.save_as import Saver
+from app.screens.screen import Navigator
+from app.service_client import ConsoleLink
+from app.theme.tokens import SPACE
+from app.widgets.banner import Notice
+from app.widgets.empty_state import ContentOrEmpty
+from app.widgets.json_view import JsonView
+from app.widgets.labels import Label, Link
+from app.widgets.property_list import short_digest
 from core.batch.models import Cell, CellState
 from core.dispatch.models import CommandResult, Evidence
 from core.errors import ErrorInfo, QuarterdeckError

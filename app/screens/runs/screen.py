@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QApplication, QHBoxLayout, QWidget
 
-from app.components.banner import Banner
-from app.components.label import rule, surface
-from app.components.timers import once
-from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenApproval, OpenRun, Screen, Shortcut, Target
-from app.screens.runs.counts import Counts
-from app.screens.runs.drawer import Drawer
-from app.screens.runs.matrix import MatrixView
-from app.screens.runs.panes import Panes
-from app.screens.runs.run_head import AskLine, RunHead, rules_words, show_notice
-from app.screens.runs.run_list import RunList
-from app.screens.runs.wishes import RunWishes
-from app.screens.runs.words import step_of
+from app.query import Query
+from app.records.run_text import step_of
+from app.screens.runs.actions import RunWishes
+from app.screens.runs.cell_details import Drawer
+from app.screens.runs.header import AskLine, RunHead, rules_words, show_notice
+from app.screens.runs.layout import Panes
+from app.screens.runs.matrix_view import MatrixView
+from app.screens.runs.run_list_view import RunList
+from app.screens.runs.status_filter import Counts
+from app.screens.screen import Navigator, Screen, Shortcut
+from app.screens.targets import OpenApproval, OpenRun, Target
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.widgets.banner import Banner
+from app.widgets.labels import rule, surface
+from app.widgets.util import once
 from core.batch.models import Cell, CellState, Run, RunSummary
 from core.errors import QuarterdeckError
 
@@ -42,13 +42,11 @@ class RunsScreen(Screen):
         self._run: Run | None = None
         self._summary: RunSummary | None = None
         self._wanted_cell: tuple[str, str] | None = None
-        self._task: asyncio.Future[object] | None = None
         self._asked_older = False
         self._narrow = False
         # The operator's wish for runs of many devices; a run of one has its drawer until that is closed.
         self._drawer_open = True
         self._closed_for = ""
-        self._pause = once(self, READ_PAUSE_MS, self._read_run)
         self._count_soon = once(self, 0, self._say_counts)
         self._settle_soon = once(self, 0, self._settle)
         self._uncover_soon = once(self, 0, self._uncover)
@@ -58,6 +56,7 @@ class RunsScreen(Screen):
 
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         """Build what needs the door."""
+        self._reading = Query(self, link, self._show_run, self._say_no_run, "read the run", READ_PAUSE_MS)
         self.list = RunList(link)
         self.head = RunHead()
         self.ask = AskLine()
@@ -93,7 +92,7 @@ class RunsScreen(Screen):
         state.cell_changed.connect(self._take_cell)
         state.devices_changed.connect(self._names_changed)
         state.journal_changed.connect(self.drawer.look_again)
-        state.reset.connect(self._pause.start)
+        state.reset.connect(self._read_run)
         self.matrix.cells.is_production = self.drawer.is_production = self._is_production
         self.matrix.cells.counted.connect(self._count_soon.start)
         self.matrix.cell_changed.connect(self._show_cell)
@@ -109,7 +108,7 @@ class RunsScreen(Screen):
         self.drawer.tab_chosen.connect(lambda tab: self.keep("tab", tab))
         self.pages.hint.clicked.connect(lambda *_: self._open_drawer())
         self.empty.acted.connect(lambda _key: self.nav.open("batch"))
-        self.message.acted.connect(lambda _key: self._read_run())
+        self.message.acted.connect(lambda _key: self._reading.refresh())
 
     # What the window asks
 
@@ -210,7 +209,7 @@ class RunsScreen(Screen):
         self.matrix.cells.take_summary(summary)
         if ended:
             # Whatever was missed on the way: at its end a run is read whole once more.
-            self._pause.start()
+            self._read_run()
 
     def _show_first(self) -> None:
         self._read_older_once()
@@ -244,7 +243,7 @@ class RunsScreen(Screen):
         self._summary = self.state.runs.get(run) or self.list.model.find(run)
         self.pages.say("Reading the run…", "It is shown as soon as the service answers.")
         self._show_head()
-        self._pause.start()
+        self._read_run()
 
     def _enter_run(self, run: str) -> None:
         self._choose_run(run)
@@ -258,18 +257,10 @@ class RunsScreen(Screen):
             self._enter_run(run)
 
     def _read_run(self) -> None:
-        if not (run := self.list.current):
-            return
-        if self._task is not None:
-            self._task.cancel()
-        self._task = self.link.ask(
-            lambda console: console.runs.get(run), self._run_came, self._run_failed, what=f"read run {run}"
-        )
+        if run := self.list.current:
+            self._reading.load(lambda console: console.runs.get(run), run)
 
-    def _run_came(self, run: Run) -> None:
-        self._task = None
-        if run.summary.id != self.list.current:
-            return
+    def _show_run(self, run: Run) -> None:
         first = self._run is None
         self._run, self._summary = run, run.summary
         self.list.model.take([run.summary])
@@ -295,8 +286,7 @@ class RunsScreen(Screen):
         if self._run is not None:
             self.pages.uncover()
 
-    def _run_failed(self, error: QuarterdeckError) -> None:
-        self._task = None
+    def _say_no_run(self, error: QuarterdeckError) -> None:
         self._choose_page()
         self.pages.say("This run cannot be shown.", error.info.sentences, ("again", "Read again", "refresh"))
 

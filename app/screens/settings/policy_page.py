@@ -9,25 +9,25 @@ from PySide6.QtCore import QEvent, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.banner import Banner
-from app.components.buttons import Button, IconButton, Segmented
-from app.components.inputs import SearchField
-from app.components.label import ElidedLabel, Label, rule, surface
-from app.components.text_editor import TextEditor
-from app.components.toml_colors import TomlColors
-from app.link import ConsoleLink
-from app.look.tokens import SPACE
-from app.screens.base import Navigator
-from app.screens.settings.accepted_tab import AcceptedTab, stand_words
-from app.screens.settings.check_tabs import CheckTab, ExamplesTab, bare_message, placed
-from app.screens.settings.compare_sheet import KEEP, TAKE, compare
-from app.screens.settings.policy_work import PolicyWork
-from app.screens.settings.rule_sheet import ask_for_rule
-from app.screens.settings.time_machine_tab import TimeMachineTab
-from app.screens.settings.why_tab import WhyTab
+from app.screens.screen import Navigator
+from app.screens.settings.accepted_policy_tab import AcceptedTab, stand_words
+from app.screens.settings.explain_tab import WhyTab
+from app.screens.settings.merge_dialog import KEEP, TAKE, compare
+from app.screens.settings.policy_diagnostics import CheckTab, ExamplesTab, bare_message, placed
+from app.screens.settings.policy_document import PolicyWork
+from app.screens.settings.rule_dialog import ask_for_rule
+from app.screens.settings.simulation_tab import TimeMachineTab
+from app.service_client import ConsoleLink
 from app.shell.top_bar import PROFILE_WORDS
-from app.shell.words import plural
 from app.state import AppState
+from app.text import plural
+from app.theme.tokens import SPACE
+from app.widgets.banner import Banner
+from app.widgets.buttons import Button, IconButton, Segmented
+from app.widgets.code_edit import TextEditor
+from app.widgets.fields import SearchField
+from app.widgets.highlighters import TomlColors
+from app.widgets.labels import ElidedLabel, Label, rule, surface
 from core.policy.models import Profile
 from core.policy.policy_check import PolicyCheck
 

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import TypeVar
+
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.label import rule, surface
-from app.components.section import ScreenHead
-from app.components.tables import Column, DataTable, Kind, Row
-from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenSection, Screen, Shortcut, Target
-from app.screens.settings.devices import Devices
-from app.screens.settings.grants import Grants
-from app.screens.settings.operators import Operators
+from app.items.table_view import Column, DataTable, Kind, Row
+from app.screens.screen import Navigator, Screen, Shortcut
+from app.screens.settings.devices_page import Devices
+from app.screens.settings.general_pages import About, Appearance, ThisComputer
+from app.screens.settings.grants_page import Grants
+from app.screens.settings.operators_page import Operators
 from app.screens.settings.policy_page import PolicyPage
 from app.screens.settings.section_names import SECTIONS
-from app.screens.settings.sections import About, Appearance, ThisComputer
+from app.screens.targets import OpenSection, Target
+from app.service_client import ConsoleLink
 from app.state import AppState
+from app.widgets.labels import rule, surface
+from app.widgets.section import ScreenHead
 
 LIST, NARROW_LIST = 200, 150
+_KEYS = [key for key, _title in SECTIONS]
+Section = TypeVar("Section", bound=QWidget)
 
 
 class SettingsScreen(Screen):
@@ -42,28 +48,14 @@ class SettingsScreen(Screen):
         self.list.show_rows([Row(key, (title,)) for key, title in SECTIONS])
         self.list.rows_model.sort(-1)
         self.pages = QStackedWidget()
+        self._empty = {key: QWidget() for key in _KEYS}
+        for page in self._empty.values():
+            self.pages.addWidget(page)
+        self._narrow = False
         self.list.current_changed.connect(self._show)
 
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
-        """Build what needs the door."""
-        self.appearance = Appearance(nav)
-        self.operators = Operators(state, link, nav)
-        self.grants = Grants(state, link, nav)
-        self.devices = Devices(state, link, nav)
-        self.this_computer = ThisComputer(state, nav)
-        self.policy = PolicyPage(state, link, nav)
-        self.about = About(state)
-        made = {
-            "appearance": _scrolled(self.appearance),
-            "policy": self.policy,
-            "grants": self.grants,
-            "operators": _scrolled(self.operators),
-            "devices": _scrolled(self.devices),
-            "this-computer": _scrolled(self.this_computer),
-            "about": _scrolled(self.about),
-        }
-        for key, _title in SECTIONS:
-            self.pages.addWidget(made[key])
+        """Build the frame, and of the sections the one that was in front last."""
         body = QHBoxLayout()
         body.setSpacing(0)
         body.addWidget(self.list)
@@ -77,13 +69,74 @@ class SettingsScreen(Screen):
         whole.addLayout(body, 1)
         super().bind(state, link, nav)
         state.reset.connect(self._begin_late)
-        self.remember("grants-split", self.grants.split)
-        self.appearance.changed.connect(nav.apply_density)
-        self.policy.profile_chosen.connect(nav.choose_profile)
-        self.policy.grant_wanted.connect(self._show_grant)
-        self.policy.show_tab(str(self.remembered("policy-tab", "check")))
-        self.policy.tabs.chosen.connect(lambda key: self.keep("policy-tab", key))
         self.list.choose(str(self.remembered("section", "appearance")))
+
+    # The sections: each is made when it is first shown or asked for, most windows show one or two of them
+
+    @cached_property
+    def appearance(self) -> Appearance:
+        """How the window looks."""
+        section = Appearance(self.nav)
+        section.changed.connect(self.nav.apply_density)
+        return self._place("appearance", section, _scrolled(section))
+
+    @cached_property
+    def policy(self) -> PolicyPage:
+        """The policy's text, and what is known of it."""
+        page = PolicyPage(self.state, self.link, self.nav)
+        page.profile_chosen.connect(self.nav.choose_profile)
+        page.grant_wanted.connect(self._show_grant)
+        page.show_tab(str(self.remembered("policy-tab", "check")))
+        page.tabs.chosen.connect(lambda key: self.keep("policy-tab", key))
+        page.set_narrow(self._narrow)
+        return self._place("policy", page, page)
+
+    @cached_property
+    def grants(self) -> Grants:
+        """What runs without being asked about."""
+        section = Grants(self.state, self.link, self.nav)
+        self.remember("grants-split", section.split)
+        return self._place("grants", section, section)
+
+    @cached_property
+    def operators(self) -> Operators:
+        """Whose signatures count, and the keys of this home."""
+        section = Operators(self.state, self.link, self.nav)
+        return self._place("operators", section, _scrolled(section))
+
+    @cached_property
+    def devices(self) -> Devices:
+        """Where the console listens."""
+        section = Devices(self.state, self.link, self.nav)
+        return self._place("devices", section, _scrolled(section))
+
+    @cached_property
+    def this_computer(self) -> ThisComputer:
+        """How the console reaches this computer."""
+        section = ThisComputer(self.state, self.nav)
+        return self._place("this-computer", section, _scrolled(section))
+
+    @cached_property
+    def about(self) -> About:
+        """Version, service, home."""
+        section = About(self.state)
+        return self._place("about", section, _scrolled(section))
+
+    def _place(self, key: str, section: Section, page: QWidget) -> Section:
+        """Put the page of a section that was just made in its place."""
+        empty = self._empty.pop(key)
+        self.pages.insertWidget(_KEYS.index(key), page)
+        if self.pages.currentWidget() is empty:
+            self.pages.setCurrentWidget(page)
+        self.pages.removeWidget(empty)
+        empty.deleteLater()
+        return section
+
+    def _make(self, key: str) -> None:
+        getattr(self, key.replace("-", "_"))
+
+    def _is_made(self, key: str) -> bool:
+        return key.replace("-", "_") in vars(self)
 
     def enter(self, target: Target | None) -> None:
         """Show one section, and in it what was asked for."""
@@ -93,24 +146,31 @@ class SettingsScreen(Screen):
             self.list.choose("appearance")
         self._entering = False
         self._begin(wanted)
-        self.operators.begin(wanted.back)
+        if wanted.back or self._is_made("operators"):
+            self.operators.begin(wanted.back)
         if not wanted.line and not wanted.back:
             self.list.setFocus()
 
     def leave(self) -> None:
         """Keep what was typed."""
-        self.policy.leave()
+        self._leave_policy()
+
+    def _leave_policy(self) -> None:
+        if self._is_made("policy"):
+            self.policy.leave()
 
     def save_layout(self) -> None:
         """Keep sizes, and the unsaved policy."""
         super().save_layout()
-        self.policy.leave()
+        self._leave_policy()
 
     def set_compact(self, narrow: bool, low: bool) -> None:
         """A narrower list, and the policy's tabs under its editor."""
         super().set_compact(narrow, low)
+        self._narrow = narrow
         self.list.setFixedWidth(NARROW_LIST if narrow else LIST)
-        self.policy.set_narrow(narrow)
+        if self._is_made("policy"):
+            self.policy.set_narrow(narrow)
 
     def shortcuts(self) -> list[Shortcut]:
         """Keys of the policy editor do nothing in other sections."""
@@ -138,13 +198,13 @@ class SettingsScreen(Screen):
         return [self.list, self.pages]
 
     def _show(self, key: str) -> None:
-        places = [name for name, _ in SECTIONS]
-        if key not in places:
+        if key not in _KEYS:
             return
         if self._key == "policy":
             self.policy.leave()
         self._key = key
-        self.pages.setCurrentIndex(places.index(key))
+        self._make(key)
+        self.pages.setCurrentIndex(_KEYS.index(key))
         self.keep("section", key)
         if self.isVisible() and not self._entering:
             self._begin(OpenSection(key))

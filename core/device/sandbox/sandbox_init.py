@@ -365,6 +365,7 @@ class Pools:
         pipes, watches, self._epoll_ctl = (int(word) for word in shares.split(","))
         self._most = (pipes, watches)
         self._left = [pipes, watches]
+        self._was_full = (False, False)
         self._count_again_at = 0
         self._is_new = False
 
@@ -377,10 +378,12 @@ class Pools:
         number, _, _, call = _NOTICE.unpack(notice.raw)[:4]
         kind = 1 if call == self._epoll_ctl else 0
         if self._left[kind] <= 0 and not self._is_new:
-            # The caller waits for the next count: what it has closed since the last one is not held against
-            # it, however quickly it opens and closes.
-            time.sleep(max(0, self._count_again_at - time.monotonic_ns()) / 1e9)
-            self._count()
+            wait = max(0, self._count_again_at - time.monotonic_ns()) / 1e9
+            # A command that held its whole share at the last count is refused until the next. Any other waits
+            # for the next: what it has closed meanwhile is not held against it, however quick it is.
+            if not (wait and self._was_full[kind]):
+                time.sleep(wait)
+                self._count()
         if self._left[kind] > 0:
             self._left[kind] -= 1
             reply = _REPLY.pack(number, 0, 0, _GO_ON)
@@ -405,6 +408,7 @@ class Pools:
         finally:
             _to_all(_SIGCONT)
         self._left = [self._most[0] - len(pipes), self._most[1] - watches]
+        self._was_full = (self._left[0] <= 0, self._left[1] <= 0)
         self._count_again_at = time.monotonic_ns() + _COUNT_EVERY_NS
         self._is_new = True
 

@@ -1,0 +1,43 @@
+"""Which editor asks for which kind of field."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import QWidget
+
+from app.forms.base import Editor, FormOptions
+from app.forms.scalar_editors import ChoiceEditor, LineEditor, RawEditor, TextEditor
+from core.schema_forms.form import Field, FieldKind
+
+_EDITORS: dict[FieldKind, type[Editor]] = {
+    FieldKind.STRING: TextEditor,
+    FieldKind.MULTILINE: TextEditor,
+    FieldKind.PATH: TextEditor,
+    FieldKind.SECRET: LineEditor,
+    FieldKind.INTEGER: LineEditor,
+    FieldKind.NUMBER: LineEditor,
+    FieldKind.BOOLEAN: ChoiceEditor,
+    FieldKind.ENUM: ChoiceEditor,
+    FieldKind.CONST: ChoiceEditor,
+    FieldKind.NULL: ChoiceEditor,
+    FieldKind.JSON: RawEditor,
+}
+MOST_FIELDS = 120
+
+
+def editor_for(field: Field, options: FormOptions, parent: QWidget | None = None) -> Editor:
+    """Make the editor for a field."""
+    # Rows hold editors and these editors hold rows, so one of the two has to be looked up late.
+    from app.forms.array_editor import ArrayEditor
+    from app.forms.object_editor import ObjectEditor
+    from app.forms.union_editor import AnyOfEditor
+
+    nested: dict[FieldKind, type[Editor]] = {
+        FieldKind.OBJECT: ObjectEditor,
+        FieldKind.ARRAY: ArrayEditor,
+        FieldKind.ANY_OF: AnyOfEditor,
+    }
+    kind = field.kind
+    is_full = options.builder is not None and options.builder.is_full
+    if kind in nested and (is_full or len(field.keys.get("properties") or ()) > MOST_FIELDS):
+        return RawEditor(field, options, parent)
+    return (nested.get(kind) or _EDITORS[kind])(field, options, parent)

@@ -1,0 +1,1 @@
+"""The gallery: every widget with content that stretches it, rendered to pictures."""

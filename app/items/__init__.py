@@ -1,0 +1,1 @@
+"""Item views: models, views and delegates of tables and tiles."""

@@ -1,0 +1,1 @@
+"""Views and texts of what several screens show: devices, runs, rejected connections."""

@@ -1,0 +1,181 @@
+"""Whether a card may be answered now, and if not, why not: one rule for buttons, keys and signing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from app.input_origin import Stake
+from app.screens.approvals.request_payload import DigestCheck
+from core.approvals.answering_rules import check_may_approve
+from core.approvals.models import Approval, ApprovalState
+from core.errors import Refused
+from core.fleet.models import Risk
+
+STATE_WORDS = {
+    ApprovalState.WAITING: "waiting",
+    ApprovalState.APPROVED: "approved",
+    ApprovalState.DENIED: "denied",
+    ApprovalState.EXPIRED: "expired",
+    ApprovalState.EDITED: "edited",
+    ApprovalState.WITHDRAWN: "withdrawn",
+}
+
+
+GONE = "no longer waits"
+"""Of a request that left the queue while the window was not told how."""
+
+
+def fates_words(states: Iterable[ApprovalState | None]) -> str:
+    """What became of the requests of a group: `denied`, or `1 approved, 3 denied`. None is not known."""
+    counts = Counter(GONE if state is None else STATE_WORDS[state] for state in states)
+    if len(counts) <= 1:
+        return next(iter(counts), "")
+    return ", ".join(f"{count} {word}" for word, count in counts.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Everything that decides whether the open card may be answered. `busy` names what is under way.
+
+    `unseen` names the box whose end was not on the screen yet, where there are several.
+    `others` are requests like `approval` that one act answers together with it. `masked`
+    counts the secrets that the card does not show. `makes_key`: no operator's key is in this home yet.
+    """
+
+    approval: Approval | None = None
+    connected: bool = True
+    guarded: bool = False
+    busy: str = ""
+    key: str = ""
+    makes_key: bool = False
+    digest: DigestCheck = DigestCheck.FITS
+    masked: int = 0
+    end_seen: bool = False
+    unseen: str = ""
+    typed: str = ""
+    others: tuple[Approval, ...] = ()
+
+    @property
+    def needs_end(self) -> bool:
+        """The whole of the bytes, and of the list of devices, has to be seen before approving."""
+        risky = self.approval is not None and self.approval.decision.risk.rank >= Risk.HIGH.rank
+        return risky or bool(self.others)
+
+    @property
+    def stake(self) -> Stake:
+        """What hangs on approving this: the greatest risk among the requests."""
+        members = (self.approval, *self.others)
+        return Stake.of_risk(*(one.decision.risk for one in members if one is not None))
+
+    @property
+    def needs_name(self) -> bool:
+        """The device's name has to be typed before approving."""
+        return self.approval is not None and self.approval.decision.risk is Risk.CRITICAL
+
+    @property
+    def names(self) -> str:
+        """What has to be typed: the names of all devices that the answer is about."""
+        return " ".join(self._devices)
+
+    @property
+    def several_devices(self) -> bool:
+        """Whether one act answers for requests on more than one device."""
+        return len(self._devices) > 1
+
+    @property
+    def _devices(self) -> list[str]:
+        members = (self.approval, *self.others)
+        return list(dict.fromkeys(one.request.device for one in members if one is not None))
+
+    @property
+    def approvers(self) -> int:
+        """How many operators must approve."""
+        return self.approval.approvers if self.approval is not None else 1
+
+
+def why_not_deny(now: Situation) -> str:
+    """Why the card cannot be denied now; empty when it can."""
+    if why := _why_not_signed(now):
+        return why
+    if not now.key:
+        how = "make your operator key" if now.makes_key else "unlock a key"
+        return f"Every answer is signed: {how} first."
+    return ""
+
+
+def why_not_approve(now: Situation) -> str:
+    """Why the card cannot be approved now; empty when it can."""
+    if why := why_not_deny(now):
+        return why
+    if why := why_not_counted(now, now.key):
+        return why
+    return why_not_ready(now)
+
+
+def why_not_by_another(now: Situation) -> str:
+    """Why no other operator could approve at this console now; empty when one can."""
+    return _why_not_signed(now) or why_not_ready(now)
+
+
+def why_not_ready(now: Situation) -> str:
+    """What the card still asks for before anybody may approve it; empty for nothing."""
+    if now.needs_end and not now.end_seen:
+        return f"scroll {now.unseen} to the end first" if now.unseen else "scroll to the end first"
+    if now.needs_name and now.approval is not None and now.typed != now.names:
+        return (
+            "type the device's name first"
+            if not now.several_devices
+            else "type the names of all devices first"
+        )
+    return ""
+
+
+def why_not_counted(now: Situation, operator: str) -> str:
+    """Why this operator's approval would not count here; empty when it would."""
+    for one in (now.approval, *now.others):
+        if one is None:
+            continue
+        try:
+            check_may_approve(operator, one)
+        except Refused as error:
+            return error.message
+    return ""
+
+
+def why_not_grant(now: Situation) -> str:
+    """Why nothing can be remembered from this card; empty when it can."""
+    if now.approval is not None and now.approval.approvers > 1:
+        return "What several operators must approve is never granted by one."
+    if now.needs_name:
+        return "Critical risk is never remembered: it is approved each time."
+    if now.several_devices:
+        return "Remember one request at a time: answer these first."
+    return why_not_deny(now)
+
+
+def why_not_edit(now: Situation) -> str:
+    """Why the arguments cannot be changed here; empty when they can."""
+    if now.others:
+        return "Edit one request at a time."
+    if now.masked:
+        return "It holds a secret that is not shown here, so it cannot be edited."
+    return _why_not_signed(now)
+
+
+def _why_not_signed(now: Situation) -> str:
+    """What stands against any answer, whoever gives it."""
+    if now.approval is None:
+        return "No card is open."
+    if now.approval.state is not ApprovalState.WAITING:
+        return f"This request is {STATE_WORDS[now.approval.state]} already."
+    if not now.connected:
+        return "The service is not connected; nothing can be answered."
+    if now.busy:
+        return now.busy
+    if now.guarded:
+        return "This card has only just appeared."
+    if now.digest is DigestCheck.DIFFERS:
+        return "The bytes shown are not the ones the digest is of; nothing is signed."
+    return ""

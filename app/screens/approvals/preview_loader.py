@@ -1,0 +1,87 @@
+"""Reads what helps to judge the open card, and gives it to the card: preview, helpers, what was edited."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QImage
+
+from app.images import decoded
+from app.query import Query, quietly
+from app.screens.approvals.preview_section import has_preview, look
+from app.screens.approvals.request_view import RequestCard
+from app.service_client import ConsoleLink
+from core.approvals.models import Approval, ApprovalState
+from core.approvals.preview_models import Helper
+from core.dispatch.models import CommandResult
+from core.errors import QuarterdeckError
+from core.service.console import Console
+
+
+class Looking(QObject):
+    """Asks through the door; an answer that comes when another card is open is dropped."""
+
+    def __init__(self, card: RequestCard, link: ConsoleLink) -> None:
+        super().__init__(card)
+        self._card, self._link = card, link
+        # Without what was edited and without helpers the card is as it was; nothing depends on them.
+        self._edited = Query(self, link, card.show_edited, quietly, "read what was edited")
+        self._helpers = Query(self, link, card.show_helpers, quietly, "read what helps to decide")
+        self._preview = Query(
+            self,
+            link,
+            card.show_looked,
+            lambda error: card.say_no_preview(error.message),
+            "read what is there now",
+        )
+        card.helpers.run_asked.connect(self._run)
+
+    def begin(self, one: Approval) -> None:
+        """Read what there is to a card that was newly opened."""
+        self.stop()
+        self._card.helpers.show_helpers([])
+        if one.edited_from:
+            self._edited.load(lambda console: console.approvals.get(one.edited_from))
+        if one.state is not ApprovalState.WAITING:
+            return
+        if has_preview(one):
+            self._preview.load(lambda console: look(console, one))
+        self._helpers.load(lambda console: console.approvals.helpers(one.id))
+
+    def stop(self) -> None:
+        """No card is open, or another one."""
+        for query in (self._edited, self._helpers, self._preview):
+            query.cancel()
+
+    def _is_open(self, approval: str) -> bool:
+        return self._card.approval is not None and self._card.approval.id == approval
+
+    # A helper that was pressed
+
+    def _run(self, helper: Helper) -> None:
+        shown = self._card.approval
+        if shown is None:
+            return
+        self._link.ask(
+            lambda console: _run_helper(console, shown.id, helper),
+            lambda found: self._show_found(shown.id, helper, *found),
+            lambda error: self._show_failed(shown.id, helper, error),
+            what=helper.title,
+        )
+
+    def _show_found(
+        self, approval: str, helper: Helper, result: CommandResult, picture: QImage | None
+    ) -> None:
+        if self._is_open(approval):
+            self._card.helpers.show_result(helper, result, picture)
+
+    def _show_failed(self, approval: str, helper: Helper, error: QuarterdeckError) -> None:
+        if self._is_open(approval):
+            self._card.helpers.show_error(helper, error)
+
+
+async def _run_helper(console: Console, approval: str, helper: Helper) -> tuple[CommandResult, QImage | None]:
+    result = await console.approvals.run_helper(approval, helper.id)
+    for one in result.evidence:
+        if one.media_type.startswith("image/"):
+            return result, await decoded(await console.journal.blob(one.blob))
+    return result, None

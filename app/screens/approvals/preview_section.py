@@ -1,0 +1,203 @@
+"""What is there now beside what would be: a file's change line by line, or the target on the last picture."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from app.images import decoded
+from app.screens.approvals.target_preview import Ghost
+from app.screens.approvals.text import local_time, one_line
+from app.theme.tokens import SPACE
+from app.widgets.buttons import Segmented
+from app.widgets.diff_view import DiffView
+from app.widgets.icon_label import IconMark
+from app.widgets.labels import ElidedLabel, Label
+from app.widgets.section import Section
+from app.widgets.text_diff import FileDiff, diff_of, shows_all_of
+from core.approvals.models import Approval
+from core.approvals.preview_models import Preview
+from core.errors import QuarterdeckError
+from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS, SCREEN_TARGETS
+from core.service.console import Console
+
+FILE_TOOLS = tuple(name for name, tool in BUILT_IN_TOOLS.items() if tool.writes_files)
+SCREEN_TOOLS = tuple(SCREEN_TARGETS)
+_TITLES = {
+    "click_element": "Where it would click",
+    "click_point": "Where it would click",
+    "type_text": "Where it would type",
+    "press_key": "Where it would press keys",
+    "scroll": "Where it would scroll",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A preview with what the window made of it: a change, or a picture."""
+
+    approval: str
+    preview: Preview
+    diff: FileDiff | None = None
+    picture: QImage = field(default_factory=QImage)
+    whole: bool = False
+
+
+def has_preview(approval: Approval) -> bool:
+    """Whether there is something to look at before this kind of request is answered."""
+    return approval.request.tool_name in (*FILE_TOOLS, *SCREEN_TOOLS)
+
+
+async def look(console: Console, approval: Approval) -> Looked:
+    """Read the preview of a request, and what it names; comparing is done in a thread."""
+    preview = await console.approvals.preview(approval.id)
+    if preview.picture is not None:
+        try:
+            data = await console.journal.blob(preview.picture)
+        except QuarterdeckError as error:
+            return Looked(approval.id, preview.model_copy(update={"problem": error.message, "picture": None}))
+        return Looked(approval.id, preview, picture=await decoded(data))
+    # What is there is compared with only where it is known, or known not to be there.
+    unknown = preview.before is None and not preview.is_new
+    if preview.after is None or unknown:
+        return Looked(approval.id, preview)
+    found = await asyncio.to_thread(diff_of, preview.before or "", preview.after)
+    content = approval.request.parameters.get("content")
+    whole = not isinstance(content, str) or shows_all_of(content, preview.before, preview.after)
+    return Looked(approval.id, preview, diff=found, whole=whole)
+
+
+class DiffPart(QWidget):
+    """A file's change. The counts are placed by whoever has a line for them.
+
+    Signals:
+        end_seen: the last changed line was on the screen.
+    """
+
+    end_seen = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.view = DiffView()
+        self.added = Label("", "meta_strong", "ok")
+        self.removed = Label("", "meta_strong", "fail")
+        self.read_at = ""
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.view)
+        self.view.end_seen.connect(self.end_seen)
+
+    def show_looked(self, looked: Looked, device: str, alone: bool) -> None:
+        """Show a change; `alone` is off when other devices' files were not read."""
+        if looked.diff is None:
+            return
+        self.view.show_diff(looked.diff)
+        self.added.setText(f"+{looked.diff.added}")
+        self.removed.setText(f"−{looked.diff.removed}")
+        preview = looked.preview
+        words = f"old content read {local_time(preview.taken_at)}" if preview.before is not None else ""
+        if preview.before is None:
+            words = one_line(preview.problem).rstrip(".") or "there is no such file yet"
+        if not alone:
+            words += f", on {one_line(device)} only"
+        self.read_at = words
+
+    def clear(self) -> None:
+        """Nothing of the last request's file stays."""
+        self.view.show_diff(FileDiff((), 0, 0))
+        self.read_at = ""
+
+
+class ScreenPart(Section):
+    """The last picture with the target on it, and how old it is."""
+
+    def __init__(self) -> None:
+        super().__init__("Where it would act")
+        self.zoom = Segmented([("fit", "Fit"), ("full", "100 %")], "Zoom", in_bar=True)
+        self.head.add(self.zoom)
+        self.view = Ghost()
+        self.add(self.view)
+        self.box = ElidedLabel("", "meta", "text2")
+        self.add(self.box)
+        row = QHBoxLayout()
+        row.setSpacing(SPACE.snug)
+        self._eye = IconMark("eye", "text3", 14)
+        self.held = Label(
+            "If the target changes before it is sent, the command is held and nothing is sent.",
+            "meta",
+            "text3",
+            wrap=True,
+        )
+        row.addWidget(self._eye)
+        row.addWidget(self.held, 1)
+        self.body.addLayout(row)
+        self.zoom.chosen.connect(self._zoom)
+
+    def show_waiting(self, approval: Approval) -> None:
+        """Nothing has come in yet."""
+        self.head.title.setText(_TITLES.get(approval.request.tool_name, "Where it would act"))
+        self.head.set_hint("")
+        self.box.set_text("")
+        self.view.set_empty_text("Reading the last picture …")
+        self.view.set_image(QImage())
+        self.view.show_target(None, None, "")
+        self._show_rest(False)
+
+    def show_looked(self, looked: Looked, approval: Approval) -> None:
+        """Show the picture, or why there is none."""
+        preview = looked.preview
+        problem = one_line(preview.problem) or "There is no picture of this screen."
+        self.view.set_empty_text(problem)
+        self.view.set_image(looked.picture)
+        known = not looked.picture.isNull()
+        label = one_line(preview.label) or _label_of(approval)
+        self.view.show_target(preview.target, preview.point, label if known else "")
+        self.view.fit()
+        self.zoom.choose("fit")
+        self._show_rest(known)
+        if not known:
+            self.head.set_hint("")
+            return
+        self.head.set_hint(f"picture {local_time(preview.taken_at)}, {_age(preview.taken_at)} old")
+        words = []
+        if preview.target is not None:
+            box = preview.target
+            words.append(f"box {box.x}, {box.y}, {box.width} × {box.height}")
+        if preview.point is not None:
+            words.append(f"point {preview.point[0]}, {preview.point[1]}")
+        if not words:
+            words.append("where on the picture it lies is not known")
+        if preview.problem:
+            words.append(one_line(preview.problem))
+        self.box.set_text("   ".join(words))
+
+    def _show_rest(self, known: bool) -> None:
+        self.zoom.setVisible(known)
+        self.box.setVisible(known)
+        self.held.setVisible(known and not self.view.target.isEmpty())
+        self._eye.setVisible(known and not self.view.target.isEmpty())
+
+    def _zoom(self, key: str) -> None:
+        if key == "fit":
+            self.view.fit()
+        else:
+            self.view.show_actual_size()
+
+
+def _label_of(approval: Approval) -> str:
+    summary = one_line(approval.decision.summary)
+    return summary[:1].lower() + summary[1:]
+
+
+def _age(stamp: str | None) -> str:
+    if not stamp:
+        return "not known how"
+    seconds = max(0.0, (datetime.now(UTC) - datetime.fromisoformat(stamp)).total_seconds())
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"

@@ -1,0 +1,457 @@
+"""The right pane: the open card with its bar, the signed answer to it, and what became of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app.input_origin import Hand, Stake
+from app.query import Mutation, Query, quietly
+from app.screens.approvals.decision_bar import DecisionBar
+from app.screens.approvals.decision_rules import (
+    Situation,
+    fates_words,
+    why_not_approve,
+    why_not_by_another,
+    why_not_deny,
+    why_not_edit,
+    why_not_grant,
+)
+from app.screens.approvals.edit_dialog import EditSheet
+from app.screens.approvals.grant_dialog import GrantSheet
+from app.screens.approvals.preview_loader import Looking
+from app.screens.approvals.request_payload import DigestCheck, check_digest
+from app.screens.approvals.request_view import RequestCard
+from app.screens.approvals.second_operator_dialog import SecondSheet
+from app.screens.approvals.submit import Answers, answer_all
+from app.screens.approvals.text import TimeLeft, final_words, one_line, outcome_words
+from app.screens.screen import Navigator
+from app.service_client import ConsoleLink
+from app.state import AppState, Link
+from app.widgets.banner import BannerKind
+from core.approvals.grants import GrantTerms, SignedGrant
+from core.approvals.models import Approval, ApprovalState
+from core.dispatch.models import CommandResult
+from core.errors import QuarterdeckError
+from core.fleet.models import Contract, Tool
+from core.service.console import CommandRecord
+from core.statements import SignedStatement
+
+# A run asks for a thousand devices within a moment; but requests that never end must not keep a card closed.
+JOINED_FOR_S = 5.0
+_END_KINDS: dict[ApprovalState, BannerKind] = {ApprovalState.APPROVED: "ok", ApprovalState.EXPIRED: "warn"}
+
+
+class CardPane(QWidget):
+    """One request at a time. What is signed is the request that is on the card, and nothing else.
+
+    Signals:
+        decided(approval): the service took the operator's answer.
+        not_decided: the service did not take it; the request may have ended meanwhile.
+        edited(approval): the request was edited; a new one comes that has to be approved by itself.
+        result_known(call_id, result): what became of an approved command.
+    """
+
+    decided = Signal(object)
+    not_decided = Signal()
+    edited = Signal(object)
+    result_known = Signal(str, object)
+
+    def __init__(self, clock: TimeLeft) -> None:
+        super().__init__()
+        self._clock = clock
+        self._busy = ""
+        self._since = 0.0
+        self._left_over: tuple[str, QuarterdeckError] | None = None
+        self._contract: Contract | None = None
+        self._outcome, self._outcome_failed = "", False
+        self.answering = ""
+        self.card = RequestCard()
+        self.bar = DecisionBar()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.card, 1)
+        column.addWidget(self.bar)
+        self.card.end_seen.connect(self.show_situation)
+        self.bar.situation_changed.connect(self.show_situation)
+        self.bar.approve_asked.connect(self.approve)
+        self.bar.reading_wanted.connect(self.go_to_unseen)
+        self.bar.deny_asked.connect(self.deny)
+        self.bar.second_asked.connect(self.ask_second)
+        self.bar.grant_asked.connect(self.ask_grant)
+        self.bar.edit_asked.connect(self.ask_edit)
+
+    def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
+        """Follow the keys and the line to the service."""
+        self._state, self._link, self._nav = state, link, nav
+        self._looking = Looking(self.card, link)
+        # An offline device's contract stays unknown; its digest is on the card.
+        self._tools = Query(self, link, self._show_contract, quietly, "read the tool's contract")
+        self._form = Query(self, link, self._open_edit, self._say_no_form, "read the tool's form")
+        self.bar.unlock_asked.connect(nav.start_unlock)
+        state.service_changed.connect(self.show_situation)
+        nav.keys.changed.connect(self._key_changed)
+
+    # The card
+
+    def show_request(self, one: Approval, others: tuple[Approval, ...] = ()) -> None:
+        """Show another request from its beginning, or a group; its first 700 ms take no answer."""
+        self._contract = None
+        self._drop_answers()
+        self._since = time.monotonic()
+        device = self._state.devices.get(one.request.device)
+        self.card.show_request(one, device.platform if device else "", None, others)
+        self.bar.start_guard()
+        if self._left_over is not None:
+            self.bar.say_error(*self._left_over)
+            self._left_over = None
+        self.show_time()
+        self._key_changed()
+        if device is not None:
+            self._tools.load(lambda console: console.devices.tools(one.request.device))
+        self._looking.begin(one)
+        if one.state is not ApprovalState.WAITING:
+            self.show_end(one)
+
+    def update_request(self, newest: Approval) -> None:
+        """Take over the newest state of the open request; one with other contents is shown as new."""
+        shown = self.card.approval
+        if shown is not None and (newest.request, newest.decision) != (shown.request, shown.decision):
+            self.show_request(newest, self.card.others)
+            self.card.banner.say("warn", "This request is another one than before.", "Read it again.")
+            return
+        self.card.update_request(newest)
+        self.show_time()
+        self._key_changed()
+
+    def update_others(self, others: tuple[Approval, ...]) -> bool:
+        """Take over who else of the group still waits.
+
+        Who comes while the card takes no answer yet joins it, and it begins anew; nobody joins it later.
+        Returns whether somebody left or came.
+        """
+        known = {one.id for one in self.card.others}
+        left = tuple(one for one in others if one.id in known)
+        shown = self.card.approval
+        if len(left) < len(others) and self.takes_in and shown is not None:
+            since = self._since
+            self.show_request(shown, others)
+            self._since = since
+            return True
+        fewer = len(left) < len(known)
+        if left != self.card.others:
+            self.card.show_others(left)
+            self.show_situation()
+        return fewer
+
+    @property
+    def takes_in(self) -> bool:
+        """Whether requests that are alike may join the open card: nobody can answer it yet."""
+        return self.bar.guarded and time.monotonic() - self._since < JOINED_FOR_S
+
+    def show_none(self) -> None:
+        """No card is open."""
+        self._drop_answers()
+        self._looking.stop()
+        self.card.approval = None
+        self.card.others = ()
+        self.bar.stop_guard()
+        self.show_situation()
+
+    def show_time(self) -> None:
+        """Say how long the open request still waits."""
+        if (shown := self.card.approval) is not None:
+            self.card.header.show_time(shown, self._clock.seconds(shown, time.time()))
+
+    def _drop_answers(self) -> None:
+        """What is on its way is about a card that is not open any more."""
+        self._tools.cancel()
+        self._form.cancel()
+
+    def _show_contract(self, tools: list[Tool]) -> None:
+        shown = self.card.approval
+        for tool in tools:
+            if shown is not None and (tool.tool_key, tool.contract.digest) == (
+                shown.request.tool_key,
+                shown.request.contract,
+            ):
+                self._contract = tool.contract
+                self._key_changed()
+
+    def _key_changed(self) -> None:
+        keys = self._nav.keys
+        signer = f"{keys.unlocked}  …{keys.fingerprint}" if keys.unlocked else ""
+        self.card.show_facts(self._contract, signer)
+        self.show_situation()
+
+    # The end of a request
+
+    def show_end(self, one: Approval) -> None:
+        """The open request no longer waits: say by whom it was decided, and what became of it."""
+        self.card.update_request(one)
+        self.bar.stop_guard()
+        self._outcome, self._outcome_failed = "", False
+        self.show_fates()
+        self.show_time()
+        self.show_situation()
+        if one.state is ApprovalState.APPROVED:
+            # The banner says who approved; that no result is known yet is not news.
+            Query(self, self._link, self._show_record, quietly, "read what became of the command").load(
+                lambda console: console.journal.command(one.request.call_id)
+            )
+
+    def show_fates(self) -> None:
+        """Say of a card that has ended what became of its request, or of each of its group."""
+        shown = self.card.approval
+        if shown is None or shown.state is ApprovalState.WAITING:
+            return
+        fact, detail = final_words(shown)
+        detail = self._outcome or detail
+        kind = _END_KINDS.get(shown.state, "info")
+        if self._outcome_failed:
+            kind = "fail"
+        if self.card.others:
+            fates = {one.id: self._fate(one) for one in (shown, *self.card.others)}
+            self.card.show_fates({one: fates_words([state]) for one, state in fates.items()})
+            detail = f"{one_line(shown.request.device)}: {fact} {detail}".strip()
+            words = fates_words(fates.values())
+            same = len(set(fates.values())) == 1
+            devices = {one.request.device for one in (shown, *self.card.others)}
+            all_of = f" on all {len(fates)} devices" if len(devices) == len(fates) else f", all {len(fates)}"
+            fact = f"{words[:1].upper()}{words[1:]}{all_of if same else ''}."
+            kind = kind if same else "warn"
+        self.card.end_banner.say(kind, fact, detail)
+
+    def _fate(self, one: Approval) -> ApprovalState | None:
+        """How a request of the open card stands now; None when the window was not told."""
+        shown = self.card.approval
+        if shown is not None and one.id == shown.id:
+            return shown.state
+        ended = self._state.ended_approvals.get(one.id)
+        if ended is None and one.id in self._state.approvals:
+            return ApprovalState.WAITING
+        return ended.state if ended is not None else None
+
+    def _show_record(self, record: CommandRecord) -> None:
+        if record.result is not None:
+            self.result_known.emit(record.call_id, record.result)
+            self.show_result(record.call_id, record.result)
+
+    def show_result(self, call_id: str, result: CommandResult) -> None:
+        """Say what became of the open request, if this is its result."""
+        shown = self.card.approval
+        if shown is None or shown.request.call_id != call_id or shown.state is not ApprovalState.APPROVED:
+            return
+        self._outcome, self._outcome_failed = outcome_words(result), result.error is not None
+        self.show_fates()
+
+    def go_to_unseen(self) -> None:
+        """Put the keyboard into what is still to be read to its end; the bytes, where nothing is."""
+        unseen = self.card.unseen()
+        box = unseen[1] if unseen is not None else self.card.bytes.reader
+        box.setFocus(Qt.FocusReason.OtherFocusReason)
+        self.card.middle.ensureWidgetVisible(box)
+
+    # The answer
+
+    def situation(self) -> Situation:
+        """Everything that stands for or against answering now."""
+        unseen = self.card.unseen()
+        return Situation(
+            approval=self.card.approval,
+            connected=self._state.service.link is Link.CONNECTED,
+            guarded=self.bar.guarded,
+            busy=self._busy,
+            key=self._nav.keys.unlocked or "",
+            makes_key=not (self._nav.keys.listed or self._nav.keys.usual_name),
+            digest=self.card.sent.digest if self.card.sent is not None else DigestCheck.DIFFERS,
+            masked=self.card.sent.masked if self.card.sent is not None else 0,
+            end_seen=self.card.end_was_seen,
+            unseen=unseen[0] if unseen is not None and self.card.has_several_boxes else "",
+            typed=self.bar.name_field.text(),
+            others=self.card.others,
+        )
+
+    def show_situation(self) -> None:
+        """Enable what is possible now."""
+        now, name = self.situation(), self._nav.keys.usual_name
+        words = f"Unlock {name}…" if name else "Make your operator key…" if now.makes_key else "Unlock a key…"
+        self.bar.show_situation(now, words)
+
+    def approve(self, hand: Hand) -> None:
+        """Approve the open request, if nothing stands against it and the press counts."""
+        now = self.situation()
+        if why_not_approve(now):
+            return
+        about = self._about()
+
+        def answer() -> None:
+            if self._about() != about:
+                self.bar.error.tell("Nothing was signed.", "The request is another one by now.")
+            elif not why_not_approve(self.situation()):
+                self._answer(approve=True, reason="")
+
+        self._ask_hand(hand, now.stake, "approve the request", answer)
+
+    def _ask_hand(self, hand: Hand, stake: Stake, what: str, act: Callable[[], None]) -> None:
+        def say(why: str) -> None:
+            self.bar.error.tell("Not accepted.", why)
+
+        self._nav.by_hand.ask(self, hand, stake, what, say, act)
+
+    def _about(self) -> list[tuple[str, str]]:
+        """What an answer now would be about: each request on the card, with its digest."""
+        shown = self.card.approval
+        members = [shown, *self.card.others] if shown is not None else []
+        return [(one.id, one.request.digest) for one in members]
+
+    def deny(self, reason: str) -> None:
+        """Deny the open request, if nothing stands against it."""
+        if not why_not_deny(self.situation()):
+            self._answer(approve=False, reason=reason)
+
+    def _answer(self, approve: bool, reason: str) -> None:
+        """Sign one statement for each request on the card, and send them."""
+        verb = "approve" if approve else "deny"
+        members = self._members()
+        if not members:
+            self.bar.error.tell("Nothing was signed.", "A digest does not fit the bytes of its request.")
+            self.show_situation()
+            return
+        verdict: Literal["approve", "deny"] = "approve" if approve else "deny"
+        try:
+            signed = [self._nav.keys.sign(one, verdict, reason) for one in members]
+        except QuarterdeckError as error:
+            self.bar.say_error(f"Could not {verb}.", error)
+            return
+        self._send(verb, signed)
+
+    def _members(self) -> list[Approval]:
+        """The requests on the card, when every one of them may be signed."""
+        shown = self.card.approval
+        members = [shown, *self.card.others] if shown is not None else []
+        # The last look before the key: recomputed once more from what the card shows.
+        fits = all(check_digest(member.request) is DigestCheck.FITS for member in members)
+        return members if fits else []
+
+    def _send(self, verb: str, signed: list[SignedStatement], grant: SignedGrant | None = None) -> None:
+        self._busy = "The answer is on its way."
+        self.answering = self.card.approval.id if self.card.approval is not None else ""
+        self.bar.error.hide()
+        self.show_situation()
+        self._link.ask(
+            lambda console: answer_all(console, signed, grant),
+            lambda answers: self._taken(verb, answers),
+            lambda error: self._not_taken(verb, error),
+            what=f"{verb} the request",
+        )
+
+    def _taken(self, verb: str, answers: Answers) -> None:
+        self._busy = self.answering = ""
+        if answers.refused:
+            statement, error = answers.refused[0]
+            total = len(answers.taken) + len(answers.refused)
+            fact = f"{len(answers.taken)} of {total} answers were taken. Not on {statement.statement.device}:"
+            # Said on whichever card comes next: this one is done and goes away.
+            self._left_over = (one_line(fact), error)
+        for approval in answers.taken:
+            self.decided.emit(approval)
+        if answers.refused:
+            self.not_decided.emit()
+        self.show_situation()
+
+    def _not_taken(self, verb: str, error: QuarterdeckError) -> None:
+        self._busy = self.answering = ""
+        self.bar.say_error(f"Could not {verb}.", error)
+        self.show_situation()
+        self.not_decided.emit()
+
+    # Answers that ask something first
+
+    def ask_second(self) -> None:
+        """Another operator is here: they approve with their own key, which is forgotten right after."""
+        now = self.situation()
+        if why_not_by_another(now) or now.approval is None:
+            return
+        sheet = SecondSheet(self.window(), now, self._nav.keys, self._nav.by_hand)
+        sheet.approved.connect(
+            lambda name, words: self._link.spawn("sign", self._sign_second(sheet, name, words))
+        )
+        sheet.begin()
+
+    async def _sign_second(self, sheet: SecondSheet, name: str, passphrase: str) -> None:
+        members = self._members()
+        if sheet.about != [one.id for one in members] or why_not_by_another(self.situation()):
+            sheet.say("The request is another one by now.")
+            return
+        try:
+            signed = await self._nav.keys.sign_once(name, passphrase, members)
+        except QuarterdeckError as error:
+            sheet.say_wrong(error.message)
+            return
+        sheet.finish("approved")
+        self._send("approve", signed)
+
+    def ask_grant(self) -> None:
+        """Approve, and let like requests run from now on: the whole scope is shown before it is signed."""
+        now = self.situation()
+        shown = now.approval
+        if why_not_grant(now) or shown is None:
+            return
+        sheet = GrantSheet(
+            self.window(), shown, self._nav.keys.unlocked or "", self._state, self._nav.by_hand
+        )
+        sheet.why_not = lambda: why_not_approve(self.situation())
+        sheet.agreed.connect(lambda terms: self._grant(sheet, terms))
+        sheet.begin()
+
+    def _grant(self, sheet: GrantSheet, terms: GrantTerms) -> None:
+        members = self._members()
+        now = self.situation()
+        if why_not_approve(now) or now.several_devices or [one.id for one in members[:1]] != [terms.approval]:
+            return
+        try:
+            grant = self._nav.keys.sign_grant(terms)
+            signed = self._nav.keys.sign(members[0], "approve")
+        except QuarterdeckError as error:
+            sheet.say(error.message)
+            return
+        sheet.finish("granted")
+        self._send("approve", [signed], grant)
+
+    def ask_edit(self) -> None:
+        """Change the arguments: this request ends, and a new one with the changes asks again."""
+        now = self.situation()
+        shown = now.approval
+        if why_not_edit(now) or shown is None:
+            return
+        self._form.load(lambda console: console.devices.tools(shown.request.device))
+
+    def _say_no_form(self, error: QuarterdeckError) -> None:
+        self.bar.say_error("The tool's form cannot be read.", error)
+
+    def _open_edit(self, tools: list[Tool]) -> None:
+        shown = self.card.approval
+        if shown is None or why_not_edit(self.situation()):
+            return
+        tool = next((one for one in tools if one.tool_key == shown.request.tool_key), None)
+        schema = tool.input_schema if tool is not None else {"type": "object"}
+        sheet = EditSheet(self.window(), shown, schema, self._nav.by_hand)
+        sheet.wanted.connect(lambda parameters: self._edit(sheet, shown, parameters))
+        sheet.begin()
+
+    def _edit(self, sheet: EditSheet, shown: Approval, parameters: dict[str, Any]) -> None:
+
+        def edited(ended: Approval) -> None:
+            sheet.finish("edited")
+            self.edited.emit(ended)
+
+        edit = Mutation(
+            sheet, self._link, edited, lambda error: sheet.say_wrong(error.message), "edit the request"
+        )
+        edit.run(lambda console: console.approvals.edit(shown.id, parameters))

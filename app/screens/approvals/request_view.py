@@ -1,0 +1,365 @@
+"""The card of one request: its head, what would be sent and do, why it asks, what an approval binds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+
+from app.screens.approvals.checks_section import HelpersPart
+from app.screens.approvals.content_section import ContentPart
+from app.screens.approvals.edited_section import EditedPart
+from app.screens.approvals.group_section import GroupPart
+from app.screens.approvals.preview_section import SCREEN_TOOLS, Looked, ScreenPart
+from app.screens.approvals.request_header import CardHeader
+from app.screens.approvals.request_payload import DigestCheck, WhatIsSent, what_is_sent
+from app.screens.approvals.request_sections import BytesPart, FindingsPart, ReasonsPart, SaidBox, UndoBox
+from app.screens.approvals.text import asker_words, one_line
+from app.theme.tokens import SPACE
+from app.widgets.banner import Banner
+from app.widgets.labels import Label, Link, rule, surface
+from app.widgets.property_list import Fact, Facts, short_digest
+from app.widgets.section import Section
+from core.approvals.models import Approval, ApprovalState
+from core.approvals.preview_models import Helper, Preview
+from core.fleet.models import Contract
+
+RIGHT = 296
+RIGHT_NARROW = 272
+_DIGEST_NOTES = {
+    DigestCheck.FITS: "digest fits the bytes",
+    DigestCheck.DIFFERS: "digest does not fit the bytes",
+}
+
+
+class RequestCard(QWidget):
+    """Everything above the bar. `approval` is exactly what is shown, and what would be signed.
+
+    Signals:
+        end_seen: every byte box was seen to its end.
+        copied: bytes are on the clipboard.
+        run_wanted(run): the operator followed the link to the run.
+    """
+
+    end_seen = Signal()
+    copied = Signal()
+    run_wanted = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        surface(self, "base")
+        self.setAccessibleName("Request")
+        self.approval: Approval | None = None
+        self.sent: WhatIsSent | None = None
+        self.others: tuple[Approval, ...] = ()
+        self._run_link: Label | Link | None = None
+        self._finding = 0
+        self._stacked = False
+        self._side = RIGHT
+        self.header = CardHeader()
+        self.banner = Banner()
+        self.end_banner = Banner()
+        self._make_parts()
+        self.middle = _Middle(self._body())
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for widget in (self.header, rule(), self.end_banner, self.banner):
+            column.addWidget(widget)
+        column.addWidget(self.middle, 1)
+
+    def _make_parts(self) -> None:
+        self.group = GroupPart()
+        self.edited = EditedPart()
+        self.target = ScreenPart()
+        self.bytes = ContentPart("Exactly what will be sent")
+        self.findings = FindingsPart()
+        self.rest = BytesPart("Other arguments", exact=False)
+        self.undo = UndoBox()
+        self.helpers = HelpersPart()
+        self.reasons = ReasonsPart()
+        self.said = SaidBox()
+        self.facts = Facts(84, "Request")
+        for part in (self.bytes, self.rest):
+            part.end_seen.connect(self._part_seen)
+            part.copied.connect(self.copied)
+        self.group.end_seen.connect(self._part_seen)
+        self.findings.pressed.connect(self.reveal)
+
+    def _body(self) -> QWidget:
+        left = QWidget()
+        column = QVBoxLayout(left)
+        column.setContentsMargins(SPACE.pane, SPACE.section, SPACE.pane, SPACE.pane)
+        column.setSpacing(SPACE.section)
+        for part in (self.group, self.edited, self.target, self.bytes, self.findings, self.rest):
+            column.addWidget(part)
+        column.addWidget(self.undo)
+        column.addWidget(self.helpers)
+        column.addStretch(1)
+        self._right = QWidget()
+        side = QVBoxLayout(self._right)
+        side.setContentsMargins(SPACE.side_panel, SPACE.section, SPACE.side_panel, SPACE.pane)
+        side.setSpacing(SPACE.section)
+        request = Section("Request")
+        request.add(self.facts)
+        for widget in (self.reasons, self.said, request):
+            side.addWidget(widget)
+        side.addStretch(1)
+        body = QWidget()
+        surface(body, "base")
+        self._line = rule(Qt.Orientation.Vertical)
+        self._columns = QBoxLayout(QBoxLayout.Direction.LeftToRight, body)
+        self._columns.setContentsMargins(0, 0, 0, 0)
+        self._columns.setSpacing(0)
+        self._columns.addWidget(left, 1)
+        self._columns.addWidget(self._line)
+        self._columns.addWidget(self._right)
+        self._right.setFixedWidth(RIGHT)
+        return body
+
+    # What it shows
+
+    def show_request(
+        self,
+        approval: Approval,
+        platform: str,
+        contract: Contract | None,
+        others: tuple[Approval, ...] = (),
+    ) -> None:
+        """Show a request from its beginning, with those of a group that one act answers with it."""
+        self.approval = approval
+        self.sent = sent = what_is_sent(approval.request, approval.decision.findings)
+        self._finding = 0
+        self.show_others(others)
+        self.header.show_request(approval, platform, others)
+        self.edited.hide()
+        self.target.setVisible(approval.request.tool_name in SCREEN_TOOLS)
+        if not self.target.isHidden():
+            self.target.show_waiting(approval)
+        self.bytes.show_part(sent.main, sent.masked if sent.others is None else 0)
+        self.rest.setVisible(sent.others is not None)
+        if sent.others is not None:
+            self.rest.show_part(sent.others, sent.masked)
+        placed = {place.number for part in (sent.main, sent.others) if part for place in part.places}
+        self.findings.show_findings(approval.decision.findings, placed)
+        self.undo.show_undo(approval.decision)
+        self.reasons.show_reasons(approval)
+        self.said.show_said(approval)
+        self.show_facts(contract, "")
+        self.middle.verticalScrollBar().setValue(0)
+        self._set_tab_order()
+        self.end_banner.hide()
+        self.bytes.set_title("Exactly what will be sent")
+        self._show_banner(sent, approval)
+
+    def show_helpers(self, helpers: list[Helper]) -> None:
+        """Offer what can be read before deciding."""
+        self.helpers.show_helpers(helpers)
+        self._set_tab_order()
+
+    def _set_tab_order(self) -> None:
+        """Tab goes as one reads: what is made anew for each request is else behind the bar."""
+        parts = (self.group, self.edited, self.target, self.bytes, self.findings, self.rest, self.helpers)
+        stops: list[QWidget] = []
+        for part in (*parts, self._right):
+            stops += [
+                one for one in part.findChildren(QWidget) if one.focusPolicy() & Qt.FocusPolicy.TabFocus
+            ]
+        for before, after in pairwise(stops):
+            QWidget.setTabOrder(before, after)
+
+    def _show_banner(self, sent: WhatIsSent, approval: Approval) -> None:
+        if sent.digest is DigestCheck.DIFFERS:
+            self.banner.say(
+                "fail",
+                "This is not what an approval would be about.",
+                "The digest does not fit the bytes; nothing is signed. Stop all, look at the service.",
+            )
+        elif approval.edited_from:
+            self.banner.say(
+                "info",
+                "An operator changed the arguments.",
+                "It needs an approval of its own.",
+            )
+        else:
+            self.banner.hide()
+
+    def show_others(self, others: tuple[Approval, ...]) -> None:
+        """The members of the group are others now: one was answered elsewhere."""
+        self.others = others
+        if self.approval is not None:
+            self.group.show_members([self.approval, *others])
+            self.header.show_devices(self.approval, others)
+
+    def show_fates(self, fates: Mapping[str, str]) -> None:
+        """Say for each request of a group what became of it; by id, in words."""
+        if self.approval is not None:
+            self.group.show_members([self.approval, *self.others], fates)
+
+    def show_looked(self, looked: Looked) -> None:
+        """Show what is there now, beside what would be."""
+        if self.approval is None:
+            return
+        if not self.target.isHidden():
+            self.target.show_looked(looked, self.approval)
+        elif looked.diff is not None:
+            self.bytes.show_change(looked, self.approval.request.device, alone=not self.others)
+            if looked.whole and not self.others:
+                self.header.show_change(looked.diff.words())
+        elif looked.preview.problem and looked.preview.kind != "nothing":
+            self.say_no_preview(looked.preview.problem)
+
+    def say_no_preview(self, problem: str) -> None:
+        """Say why there is nothing to compare with."""
+        if not self.target.isHidden() and self.approval is not None:
+            nothing = Preview(kind="screen", problem=problem)
+            self.target.show_looked(Looked(self.approval.id, nothing), self.approval)
+        else:
+            self.bytes.say_no_change(problem)
+
+    def show_edited(self, before: Approval) -> None:
+        """Show what the edit changed that this request came from."""
+        if self.approval is not None:
+            after = self.approval.request.parameters
+            self.edited.show_versions(before.request.parameters, after)
+
+    def update_request(self, approval: Approval) -> None:
+        """Take over the newest state of the request that is shown already."""
+        self.approval = approval
+        if approval.state is not ApprovalState.WAITING:
+            self.bytes.set_title("Exactly what was asked for")
+
+    def show_facts(self, contract: Contract | None, signer: str) -> None:
+        """Show what the approval binds; the contract's source is known once it has been read."""
+        approval, sent = self.approval, self.sent
+        if approval is None or sent is None:
+            return
+        request = approval.request
+        effect = approval.decision.effect.value
+        source = f" ({contract.effect.source.value})" if contract is not None else ""
+        rows = [Fact("Actor", asker_words(approval.actor))]
+        if approval.run:
+            step = f", step {one_line(approval.step)}" if approval.step else ""
+            rows.append(Fact("Run", f"{one_line(approval.run)}{step}", link="run"))
+        tool = f"{one_line(request.tool_name)}@{request.contract[:4]}"
+        tone = "fail" if sent.digest is DigestCheck.DIFFERS else "text"
+        rows += [
+            Fact("Contract", tool, mono=True, full=request.contract),
+            Fact("Effect", f"{effect}{source}"),
+            Fact("Digest", short_digest(request.digest), mono=True, tone=tone, full=request.digest),
+            Fact("Checked", _DIGEST_NOTES[sent.digest], tone="fail" if tone == "fail" else "text3"),
+            Fact("Signs with", signer or "no key is unlocked", tone="text" if signer else "text3"),
+            Fact("Approvers", approvers_words(approval)),
+        ]
+        self.facts.show_facts(rows)
+        self._connect_run()
+
+    def _connect_run(self) -> None:
+        if self.approval is None or not self.approval.run:
+            return
+        link = self.facts.value("Run")
+        if link is not self._run_link and isinstance(link, Link):
+            link.clicked.connect(lambda *_: self._follow_run())
+            self._run_link = link
+
+    def _follow_run(self) -> None:
+        if self.approval is not None and self.approval.run:
+            self.run_wanted.emit(self.approval.run)
+
+    # Reading
+
+    @property
+    def end_was_seen(self) -> bool:
+        """True when every box of bytes was seen to its end."""
+        if self.sent is None:
+            return False
+        rest = self.sent.others is None or self.rest.end_was_seen
+        return self.bytes.end_was_seen and rest and self.group.end_was_seen
+
+    def unseen(self) -> tuple[str, QWidget] | None:
+        """The first box whose end was not on the screen, in words and as a widget; None for none."""
+        if self.sent is None:
+            return None
+        if not self.group.end_was_seen:
+            return "the list of devices", self.group.box
+        if not self.bytes.end_was_seen:
+            return "what will be sent", self.bytes.reader
+        if self.sent.others is not None and not self.rest.end_was_seen:
+            return "the other arguments", self.rest.box
+        return None
+
+    @property
+    def has_several_boxes(self) -> bool:
+        """Whether more than one box has an end that is to be seen."""
+        return self.sent is not None and (bool(self.others) or self.sent.others is not None)
+
+    def _part_seen(self) -> None:
+        if self.end_was_seen:
+            self.end_seen.emit()
+
+    def reveal(self, number: int) -> None:
+        """Bring one finding into sight, in whichever box it lies."""
+        self.bytes.show_bytes_view()
+        for part in (self.bytes, self.rest):
+            if part.isVisible() and part.box.reveal(number):
+                self.middle.ensureWidgetVisible(part.box)
+
+    def next_finding(self) -> None:
+        """Go to the next finding that has a place in the bytes."""
+        if self.sent is None:
+            return
+        parts = (self.sent.main, self.sent.others)
+        numbers = sorted({place.number for part in parts if part for place in part.places})
+        if numbers:
+            self._finding = next((one for one in numbers if one > self._finding), numbers[0])
+            self.reveal(self._finding)
+
+    # Layout
+
+    def set_side_width(self, narrow: bool) -> None:
+        """The right column is 272 in the compact layout."""
+        self._side = RIGHT_NARROW if narrow else RIGHT
+        self._arrange()
+
+    def set_stacked(self, stacked: bool) -> None:
+        """Below 1200 px the right column goes under the left one."""
+        self._stacked = stacked
+        self.header.set_stacked(stacked)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        direction = QBoxLayout.Direction
+        self._columns.setDirection(direction.TopToBottom if self._stacked else direction.LeftToRight)
+        self._line.setVisible(not self._stacked)
+        if self._stacked:
+            self._right.setMinimumWidth(0)
+            self._right.setMaximumWidth(16777215)
+            self._right.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        else:
+            self._right.setFixedWidth(self._side)
+
+
+def approvers_words(approval: Approval) -> str:
+    """`1 of 2: harbour`."""
+    words = f"{len(approval.approved_by)} of {approval.approvers}" if approval.approvers > 1 else "1 of 1"
+    names = ", ".join(map(one_line, approval.approved_by))
+    return f"{words}: {names}" if names and approval.approvers > 1 else words
+
+
+class _Middle(QScrollArea):
+    """What scrolls between head and bar; its body is always as wide as the view, so never sideways."""
+
+    def __init__(self, body: QWidget) -> None:
+        super().__init__()
+        self._body = body
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setWidget(body)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._body.setMaximumWidth(max(1, self.viewport().width()))

@@ -1,0 +1,247 @@
+"""Saving, opening, and the draft that survives the window."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import structlog
+from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtWidgets import QWidget
+
+from app.qt_loop import ended
+from app.screens.batch.document import NEW_NAME, Content, DraftStep, content_of
+from app.screens.batch.document_controller import BatchEditor
+from app.screens.batch.draft_store import DraftStore
+from app.service_client import ConsoleLink
+from app.widgets.dialog import Sheet
+from core.batch.batch_file import read_batch
+from core.batch.models import Batch
+from core.errors import BadInput, ErrorCode, QuarterdeckError
+
+log = structlog.get_logger(__name__)
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "resources" / "batches"
+DRAFT_PAUSE_MS = 1000
+SAVE_AGAIN = "Correct what it says, then save again."
+SAVE, DISCARD, REPLACE = "save", "discard", "replace"
+
+
+class Files(QObject):
+    """What lies between the batch on the screen and the disk.
+
+    Signals:
+        saved(name): the batch was saved.
+        failed(what, what to do): it was not, or something cannot be read.
+        name_wanted: the batch is saved for the first time and has no name of its own yet.
+    """
+
+    saved = Signal(str)
+    failed = Signal(str, str)
+    name_wanted = Signal()
+
+    def __init__(self, screen: QWidget, editor: BatchEditor, kept: Callable[[DraftStep], DraftStep]) -> None:
+        """`kept` gives a step as the draft may keep it."""
+        super().__init__(screen)
+        self._kept = kept
+        self._screen, self._editor = screen, editor
+        self._link: ConsoleLink | None = None
+        self._store: DraftStore | None = None
+        self._after_save: Callable[[], None] | None = None
+        self._saving = False
+        self._said = ""
+        self._pause = QTimer(self)
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(DRAFT_PAUSE_MS)
+        self._pause.timeout.connect(self._write_soon)
+
+    def bind(self, link: ConsoleLink, folder: Path) -> None:
+        """Where to ask, and where the draft is kept; brings back the draft of the last window."""
+        self._link = link
+        self._store = DraftStore(folder)
+        try:
+            draft = self._store.read()
+        except ValueError as error:
+            self.failed.emit(f"The batch of the last session cannot be read: {error}.", "Build it anew.")
+            draft = None
+        if draft is not None:
+            self._editor.load(draft.content(), draft.saved_as, draft.dirty)
+        self._editor.changed.connect(self._pause.start)
+        self._editor.saved_changed.connect(self._pause.start)
+
+    # The draft
+
+    def _prepared(self) -> tuple[int, str]:
+        assert self._store is not None
+        editor = self._editor
+        steps = tuple(self._kept(step) for step in editor.content.steps)
+        return self._store.prepare(replace(editor.content, steps=steps), editor.saved_as, editor.dirty)
+
+    def _write_soon(self) -> None:
+        if self._store is not None and self._link is not None:
+            self._link.spawn("keep the draft", self._write(self._store, *self._prepared()))
+
+    async def _write(self, store: DraftStore, number: int, text: str) -> None:
+        try:
+            await asyncio.to_thread(store.write, number, text)
+        except OSError as error:
+            self._say_not_kept(error)
+
+    def keep_now(self) -> None:
+        """Write what is not written yet before the window goes."""
+        if self._store is None or not self._pause.isActive():
+            return
+        self._pause.stop()
+        try:
+            self._store.write(*self._prepared())
+        except OSError as error:
+            self._say_not_kept(error)
+
+    def _say_not_kept(self, error: OSError) -> None:
+        log.warning("the draft cannot be written", problem=str(error))
+        words = f"The draft cannot be kept: {error.strerror or error}."
+        if words != self._said:
+            self._said = words
+            self.failed.emit(words, "Save the batch, or make room on the disk; a restart would lose it.")
+
+    # Saving
+
+    def save(self, then: Callable[[], None] | None = None) -> None:
+        """Save the batch; the first time its name is asked for. `then` is called when it is saved."""
+        editor = self._editor
+        name = editor.content.name.strip()
+        if not name or (name == NEW_NAME and not editor.saved_as):
+            self._after_save = then
+            self.name_wanted.emit()
+            return
+        try:
+            batch = editor.content.as_batch()
+        except BadInput as error:
+            self.failed.emit(f"The batch cannot be saved. {error.message}", "Correct it, then save again.")
+            return
+        if self._saving or self._link is None:
+            return
+        self._saving = True
+        if then is not None:
+            self._after_save = then
+        own = editor.saved_as if editor.saved_as and name == editor.saved_name else name
+        if own == editor.saved_as:
+            self._write_batch(own, batch, editor.content)
+        else:
+            content = editor.content
+            self._link.ask(
+                lambda console: console.runs.batch_names(),
+                lambda names: self._look_for_others(own, names, batch, content),
+                self._fail,
+                what="list the saved batches",
+            )
+
+    def _look_for_others(self, name: str, names: list[str], batch: Batch, content: Content) -> None:
+        if name not in names:
+            self._write_batch(name, batch, content)
+            return
+        assert self._link is not None
+        self._link.spawn("ask before a batch is replaced", self._ask_replace(name, batch, content))
+
+    async def _ask_replace(self, name: str, batch: Batch, content: Content) -> None:
+        sheet = Sheet(
+            self._screen.window(),
+            f"Replace the saved batch “{name}”?",
+            "There is one of this name already. Cancel, and give this one another name to keep both.",
+        )
+        sheet.add_answer("", "Cancel")
+        sheet.add_answer(REPLACE, "Replace it", "danger")
+        sheet.open()
+        if await ended(sheet.finished) == REPLACE:
+            self._write_batch(name, batch, content)
+        else:
+            self._saving, self._after_save = False, None
+
+    def _write_batch(self, name: str, batch: Batch, content: Content) -> None:
+        assert self._link is not None
+        self._link.ask(
+            lambda console: console.runs.save_batch(name, batch),
+            lambda _none: self._saved(name, content),
+            self._fail_to_save,
+            what="save the batch",
+        )
+
+    def _saved(self, name: str, content: Content) -> None:
+        self._saving = False
+        self._editor.mark_saved(content, name)
+        self.saved.emit(name)
+        then, self._after_save = self._after_save, None
+        if then is not None:
+            then()
+
+    def _fail(self, error: QuarterdeckError) -> None:
+        self._saving, self._after_save = False, None
+        self.failed.emit(error.message, error.info.next)
+
+    def _fail_to_save(self, error: QuarterdeckError) -> None:
+        self._saving, self._after_save = False, None
+        # The general advice of this code is about arguments of a call.
+        bad_input = error.code is ErrorCode.INVALID_ARGUMENTS
+        self.failed.emit(error.message, SAVE_AGAIN if bad_input else error.info.next)
+
+    def forget_wish(self) -> None:
+        """Whoever was asked for a name does not want to save any more."""
+        self._after_save = None
+
+    # Loading another one
+
+    def replace_with(self, load: Callable[[], None]) -> None:
+        """Call `load` when what is on the screen is saved or given up."""
+        if not self._editor.dirty or not self._editor.content.steps:
+            load()
+        elif self._link is not None:
+            self._link.spawn("ask about unsaved changes", self._ask_unsaved(load))
+
+    async def _ask_unsaved(self, load: Callable[[], None]) -> None:
+        name = self._editor.content.name or NEW_NAME
+        sheet = Sheet(
+            self._screen.window(),
+            f"Save “{name}” first?",
+            "It has changes that are not saved. Another batch takes its place on this screen.",
+        )
+        sheet.add_answer("", "Cancel")
+        sheet.add_answer(DISCARD, "Discard changes", "danger")
+        sheet.add_answer(SAVE, "Save", "primary")
+        sheet.open(focus=sheet.answer(SAVE))
+        answer = await ended(sheet.finished)
+        if answer == DISCARD:
+            load()
+        elif answer == SAVE:
+            self.save(then=load)
+
+    def open_saved(self, name: str) -> None:
+        """Load a saved batch."""
+        if self._link is not None:
+            self._link.ask(
+                lambda console: console.runs.load_batch(name),
+                lambda batch: self.replace_with(lambda: self._editor.load(content_of(batch), name)),
+                self._fail,
+                what="load the batch",
+            )
+
+    def open_example(self, path: Path) -> None:
+        """Load an example; saving it makes a batch of the operator's own."""
+        try:
+            batch = read_batch(path.read_text(encoding="utf-8"), path.name)
+        except (OSError, BadInput) as error:
+            self.failed.emit(f"The example cannot be read: {error}", "Choose another one.")
+            return
+        self.replace_with(lambda: self._editor.load(content_of(batch)))
+
+
+def examples() -> list[tuple[Path, Batch]]:
+    """The batches that come with the program; what cannot be read is left out and logged."""
+    found: list[tuple[Path, Batch]] = []
+    for path in sorted(EXAMPLES.glob("*.yaml")):
+        try:
+            found.append((path, read_batch(path.read_text(encoding="utf-8"), path.name)))
+        except (OSError, BadInput) as error:
+            log.warning("example batch cannot be read", path=str(path), problem=str(error))
+    return found

@@ -1,0 +1,123 @@
+"""The line above the batch: its name, the devices it is for, and what can be done with it as a whole."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from app.screens.batch.inline_edit import InPlaceField
+from app.text import plural
+from app.theme.tokens import FRAME, SPACE
+from app.widgets.badges import ProductionTag
+from app.widgets.buttons import Button
+from app.widgets.fields import TextField, mark_failed
+from app.widgets.labels import Label, rule, surface
+
+
+class BatchHead(QWidget):
+    """Name, devices, Save, Open, Plan, Run.
+
+    Signals:
+        renamed(name), targets_typed(filter): while somebody types.
+        save_wanted, open_wanted, plan_wanted, run_wanted: what was pressed.
+    """
+
+    renamed = Signal(str)
+    targets_typed = Signal(str)
+    save_wanted = Signal()
+    open_wanted = Signal()
+    plan_wanted = Signal()
+    run_wanted = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        surface(self, "base")
+        self.name = InPlaceField("Name of the batch", "title", least=60, most=300)
+        self.name.setMaxLength(200)
+        self.name.typed.connect(self.renamed)
+        self.mark = Label("", tone="warn")
+        self.targets = TextField("Devices, as a filter", "os:linux tag:lab !name:db-*", mono=True)
+        self.targets.textEdited.connect(self.targets_typed)
+        self.count = Label("", "head")
+        self.production = ProductionTag(0)
+        self.open = Button("Open…", "ghost", icon="open")
+        self.save = Button("Save")
+        self.plan = Button("Plan", key="F5")
+        self.run = Button("Run", "primary", icon="run")
+        self.save.setToolTip("Save (Ctrl+S)")
+        self.open.setToolTip("Open a saved batch or an example (Ctrl+O)")
+        self.plan.setToolTip("Ask the policy about every step on every device; nothing is sent (F5)")
+        for button, signal in (
+            (self.open, self.open_wanted),
+            (self.save, self.save_wanted),
+            (self.plan, self.plan_wanted),
+            (self.run, self.run_wanted),
+        ):
+            button.clicked.connect(lambda _on=False, signal=signal: signal.emit())
+        self.error = Label("", "meta", "fail", wrap=True)
+        self.error.setContentsMargins(SPACE.pane, 0, SPACE.pane, 6)
+        self.error.hide()
+        self._build()
+
+    def _build(self) -> None:
+        row = QHBoxLayout()
+        row.setContentsMargins(SPACE.pane - 5, 0, SPACE.pane, 0)
+        row.setSpacing(SPACE.small)
+        row.addWidget(self.name)
+        row.addWidget(self.mark)
+        line = rule(Qt.Orientation.Vertical)
+        line.setFixedHeight(20)
+        row.addSpacing(4)
+        row.addWidget(line)
+        row.addSpacing(4)
+        self._devices = Label("Devices", tone="text2")
+        self._devices.setBuddy(self.targets)
+        row.addWidget(self._devices)
+        row.addWidget(self.targets, 4)
+        row.addWidget(self.count)
+        row.addWidget(self.production)
+        row.addStretch(1)
+        for button in (self.open, self.save, self.plan, self.run):
+            row.addWidget(button)
+        bar = QWidget()
+        bar.setFixedHeight(FRAME.screen_head)
+        bar.setLayout(row)
+        self.targets.setMaximumWidth(320)
+        self.targets.setMinimumWidth(150)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(bar)
+        column.addWidget(self.error)
+
+    def show_batch(self, name: str, targets: str) -> None:
+        """Show name and filter; what is typed just now is left alone."""
+        self.name.show_text(name)
+        if targets != self.targets.text():
+            self.targets.setText(targets)
+            self.targets.setCursorPosition(0)
+
+    def show_saved(self, unsaved: bool, asking_name: bool) -> None:
+        """Say whether something is not saved, or that a name is asked for."""
+        words = "name it, Enter saves" if asking_name else "• not saved" if unsaved else ""
+        self.mark.set_tone("accent" if asking_name else "warn")
+        self.mark.setText(words)
+        self.mark.setVisible(bool(words))
+        self.save.set_off("" if unsaved or asking_name else "Everything is saved.")
+
+    def show_devices(self, matched: int, production: int, error: str) -> None:
+        """Say how many devices the filter means now, or what is wrong with it."""
+        mark_failed(self.targets, bool(error))
+        self.targets.setAccessibleDescription(error)
+        self.error.setText(error)
+        self.error.setVisible(bool(error))
+        self.count.setText("" if error else plural(matched, "device"))
+        self.count.set_tone("text" if matched else "warn")
+        self.production.set_count(0 if error else production)
+
+    def show_run(self, matched: int, asks: bool, off: str) -> None:
+        """Name the button by how many devices it means; `asks`: a question follows."""
+        self.run.set_words(f"Run on {matched}{'…' if asks else ''}" if matched else "Run")
+        self.run.set_off(off)
+        if not off:
+            self.run.setToolTip("Run (Ctrl+Enter)")

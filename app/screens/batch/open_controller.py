@@ -1,0 +1,191 @@
+"""Choosing another batch, and the name that the first save asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtWidgets import QWidget
+from shiboken6 import isValid
+
+from app.screens.batch.document import DEFAULT_TARGETS, Content, DraftStep, free_id
+from app.screens.batch.document_controller import BatchEditor
+from app.screens.batch.document_io import EXAMPLES, Files
+from app.screens.batch.header import BatchHead
+from app.screens.batch.open_dialog import EXAMPLE, NEW, SAVED, OpenSheet
+from app.screens.targets import OpenBatch, OpenTool
+from app.service_client import ConsoleLink
+from core.batch.models import SavedBatch
+from core.errors import ErrorCode, QuarterdeckError
+from core.service.console import Console
+
+
+class Opening(QObject):
+    """What Open… and other screens bring here; what is not saved is asked about first.
+
+    Signals:
+        failed(what, what to do): the saved batches cannot be listed.
+        loaded: a tool's form is what was asked for, and is there.
+        tool_wanted: the devices are set, and a tool of theirs is to be chosen.
+        left: the name was entered; the keyboard goes back to the steps.
+    """
+
+    failed = Signal(str, str)
+    loaded = Signal()
+    tool_wanted = Signal()
+    left = Signal()
+
+    def __init__(self, screen: QWidget, editor: BatchEditor, files: Files, head: BatchHead) -> None:
+        super().__init__(screen)
+        self._screen, self._editor, self._files, self._head = screen, editor, files, head
+        self._link: ConsoleLink | None = None
+        self._asking_name = False
+        head.open_wanted.connect(self.ask)
+        head.name.entered.connect(self._name_entered)
+        head.name.editingFinished.connect(self._name_left)
+        files.name_wanted.connect(self._ask_name)
+        editor.saved_changed.connect(self.show_saved)
+
+    def bind(self, link: ConsoleLink) -> None:
+        """Where to ask."""
+        self._link = link
+
+    def ask(self) -> None:
+        """Show what can be opened."""
+        if self._link is not None:
+            self._link.ask(
+                lambda console: console.runs.saved_batches(),
+                self._choose,
+                self._cannot_list,
+                what="list the batches",
+            )
+
+    def _cannot_list(self, error: QuarterdeckError) -> None:
+        self.failed.emit(f"The saved batches cannot be listed. {error.message}", error.info.next)
+
+    def _choose(self, saved: list[SavedBatch]) -> None:
+        sheet = OpenSheet(self._screen.window(), saved)
+        sheet.finished.connect(self._open)
+        sheet.question.rename_wanted.connect(lambda name, to: self._rename(sheet, name, to))
+        sheet.question.delete_wanted.connect(lambda name: self._delete(sheet, name))
+        sheet.open(focus=sheet.search)
+
+    def _rename(self, sheet: OpenSheet, name: str, to: str) -> None:
+        async def rename(console: Console) -> list[SavedBatch]:
+            await console.runs.rename_batch(name, to)
+            return await console.runs.saved_batches()
+
+        def renamed(saved: list[SavedBatch]) -> None:
+            self._editor.saved_file_renamed(name, to)
+            self._show_files(sheet, saved, to)
+
+        self._change(sheet, rename, renamed, "rename the batch")
+
+    def _delete(self, sheet: OpenSheet, name: str) -> None:
+        async def delete(console: Console) -> list[SavedBatch]:
+            await console.runs.delete_batch(name)
+            return await console.runs.saved_batches()
+
+        def deleted(saved: list[SavedBatch]) -> None:
+            self._editor.saved_file_deleted(name)
+            self._show_files(sheet, saved)
+
+        self._change(sheet, delete, deleted, "delete the batch")
+
+    def _change(
+        self,
+        sheet: OpenSheet,
+        change: Callable[[Console], Awaitable[list[SavedBatch]]],
+        done: Callable[[list[SavedBatch]], None],
+        what: str,
+    ) -> None:
+        def refused(error: QuarterdeckError) -> None:
+            # The general advice of this code is about arguments of a call.
+            advice = "" if error.code is ErrorCode.INVALID_ARGUMENTS else f" {error.info.next}"
+            if _is_open(sheet):
+                sheet.question.say(f"{error.message}{advice}")
+            else:
+                self.failed.emit(error.message, advice.strip())
+
+        assert self._link is not None
+        self._link.ask(change, done, refused, what=what)
+
+    @staticmethod
+    def _show_files(sheet: OpenSheet, saved: list[SavedBatch], choose: str = "") -> None:
+        # The sheet may have been closed while the service was asked.
+        if _is_open(sheet):
+            sheet.question.close_question()
+            sheet.show_saved(saved, choose)
+
+    def _open(self, answer: str) -> None:
+        if answer.startswith(SAVED):
+            self._files.open_saved(answer.removeprefix(SAVED))
+        elif answer.startswith(EXAMPLE):
+            self._files.open_example(EXAMPLES / answer.removeprefix(EXAMPLE))
+        elif answer == NEW:
+            targets = self._editor.content.targets
+            self._files.replace_with(lambda: self._editor.load(Content(targets=targets)))
+
+    def open_tool(self, target: OpenTool) -> None:
+        """A new batch of one step, or of none where the tool is still to be chosen; nothing is sent."""
+        self._files.replace_with(lambda: self._load_tool(target))
+
+    def _load_tool(self, target: OpenTool) -> None:
+        targets = f"name:{_quoted(target.device)}"
+        if not target.tool_name:
+            self._editor.load(Content(targets=targets))
+            self.tool_wanted.emit()
+            return
+        step = DraftStep(
+            free_id(target.tool_name.removeprefix("get_"), ()), target.tool_name, dict(target.parameters)
+        )
+        name = f"{target.tool_name} on {target.device}"[:200]
+        self._editor.load(Content(name=name, targets=targets, steps=(step,)))
+        self.loaded.emit()
+
+    def open_batch(self, target: OpenBatch) -> None:
+        """A saved batch, or a new one for some devices."""
+        targets = target.targets or DEFAULT_TARGETS
+        if target.name:
+            self._files.open_saved(target.name)
+        elif not self._editor.content.steps and not self._editor.saved_as:
+            self._editor.set_targets(targets)
+        else:
+            self._files.replace_with(lambda: self._editor.load(Content(targets=targets)))
+
+    # The name
+
+    def show_saved(self) -> None:
+        """Say whether something is not saved, or that a name is asked for."""
+        editor = self._editor
+        new = bool(editor.content.steps) and not editor.saved_as
+        self._head.show_saved(editor.dirty or new, self._asking_name)
+
+    def _ask_name(self) -> None:
+        self._asking_name = True
+        self.show_saved()
+        self._head.name.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self._head.name.selectAll()
+
+    def _name_entered(self) -> None:
+        if self._asking_name and self._editor.content.name.strip():
+            self._asking_name = False
+            self.show_saved()
+            self._files.save()
+        self.left.emit()
+
+    def _name_left(self) -> None:
+        if self._asking_name:
+            self._asking_name = False
+            self._files.forget_wish()
+            self.show_saved()
+
+
+def _quoted(name: str) -> str:
+    """A device's name as a filter's value; quoted where it would mean something else."""
+    plain = not any(sign.isspace() or sign in ":,!\"'*?" for sign in name)
+    return name if plain else f'"{name}"' if '"' not in name else f"'{name}'"
+
+
+def _is_open(sheet: OpenSheet) -> bool:
+    return isValid(sheet) and sheet.isVisible()

@@ -1,0 +1,163 @@
+"""The column of steps: its head with undo and redo, the cards, and what to do while there are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
+
+from app.screens.batch.document_controller import BatchEditor
+from app.screens.batch.document_io import examples
+from app.screens.batch.steps_view import StepsView
+from app.text import plural
+from app.theme.tokens import SPACE
+from app.widgets.buttons import Button, IconButton
+from app.widgets.empty_state import EmptyState
+from app.widgets.labels import Label, Link, surface
+from app.widgets.section import Card
+from core.batch.models import flatten
+
+MOST_EXAMPLES = 3
+
+
+class StepsPane(QWidget):
+    """Cards, or the first things one can do.
+
+    Signals:
+        tools_wanted: show the tools, to add one.
+        example_wanted(path): begin with this example.
+    """
+
+    tools_wanted = Signal()
+    example_wanted = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        surface(self, "base")
+        self.setAccessibleName("Steps of the batch")
+        self.count = Label("", tone="text3")
+        self.undo = IconButton("undo", "Undo", key="Ctrl+Z")
+        self.redo = IconButton("redo", "Redo", key="Ctrl+Shift+Z")
+        self.tools = Button("Tools", "ghost", icon="add", key="A")
+        self.tools.clicked.connect(self.tools_wanted)
+        self.hint = Label("Alt+↑ ↓ moves", tone="text3")
+        head = QHBoxLayout()
+        head.setContentsMargins(12, 4, 12, 4)
+        head.setSpacing(4)
+        head.addWidget(Label("Steps", "head"))
+        head.addSpacing(4)
+        head.addWidget(self.count)
+        head.addStretch(1)
+        head.addWidget(self.tools)
+        head.addWidget(self.undo)
+        head.addWidget(self.redo)
+        head.addSpacing(4)
+        head.addWidget(self.hint)
+        self.view = StepsView()
+        self.empty = _NoSteps()
+        self.empty.tools_wanted.connect(self.tools_wanted)
+        self.empty.example_wanted.connect(self.example_wanted)
+        self.stack = QStackedWidget()
+        self.stack.addWidget(self.view)
+        self.stack.addWidget(self.empty)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 4, 0, 0)
+        column.setSpacing(2)
+        column.addLayout(head)
+        column.addWidget(self.stack, 1)
+        self.set_compact(False)
+
+    def serve(self, editor: BatchEditor) -> None:
+        """Let this editor do what is wanted here."""
+        view = self.view
+        view.chosen.connect(editor.choose)
+        view.move_wanted.connect(editor.move_to)
+        view.delete_wanted.connect(editor.remove)
+        view.switch_wanted.connect(editor.switch)
+        view.group_wanted.connect(editor.group)
+        view.double_wanted.connect(editor.double)
+        self.undo.clicked.connect(editor.undo_stack.undo)
+        self.redo.clicked.connect(editor.undo_stack.redo)
+        self._editor = editor
+        editor.saved_changed.connect(self._show_undo)
+        self._show_undo()
+
+    def place_for(self, at: QPoint) -> int | None:
+        """Where a tool that is let go at this point of the screen goes; None when that is not here."""
+        place = self.view.tool_dropped(at)
+        if place is None and not self.view.isVisible() and self.rect().contains(self.mapFromGlobal(at)):
+            return 0
+        return place
+
+    def set_compact(self, compact: bool) -> None:
+        """Offer the tools as a button where they have no column of their own."""
+        self.tools.setVisible(compact)
+        self.hint.setVisible(not compact)
+
+    def show_count(self, count: int) -> None:
+        """Say how many steps there are; without any, say what to do."""
+        self.count.setText(str(count) if count else "")
+        page = self.view if count else self.empty
+        if self.stack.currentWidget() is not page:
+            had_focus = self.view.hasFocus()
+            self.stack.setCurrentWidget(page)
+            if had_focus and page is self.empty:
+                self.empty.first.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _show_undo(self) -> None:
+        stack = self._editor.undo_stack
+        for button, can, word, what in (
+            (self.undo, stack.canUndo(), "Undo", stack.undoText()),
+            (self.redo, stack.canRedo(), "Redo", stack.redoText()),
+        ):
+            button.setEnabled(can)
+            button.setAccessibleName(f"{word} {what}".strip())
+
+
+class _NoSteps(QScrollArea):
+    """The empty batch: what adds a step, and below it three examples."""
+
+    tools_wanted = Signal()
+    example_wanted = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setWidgetResizable(True)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.state = EmptyState(
+            "This batch has no steps yet.",
+            "A step calls one tool on each device. Nothing is sent until you press Run.",
+            ("tools", "Add a tool", "add"),
+        )
+        self.state.setProperty("clear", "true")
+        self.first = self.state.button
+        self.first.set_words("Add a tool", key="A")
+        self.state.acted.connect(lambda _key: self.tools_wanted.emit())
+        self.state.more.setSpacing(SPACE.small)
+        self.state.more.addSpacing(SPACE.medium)
+        self.state.more.addWidget(Label("Or begin with an example", "label", "text3"))
+        for path, batch in examples()[:MOST_EXAMPLES]:
+            steps = len(flatten(batch.steps))
+            self.state.more.addWidget(self._example(path, batch.name, batch.description, steps))
+        self.setWidget(self.state)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Scroll where there is not room for all of it."""
+        super().resizeEvent(event)
+        self.state.setMinimumHeight(self.state.needed_height(self.viewport().width()))
+
+    def _example(self, path: Path, name: str, description: str, steps: int) -> Card:
+        card = Card()
+        head = QHBoxLayout()
+        head.addWidget(Label(name, "name"))
+        head.addStretch(1)
+        link = Link("Begin", "name")
+        link.setAccessibleName(f"Begin with the example {name}")
+        link.clicked.connect(lambda: self.example_wanted.emit(path))
+        head.addWidget(link)
+        card.body.addLayout(head)
+        card.add(Label(f"{plural(steps, 'step')}. {description}", "meta", "text2", wrap=True))
+        return card

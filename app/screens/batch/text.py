@@ -1,0 +1,121 @@
+"""What steps, tools and plans say of themselves: one-line summaries, outcomes, the plan as text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from app.screens.batch.document import DraftStep
+from app.text import plural
+from app.theme.status_styles import StateLook, plan_look
+from core.batch.models import Plan, PlannedCell
+from core.fleet.models import Effect, Tool
+from core.schema_forms.json_values import HIDDEN, shown
+
+LONGEST_SUMMARY = 300
+SECRET = "•••"
+# Where one of these is the point of a call, its name says nothing more.
+_SELF_SAYING = ("command", "file_path", "path", "url", "text")
+
+OUTCOMES: dict[str, StateLook] = {
+    "runs": plan_look("runs"),
+    "asks": plan_look("asks"),
+    "denied": plan_look("denied"),
+    "invalid": StateLook("invalid", "cross_octagon", "fail", "fail"),
+    "no_such_tool": plan_look("no_such_tool"),
+    "offline": StateLook("offline", "circle_off", "text3", "text3"),
+    "off": StateLook("off", "step_over", "text3", "text3"),
+}
+"""What a plan may say of a cell, in the order in which it is counted."""
+
+BLOCKED = ("denied", "invalid", "no_such_tool", "offline")
+"""Outcomes with which a step does not run as it is."""
+
+_COUNTED = {"runs": "run", "asks": "ask", "no_such_tool": "no such tool"}
+
+
+def outcome_look(outcome: str) -> StateLook:
+    """How an outcome is shown."""
+    return OUTCOMES.get(outcome) or plan_look(outcome)
+
+
+def counted(outcome: str) -> str:
+    """The word behind a number: 27 run, 11 ask, 2 denied."""
+    return _COUNTED.get(outcome, outcome)
+
+
+def one_line(text: str) -> str:
+    """Text on one line in which nothing hides."""
+    flat = " ".join(text[: 2 * LONGEST_SUMMARY].split())
+    return HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", flat)[:LONGEST_SUMMARY]
+
+
+def summary_of(step: DraftStep, secrets: Iterable[str] = ()) -> str:
+    """A step's arguments in one line; empty when there are none."""
+    hidden = set(secrets)
+    parts: list[str] = []
+    for name, value in step.parameters.items():
+        if name in hidden:
+            parts.append(f"{one_line(name)} {SECRET}")
+            continue
+        # What lies deeper may hold secrets that only a deeper schema tells of.
+        if isinstance(value, dict | list):
+            words = f"{{{len(value)}}}" if isinstance(value, dict) else f"[{len(value)}]"
+        else:
+            words = one_line(value if isinstance(value, str) else shown(value, 120))
+        parts.append(words if name in _SELF_SAYING else f"{one_line(name)} {words}")
+    if step.timeout is not None:
+        parts.append(f"at most {step.timeout:g} s")
+    return ", ".join(parts)[:LONGEST_SUMMARY]
+
+
+def effect_group(tool: Tool) -> str:
+    """Under which head a tool is listed."""
+    effect = tool.contract.effect.value
+    if effect is Effect.UNKNOWN:
+        return "Effect unknown"
+    return "Observe" if effect is Effect.OBSERVE else "Change"
+
+
+EFFECT_GROUPS = ("Observe", "Change", "Effect unknown")
+
+
+def count_outcomes(cells: Iterable[PlannedCell]) -> dict[str, int]:
+    """How many cells have each outcome, in the order of `OUTCOMES`, none left out that occurs."""
+    found = Counter(cell.outcome for cell in cells)
+    return {outcome: found[outcome] for outcome in OUTCOMES if found[outcome]}  # type: ignore[index]
+
+
+def why_not(cells: Iterable[PlannedCell]) -> str:
+    """Why a device does not run all steps as they are, each reason with its steps; asking is no reason.
+
+    A reason that holds for all of several steps, such as that the device is away, stands without them.
+    """
+    total = 0
+    steps_of: dict[str, list[str]] = {}
+    for cell in cells:
+        total += 1
+        if cell.outcome in BLOCKED:
+            words = one_line(cell.why or outcome_look(cell.outcome).word).rstrip(".")
+            steps_of.setdefault(words, []).append(cell.step)
+    return " ".join(
+        f"{words}." if len(steps) == total > 1 else f"{', '.join(steps)}: {words}."
+        for words, steps in steps_of.items()
+    )
+
+
+def plan_as_text(name: str, plan: Plan) -> str:
+    """A plan for a ticket or a mail: one line a device, tabs between the cells."""
+    counts = count_outcomes(plan.cells)
+    head = ", ".join(f"{number} {counted(outcome)}" for outcome, number in counts.items())
+    of: dict[str, list[PlannedCell]] = {device: [] for device in plan.devices}
+    for cell in plan.cells:
+        of[cell.device].append(cell)
+    lines = [
+        f"Plan of {one_line(name)}: {plural(len(plan.devices), 'device')}, {head}. Nothing was sent.",
+        "\t".join(["Device", *plan.steps, "Why not"]),
+    ]
+    for device, cells in of.items():
+        mark = f"{device} (Production)" if device in plan.production else device
+        lines.append("\t".join([mark, *(outcome_look(cell.outcome).word for cell in cells), why_not(cells)]))
+    return "\n".join(lines)

@@ -1,0 +1,131 @@
+"""The column of tools: search, three groups by effect, and three ways to add one: drag, Enter, plus."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import (
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QVBoxLayout,
+)
+
+from app.screens.batch.text import one_line
+from app.screens.batch.tool_catalog import Offer
+from app.screens.batch.tools_view import ToolsView
+from app.text import plural
+from app.theme.theme import theme_of
+from app.theme.tokens import RADIUS
+from app.widgets import painting
+from app.widgets.empty_state import ContentOrEmpty
+from app.widgets.fields import SearchField
+from app.widgets.labels import Label, surface
+
+
+class ToolsPane(QFrame):
+    """Search and list; in narrow windows it is a pop-up above the steps.
+
+    Signals:
+        add_wanted(tool_name): the pointer asked for it.
+        typed(tool_name): a key asked for it.
+    """
+
+    add_wanted = Signal(str)
+    typed = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        surface(self, "base")
+        self.setAccessibleName("Tools")
+        self._offer = Offer()
+        self._floating = False
+        self.search = SearchField("Search tools", "Tools")
+        self.list = ToolsView()
+        self.note = Label("", "meta", "text3", wrap=True)
+        self.note.setContentsMargins(12, 4, 8, 4)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(1, 10, 1, 1)
+        column.setSpacing(8)
+        top = QVBoxLayout()
+        top.setContentsMargins(9, 0, 9, 0)
+        top.addWidget(self.search)
+        column.addLayout(top)
+        column.addWidget(self.note)
+        self.place = ContentOrEmpty(self.list)
+        self.place.empty.acted.connect(lambda _key: self.search.clear())
+        column.addWidget(self.place, 1)
+        self.search.textChanged.connect(lambda _text: self._show())
+        self.search.returnPressed.connect(self._add_first)
+        self.search.down_pressed.connect(self._go_down)
+        self.list.add_wanted.connect(self.add_wanted)
+        self.list.typed.connect(self.typed)
+
+    def set_floating(self, floating: bool) -> None:
+        """Draw an edge of its own while it lies above other panes."""
+        self._floating = floating
+        surface(self, "raised" if floating else "base")
+        self.style().unpolish(self)
+        self.style().polish(self)
+        self.update()
+
+    def show_offer(self, offer: Offer) -> None:
+        """Show the tools of the matched devices."""
+        self._offer = offer
+        self.search.setPlaceholderText(
+            f"Tools on all {offer.matched}" if offer.matched > 1 else "Search tools"
+        )
+        self._show()
+
+    def _show(self) -> None:
+        self.list.tools.show(self._offer, self.search.text())
+        offer = self._offer
+        part = bool(self.list.tools.rows) and offer.asked < offer.matched and not offer.reading
+        self.note.setText(f"Read from {offer.asked} of {plural(offer.matched, 'device')}." if part else "")
+        self.note.setVisible(part)
+        self._say_nothing()
+        first = self.list.tools.first(self.search.text())
+        if self.search.text() and first >= 0:
+            self.list.setCurrentIndex(self.list.tools.index(first))
+
+    def _say_nothing(self) -> None:
+        offer = self._offer
+        if not offer.matched:
+            self.place.say("There are no tools to show.", "No device matches the filter: change it above.")
+        elif not offer.tools and offer.reading:
+            self.place.say("Reading the tools…", "They are shown as soon as the devices answer.")
+        elif not offer.tools:
+            why = one_line(offer.problem) or "The matched devices offer none now: look at them in Fleet."
+            self.place.say("There are no tools to show.", why)
+        elif not self.list.tools.rows:
+            line = "Tools are searched by name and by what they do."
+            self.place.say("No tool matches.", line, ("clear", "Clear the search", "clear"))
+        else:
+            self.place.show_content()
+
+    def _add_first(self) -> None:
+        one = self.list.current() if self.search.text() else None
+        if one is not None:
+            self.typed.emit(one.tool.tool_name)
+
+    def _go_down(self) -> None:
+        """From the search into the list: to the tool below the one that Enter would take already."""
+        if self.search.text() and self.list.current() is not None:
+            row = self.list.tools.step_from(self.list.currentIndex().row())
+            self.list.setCurrentIndex(self.list.tools.index(row))
+        self.list.setFocus(Qt.FocusReason.TabFocusReason)
+
+    def focus_search(self) -> None:
+        """Begin to type a tool's name."""
+        self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.search.selectAll()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the edge of a pop-up."""
+        super().paintEvent(event)
+        if self._floating:
+            painter = QPainter(self)
+            edge = theme_of(self).color("border2")
+            painting.box(painter, self.rect().toRectF(), RADIUS.control, None, edge)
+            painter.end()

@@ -1,1 +1,0 @@
-"""First run: three steps from an empty home to the first picture."""

@@ -1,0 +1,275 @@
+"""Try a tool: its form, what the policy would say, and one call through the same way as every other call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+from app.forms import SchemaForm
+from app.query import Mutation, Query
+from app.screens.fleet.device_rows import tool_title
+from app.screens.screen import Navigator
+from app.screens.targets import OpenApproval, OpenRun
+from app.service_client import ConsoleLink
+from app.state import AppState
+from app.text import with_nothing_sent
+from app.theme.status_styles import plan_look
+from app.widgets.badges import PlanBadge, RiskBadge
+from app.widgets.buttons import Button
+from app.widgets.fields import DropDown
+from app.widgets.focus import as_they_stand, put_in_tab_order
+from app.widgets.labels import Label, Link, rule, surface
+from app.widgets.line_breaks import breakable
+from app.widgets.property_list import copies_whole
+from app.widgets.util import once
+from core.batch.models import Run, RunState
+from core.errors import QuarterdeckError
+from core.fleet.models import OTHERWISE, Device, Tool
+from core.policy.models import Answer, Decision
+from core.schema_forms.validator import FieldError
+
+EXPLAIN_PAUSE_MS = 250
+LONG_NAME = 24
+NO_TOOLS = "The tools are not known yet."
+_PLAN = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
+_BUTTON = {Answer.ALLOW: "Call", Answer.ASK: "Ask for approval…", Answer.DENY: "Call"}
+
+
+class TryTab(QWidget):
+    """Calls one tool with typed arguments. What may run, asks or is denied is decided as always."""
+
+    def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
+        super().__init__()
+        self._state, self._nav = state, nav
+        self._tools: dict[str, Tool] = {}
+        self._device = ""
+        self._run = ""
+        self.chooser = DropDown("Tool")
+        self.chooser.activated.connect(lambda place: self.choose(str(self.chooser.itemData(place))))
+        self.risk = RiskBadge("low")
+        self.whole_name = Label("", "mono_small", "text2", wrap=True, selectable=True)
+        self.whole_name.setContentsMargins(12, 0, 12, 4)
+        self.whole_name.hide()
+        copies_whole(self.whole_name)
+        self.form = SchemaForm()
+        self.form.setContentsMargins(12, 8, 12, 12)
+        surface(self.form, "base")
+        self.form.changed.connect(self._form_changed)
+        self.answer = PlanBadge("not_known")
+        self.why = Label("", "meta", "text2", wrap=True)
+        self.call = Button("Call", "primary", icon="run")
+        self.call.clicked.connect(self._call)
+        self.outcome = Label("", tone="text2", wrap=True)
+        self.open_run = Link("Open the run")
+        self.open_run.clicked.connect(self._open_run)
+        self.open_approval = Link("Open the approval")
+        self.open_approval.clicked.connect(self._open_approval)
+        self._explain_soon = once(self, EXPLAIN_PAUSE_MS, self._explain)
+        self._decision = Query(self, link, self._show_decision, self._say_not_explained, "explain")
+        self._calling = Mutation(self, link, self._called, self._refused, trigger=self.call)
+        self._build()
+        state.runs_changed.connect(self._run_changed)
+        state.approvals_changed.connect(lambda: self._run_changed(self._run))
+        self._show_outcome("")
+        self._show_tool()
+
+    def _build(self) -> None:
+        head = QHBoxLayout()
+        head.setContentsMargins(12, 10, 12, 6)
+        head.setSpacing(8)
+        head.addWidget(self.chooser, 1)
+        head.addWidget(self.risk)
+        self._fields = scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setAccessibleName("Arguments of the call")
+        scroll.setWidget(self.form)
+        said = QHBoxLayout()
+        said.setSpacing(8)
+        said.addWidget(self.answer)
+        said.addWidget(self.why, 1)
+        links = QHBoxLayout()
+        links.setSpacing(12)
+        links.addWidget(self.call)
+        links.addWidget(self.open_run)
+        links.addWidget(self.open_approval)
+        links.addStretch(1)
+        foot = QVBoxLayout()
+        foot.setContentsMargins(12, 8, 12, 10)
+        foot.setSpacing(8)
+        foot.addLayout(said)
+        foot.addWidget(self.outcome)
+        foot.addLayout(links)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(head)
+        column.addWidget(self.whole_name)
+        column.addWidget(scroll, 1)
+        column.addWidget(rule())
+        column.addLayout(foot)
+
+    # What is shown
+
+    def show_tools(self, device: Device, tools: list[Tool] | None) -> None:
+        """Offer a device's tools; what was typed stays while its tool stays."""
+        if device.name != self._device:
+            self._device, self._run = device.name, ""
+            self._tools = {}
+            self._decision.cancel()
+            self.chooser.clear()
+            self._show_outcome("")
+            self.form.set_schema({"type": "object"})
+        if tools is None:
+            return
+        before = self.chosen()
+        self._tools = {tool.tool_key: tool for tool in tools}
+        kept = before.tool_key if before is not None else ""
+        if [self.chooser.itemData(n) for n in range(self.chooser.count())] != list(self._tools):
+            self.chooser.clear()
+            for tool in tools:
+                self.chooser.addItem(tool_title(tool), tool.tool_key)
+            self.chooser.updateGeometry()
+            if kept in self._tools:
+                self.chooser.setCurrentIndex(self.chooser.findData(kept))
+        now = self.chosen()
+        if now is not None and (before is None or now.contract.digest != before.contract.digest):
+            self.choose(now.tool_key)
+        else:
+            self._show_tool()
+
+    def choose(self, tool_key: str) -> None:
+        """Show the form of one tool."""
+        tool = self._tools.get(tool_key)
+        if tool is None:
+            return
+        self._decision.cancel()
+        self.chooser.setCurrentIndex(self.chooser.findData(tool_key))
+        self.form.set_schema(tool.input_schema)
+        self._show_outcome("")
+        self._show_tool()
+
+    def chosen(self) -> Tool | None:
+        """The tool whose form is shown."""
+        return self._tools.get(str(self.chooser.currentData() or ""))
+
+    def _show_tool(self) -> None:
+        tool = self.chosen()
+        # The list cuts what is too long for it, and two tools must never look like one.
+        long = tool_title(tool) if tool is not None and len(tool_title(tool)) > LONG_NAME else ""
+        self.whole_name.setText(breakable(long))
+        self.whole_name.setVisible(bool(long))
+        self.risk.setVisible(tool is not None)
+        self.answer.setVisible(tool is not None)
+        if tool is None:
+            self.why.setText(NO_TOOLS)
+            self.call.set_off("There is no tool to call.")
+            return
+        self.risk.set_risk(tool.contract.risk.value.value)
+        if self.why.text() == NO_TOOLS:
+            self.why.setText("")
+            self.answer.hide()
+        changed = f"It {tool.change or OTHERWISE}: review it first, on the tab Tools."
+        self.call.set_off(changed if tool.changed else "")
+        self._explain_soon.start()
+
+    def focusNextPrevChild(self, to_next: bool) -> bool:
+        """Tab goes through the fields, which come and go with the tools, before it comes to the call."""
+        put_in_tab_order(
+            self._fields, [*as_they_stand(self.form), self.call, self.open_run, self.open_approval]
+        )
+        return super().focusNextPrevChild(to_next)
+
+    def _form_changed(self) -> None:
+        self._explain_soon.start()
+
+    def _explain(self) -> None:
+        tool = self.chosen()
+        if tool is None or not self.isVisible():
+            return
+        arguments = self.form.value()
+        self._decision.load(lambda console: console.policy.explain(tool.device, tool.tool_name, arguments))
+
+    def _say_not_explained(self, error: QuarterdeckError) -> None:
+        self.answer.hide()
+        self.why.setText(error.message)
+
+    def _show_decision(self, decision: Decision) -> None:
+        self.answer.set_look(plan_look(_PLAN[decision.answer]))
+        self.answer.show()
+        self.risk.set_risk(decision.risk.value)
+        self.why.setText(decision.reasons[0].text if decision.reasons else decision.summary)
+        self.call.set_words(_BUTTON[decision.answer])
+
+    # The call
+
+    def _call(self) -> None:
+        tool = self.chosen()
+        if tool is None:
+            return
+        self.call.set_working("The arguments are being checked.")
+        self._show_outcome("")
+        self.form.when_checked(lambda problems: self._checked(tool, problems), self._changed_meanwhile)
+
+    def _changed_meanwhile(self) -> None:
+        self._come_back()
+        self._show_outcome("Nothing was sent: the arguments are others than when they were to be checked.")
+
+    def _checked(self, tool: Tool, problems: list[FieldError]) -> None:
+        """What is wrong with the arguments is known; they are the ones that stand in the form."""
+        if problems:
+            self._come_back()
+            self.form.focus_path(problems[0].path)
+            self._show_outcome("Nothing was sent: a field needs another value.", "fail")
+            return
+        arguments: dict[str, Any] = self.form.value()
+        self._run = ""
+        self._show_outcome("Asking the service …")
+        self._calling.run(
+            lambda console: console.runs.call(tool.device, tool.tool_name, arguments),
+            f"call {tool.tool_name}",
+        )
+
+    def _called(self, run: Run) -> None:
+        self._run = run.summary.id
+        self._show_tool()
+        self._show_state(run.summary.state)
+
+    def _come_back(self) -> None:
+        self.call.set_working("")
+        self._show_tool()
+
+    def _refused(self, error: QuarterdeckError) -> None:
+        self._show_tool()
+        self._show_outcome(with_nothing_sent(error.info.sentences), "fail")
+
+    def _run_changed(self, run: str) -> None:
+        if self._run and run in ("", self._run) and (known := self._state.runs.get(self._run)) is not None:
+            self._show_state(known.state)
+
+    def _show_state(self, state: RunState) -> None:
+        words = {
+            RunState.WAITING: f"{self._run} waits for your approval; nothing was sent yet.",
+            RunState.RUNNING: f"{self._run} is running.",
+            RunState.DONE: f"{self._run} is done.",
+        }.get(state, f"{self._run}: {state.value.replace('_', ' ')}.")
+        well = state in (RunState.WAITING, RunState.RUNNING, RunState.DONE)
+        self._show_outcome(words, "text2" if well else "fail")
+
+    def _show_outcome(self, words: str, tone: str = "text2") -> None:
+        self.outcome.setText(words)
+        self.outcome.set_tone(tone)
+        self.outcome.setVisible(bool(words))
+        self.open_run.setVisible(bool(self._run))
+        self.open_approval.setVisible(self._approval() is not None)
+
+    def _approval(self) -> str | None:
+        waiting = self._state.approvals.values()
+        return next((one.id for one in waiting if self._run and one.run == self._run), None)
+
+    def _open_run(self) -> None:
+        self._nav.open("runs", OpenRun(self._run))
+
+    def _open_approval(self) -> None:
+        if (approval := self._approval()) is not None:
+            self._nav.open("approvals", OpenApproval(approval))

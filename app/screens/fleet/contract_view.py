@@ -1,0 +1,169 @@
+"""A tool's contract, fact by fact with who says so and why, and its definition as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from PySide6.QtGui import QFontMetrics
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QPlainTextEdit, QWidget
+
+from app.theme.theme import theme_of
+from app.widgets.badges import Chip
+from app.widgets.labels import Label, plain_tip
+from app.widgets.line_breaks import breakable
+from app.widgets.property_list import short_digest
+from core.fleet.models import Contract, Fact, Source, Tool
+from core.text import escape_hidden
+
+MOST_LINES = 12
+LONG_VALUE = 16
+NAMES = {
+    "effect": "Effect",
+    "risk": "Risk",
+    "reversible": "Can be undone",
+    "idempotent": "Twice is as once",
+    "open_world": "Reaches outside",
+    "evidence": "Shows it worked",
+}
+SOURCES = {
+    Source.OPERATOR: "set by an operator",
+    Source.BUILT_IN: "built-in",
+    Source.DECLARED: "the device says",
+    Source.HEURISTIC: "guessed",
+    Source.DEFAULT: "by default",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FactLine:
+    """One fact as it is shown; `was` is its value before the tool changed, where that is another."""
+
+    key: str
+    name: str
+    value: str
+    source: Source
+    why: str
+    was: str = ""
+
+
+def fact_words(value: object) -> str:
+    """A fact's value in a word or two."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return escape_hidden(str(getattr(value, "value", value)), keep_lines=False)
+
+
+def contract_lines(contract: Contract, before: Contract | None = None) -> list[FactLine]:
+    """The facts of a contract in their order; `before` is the contract that was trusted."""
+    lines = []
+    for key in Contract.model_fields:
+        fact = getattr(contract, key)
+        if not isinstance(fact, Fact):
+            continue
+        value = fact_words(fact.value)
+        old = fact_words(getattr(before, key).value) if before is not None else value
+        name = NAMES.get(key, key.replace("_", " ").capitalize())
+        why = escape_hidden(fact.why, keep_lines=False)
+        lines.append(FactLine(key, name, value, fact.source, why, old if old != value else ""))
+    return lines
+
+
+class ContractFacts(QWidget):
+    """The facts of a contract, one below the other; what an operator set is marked."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Contract")
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setHorizontalSpacing(8)
+        self._grid.setVerticalSpacing(2)
+        self._grid.setColumnMinimumWidth(0, 112)
+        self._grid.setColumnStretch(1, 1)
+        self._rows: dict[str, _FactRow] = {}
+        self._digest = Label("", "mono_small", "text2", selectable=True)
+        for place, key in enumerate(one for one in Contract.model_fields if one != "digest"):
+            row = self._rows[key] = _FactRow()
+            self._grid.addWidget(row.name, place * 2, 0)
+            self._grid.addWidget(row.line, place * 2, 1)
+            self._grid.addWidget(row.why, place * 2 + 1, 1)
+        end = 2 * len(self._rows)
+        self._grid.addWidget(Label("Contract", tone="text3"), end, 0)
+        self._grid.addWidget(self._digest, end, 1)
+
+    def show_contract(self, tool: Tool, before: Contract | None = None) -> None:
+        """Show the contract of a tool; beside each fact that changed what it was in `before`."""
+        for line in contract_lines(tool.contract, before):
+            self._rows[line.key].show_line(line)
+        self._digest.setText(short_digest(tool.contract.digest))
+        self._digest.setToolTip(plain_tip(tool.contract.digest))
+
+    def words(self) -> list[str]:
+        """Each fact as it is read aloud."""
+        return [row.line.accessibleName() for row in self._rows.values()]
+
+
+class _FactRow:
+    """The widgets of one fact."""
+
+    def __init__(self) -> None:
+        self.name = Label("", tone="text3")
+        self.value = Label("", "name")
+        self.source = Chip("")
+        self.was = Label("", "meta_strong", "warn")
+        self.why = Label("", "meta", "text3", wrap=True)
+        self.line = QWidget()
+        self._row = row = QHBoxLayout(self.line)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(8)
+        row.addWidget(self.value)
+        row.addWidget(self.source)
+        row.addWidget(self.was)
+        row.addStretch(1)
+
+    def show_line(self, line: FactLine) -> None:
+        """Show one fact."""
+        self.name.setText(line.name)
+        # A sentence is broken into lines; a word keeps who says so beside it.
+        long = len(line.value) > LONG_VALUE
+        self.value.setWordWrap(long)
+        self._row.setStretch(0, int(long))
+        self._row.setStretch(3, int(not long))
+        self.value.setText(breakable(line.value))
+        self.source.set_words(SOURCES[line.source])
+        # Whatever the device or our own tables say, this is what a person decided.
+        self.source.set_tone("accent" if line.source is Source.OPERATOR else "text3")
+        self.was.setText(f"was {line.was}" if line.was else "")
+        self.was.setVisible(bool(line.was))
+        self.why.setText(breakable(line.why))
+        was = f", was {line.was}" if line.was else ""
+        self.line.setAccessibleName(f"{line.name}: {line.value}{was}, {SOURCES[line.source]}. {line.why}")
+
+
+class DefinitionBox(QPlainTextEdit):
+    """JSON as plain text, as high as it needs up to some lines."""
+
+    def __init__(self, name: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setReadOnly(True)
+        self.setProperty("code", "true")
+        self.setAccessibleName(name)
+        self.setFont(theme_of(self).font("mono_small"))
+        self.setLineWrapMode(QPlainTextEdit.LineWrapMode.WidgetWidth)
+        self.setTabChangesFocus(True)
+
+    def show_json(self, value: Any) -> None:
+        """Show a value, keys in the order in which they came."""
+        text = json_text(value)
+        if text == self.toPlainText():
+            return
+        self.setPlainText(text)
+        lines = min(MOST_LINES, text.count("\n") + 1)
+        self.setFixedHeight(QFontMetrics(self.font()).lineSpacing() * lines + 14)
+
+
+def json_text(value: Any) -> str:
+    """A value as people read JSON; what cannot be seen is written by its name."""
+    return escape_hidden(json.dumps(value, indent=2, ensure_ascii=False))

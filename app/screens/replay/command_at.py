@@ -1,0 +1,178 @@
+"""What was known of one command at one moment: read from its entries up to the playhead, and no further."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from app.screens.replay.text import Clock, lasting
+from app.screens.replay.timeline_index import shown
+from app.widgets.property_list import Fact, short_digest
+from core.audit.entries import Entry, Kind
+from core.policy.models import Answer, Decision, Reason
+from core.replay.models import Moment
+
+ANSWERS = {Answer.ALLOW: "allowed", Answer.ASK: "asked", Answer.DENY: "denied"}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The entries of one command up to a moment, by what they say."""
+
+    prepared: Entry | None = None
+    decided: Entry | None = None
+    asked: Entry | None = None
+    answered: Entry | None = None
+    sent: Entry | None = None
+    ended: Entry | None = None
+
+    @property
+    def decision(self) -> Decision | None:
+        """The decision that was enforced; None when it is not known yet, or cannot be read."""
+        body = self.decided.body.get("decision") if self.decided else None
+        try:
+            return Decision.model_validate(body) if isinstance(body, dict) else None
+        except ValidationError:
+            return None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The arguments, as they were recorded."""
+        return _inside(self.prepared, "parameters")
+
+    @property
+    def said(self) -> str:
+        """What the asker said about it, unchecked."""
+        said = self.prepared.body.get("said") if self.prepared else ""
+        return said if isinstance(said, str) else ""
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """The outcome, when there is one by now."""
+        return _inside(self.ended, "result") or None
+
+
+def known_at(entries: list[Entry], seq: int) -> Known:
+    """What the entries of a command say up to the entry `seq`; later ones are not looked at."""
+    found: dict[str, Entry] = {}
+    places = {
+        Kind.COMMAND_PREPARED: "prepared",
+        Kind.COMMAND_DECIDED: "decided",
+        Kind.APPROVAL_REQUESTED: "asked",
+        Kind.APPROVAL_GIVEN: "answered",
+        Kind.APPROVAL_DENIED: "answered",
+        Kind.APPROVAL_EXPIRED: "answered",
+        Kind.COMMAND_SENT: "sent",
+        Kind.RESULT_RECORDED: "ended",
+        Kind.COMMAND_REFUSED: "ended",
+    }
+    for entry in entries:
+        if entry.seq <= seq and (place := places.get(entry.kind)) is not None:
+            found[place] = entry
+        elif entry.seq <= seq and entry.kind is Kind.GRANT_USED and "approval" in entry.body:
+            found["answered"] = entry
+    return Known(**found)
+
+
+def moment_facts(moment: Moment, clock: Clock) -> list[Fact]:
+    """What the entry itself says."""
+    rows = [
+        ("Time", clock.words(moment.time, moment.at, exact=True), True),
+        ("What", shown(moment.kind.replace("_", " ")), False),
+        ("By", shown(moment.actor), False),
+        ("Device", shown(moment.device), False),
+        ("Tool", shown(moment.tool), True),
+    ]
+    # The same rows whatever the entry: a step then mostly writes new values into them. The dash is never in
+    # the type for what a machine reads: there it is a shorter one.
+    return [Fact(label, value or "—", mono and bool(value)) for label, value, mono in rows]
+
+
+def command_facts(known: Known, clock: Clock, start: datetime | None, playhead: Moment) -> list[Fact]:
+    """Decision, approval, rule, sending and answer, as far as they had come."""
+
+    def when(entry: Entry) -> str:
+        return clock.words(entry.time, _since(start, entry), exact=True)
+
+    facts: list[Fact] = []
+    decision = known.decision
+    if decision is not None and decision.summary:
+        facts.append(Fact("What", shown(decision.summary)))
+    if known.asked is not None:
+        facts.append(_approval_fact(known, playhead))
+    if decision is not None:
+        facts.append(Fact("Rule", "; ".join(map(_reason_words, decision.reasons)) or "—"))
+    if known.sent is not None:
+        facts.append(Fact("Sent", when(known.sent), mono=True))
+    else:
+        facts.append(Fact("Sent", "nothing was sent" if known.ended else "not yet", tone="text2"))
+    facts.append(_answer_fact(known))
+    # After an edit there are two: the newest is the one that was sent, or is to be.
+    digest = known.prepared.body.get("digest") if known.prepared else None
+    if isinstance(digest, str) and digest:
+        facts.append(Fact("Digest", short_digest(shown(digest)), mono=True, full=shown(digest)))
+    return facts
+
+
+def _reason_words(reason: Reason) -> str:
+    text, origin = shown(reason.text).rstrip("."), shown(reason.origin)
+    return text if origin.casefold() in text.casefold() else f"{text} ({origin})"
+
+
+def _approval_fact(known: Known, playhead: Moment) -> Fact:
+    asked, answered = known.asked, known.answered
+    assert asked is not None
+    if answered is None:
+        waited = _between(asked.time, playhead.time)
+        return Fact("Approval", f"waits for {lasting(waited)}" if waited else "waits", tone="waiting")
+    waited = _between(asked.time, answered.time)
+    who = shown(answered.actor.partition(":")[2] or answered.actor)
+    match answered.kind:
+        case Kind.APPROVAL_GIVEN:
+            return Fact("Approved", f"once, by {who} after {lasting(waited)}")
+        case Kind.GRANT_USED:
+            return Fact("Approved", f"by grant {shown(str(answered.body['grant']))} after {lasting(waited)}")
+        case Kind.APPROVAL_DENIED:
+            statement = _inside_of(_inside(answered, "signed"), "statement")
+            reason = shown(str(statement.get("reason") or answered.body.get("reason") or ""))
+            because = f": {reason}" if reason else ""
+            return Fact("Denied", f"by {who} after {lasting(waited)}{because}", tone="fail")
+    withdrawn = answered.body.get("state") == "withdrawn"
+    word = "withdrawn" if withdrawn else "expired"
+    return Fact("Approval", f"{word} after {lasting(waited)}", tone="warn")
+
+
+def _answer_fact(known: Known) -> Fact:
+    ended = known.ended
+    if ended is None:
+        return Fact("Answer", "none yet", tone="text2")
+    if ended.verdict == "unknown":
+        return Fact("Answer", "none came; the outcome is unknown", tone="unknown")
+    if ended.kind is Kind.COMMAND_REFUSED:
+        return Fact("Answer", "none; it was refused here", tone="fail")
+    if ended.duration_ms is not None:
+        return Fact("Answer", f"after {lasting(ended.duration_ms / 1000)}")
+    return Fact("Answer", "came")
+
+
+def _inside(entry: Entry | None, key: str) -> dict[str, Any]:
+    return _inside_of(entry.body, key) if entry is not None else {}
+
+
+def _inside_of(body: dict[str, Any], key: str) -> dict[str, Any]:
+    value = body.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _between(first: str, second: str) -> float:
+    try:
+        return max(0.0, (datetime.fromisoformat(second) - datetime.fromisoformat(first)).total_seconds())
+    except (ValueError, TypeError):
+        return 0.0
+
+
+def _since(start: datetime | None, entry: Entry) -> float:
+    return _between(start.isoformat(), entry.time) if start is not None else 0.0

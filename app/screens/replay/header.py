@@ -1,0 +1,48 @@
+"""What the head of the screen says about what is replayed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.screens.replay.timeline_index import shown
+from app.screens.targets import OpenReplay
+from app.text import clock
+from core.batch.models import RunSummary
+from core.replay.models import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """Name, facts, and the devices that are in it."""
+
+    name: str
+    facts: str
+    devices: tuple[str, ...]
+
+
+def heading_of(target: OpenReplay | None, run: RunSummary | None, timeline: Timeline | None) -> Heading:
+    """The heading of a run, or of the entries around one; as much of it as is known."""
+    name = run.name if run else timeline.title if timeline else ""
+    parts: list[str] = []
+    if target is not None and target.run:
+        parts.append(shown(target.run))
+    if timeline is not None and timeline.start:
+        parts.append(_day_words(timeline.start))
+    devices = tuple(run.devices) if run else _devices_of(timeline)
+    if devices:
+        parts.append(", ".join(map(shown, devices)) if len(devices) <= 2 else f"{len(devices)} devices")
+    return Heading(shown(name) or "Replay", ", ".join(parts), devices)
+
+
+def _day_words(stamp: str) -> str:
+    try:
+        words = clock(stamp, seconds=False)
+    except ValueError:
+        return shown(stamp)
+    return words if " " in words else f"today {words}"
+
+
+def _devices_of(timeline: Timeline | None) -> tuple[str, ...]:
+    if timeline is None:
+        return ()
+    return tuple(dict.fromkeys(moment.device for moment in timeline.moments if moment.device))

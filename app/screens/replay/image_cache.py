@@ -1,0 +1,282 @@
+"""The pictures of a replay: fetched by digest, decoded, made small and compared in threads, kept for a while.
+
+A step must not wait: whatever is not there yet is asked for and told by a signal when it has come. What is
+wanted now replaces what was wanted before, so that leaping through a long run leaves nothing queued behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, TypeVar
+
+from PySide6.QtCore import QObject, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QImage, QPainterPath, QRegion
+
+from app.images import decode_picture
+from app.service_client import ConsoleLink
+from core.errors import ErrorCode, QuarterdeckError
+from core.replay.image_diff import Changes, Rect, changed_tiles
+from core.service.console import Console
+
+# Steps are drawn at the same time: more threads than this make them stutter.
+WORKERS = 2
+MOST_BYTES = 96 * 1024 * 1024
+MOST_SCALED_BYTES = 64 * 1024 * 1024
+MOST_CHANGES = 2000
+TILE = 16
+# Pictures that differ in more pieces than this are outlined piece by piece only as boxes.
+MOST_RECTS = 600
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a picture cannot be shown, in words for its place."""
+
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spots:
+    """Where a picture differs from the one before: the outline in its pixels, how many places, the share."""
+
+    path: QPainterPath
+    places: int
+    share: float
+    same_size: bool
+    size: tuple[int, int]
+
+    def words(self) -> str:
+        """`2 places, 1.4 % of the picture`."""
+        if not self.same_size:
+            return "another size than before: all of it"
+        if not self.places:
+            return "no difference"
+        percent = self.share * 100
+        share = f"{percent:.1f}" if percent >= 0.1 else "under 0.1"
+        return f"{self.places} {'place' if self.places == 1 else 'places'}, {share} % of the picture"
+
+
+@dataclass(frozen=True, slots=True)
+class Small:
+    """A picture made to fit into a place of this many device pixels."""
+
+    blob: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two pictures to compare."""
+
+    before: str
+    after: str
+
+
+Job = Small | Pair | str
+Outcome = QImage | Spots | Problem
+
+
+class _Kept(Generic[Key, Value]):
+    """The newest things, up to a weight in all."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._weight = most, 0
+        self._things: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
+
+    def get(self, key: Key) -> Value | None:
+        found = self._things.get(key)
+        if found is None:
+            return None
+        self._things.move_to_end(key)
+        return found[0]
+
+    def put(self, key: Key, value: Value, weight: int) -> None:
+        if (old := self._things.pop(key, None)) is not None:
+            self._weight -= old[1]
+        self._things[key] = (value, weight)
+        self._weight += weight
+        while self._weight > self._most and len(self._things) > 1:
+            _, (_, lighter) = self._things.popitem(last=False)
+            self._weight -= lighter
+
+    def drop(self, unwanted: Iterable[Key]) -> None:
+        for key in unwanted:
+            if (old := self._things.pop(key, None)) is not None:
+                self._weight -= old[1]
+
+    def items(self) -> list[tuple[Key, Value]]:
+        return [(key, value) for key, (value, _) in self._things.items()]
+
+
+class PictureShelf(QObject):
+    """Keeps pictures, their small copies and their differences, within bounds.
+
+    Signals:
+        came(job): this job has an outcome now.
+    """
+
+    came = Signal(object)
+
+    def __init__(self, link: ConsoleLink, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._link = link
+        self._bytes: _Kept[str, bytes] = _Kept(MOST_BYTES // 2)
+        self._images: _Kept[Job, Outcome] = _Kept(MOST_BYTES)
+        self._small: _Kept[Job, Outcome] = _Kept(MOST_SCALED_BYTES)
+        self._spots: _Kept[Job, Outcome] = _Kept(MOST_CHANGES)
+        self._wanted: dict[str, list[Job]] = {}
+        self._running: set[Job] = set()
+
+    def get(self, job: Job) -> Outcome | None:
+        """What is there for a job, None when nothing is yet."""
+        return self._place(job).get(job)
+
+    def picture(self, blob: str) -> QImage | Problem | None:
+        """A picture in full."""
+        found = self.get(blob)
+        return found if isinstance(found, QImage | Problem) else None
+
+    def small(self, blob: str, size: QSize) -> QImage | Problem | None:
+        """A picture as it fits into `size` device pixels."""
+        found = self.get(Small(blob, size.width(), size.height()))
+        return found if isinstance(found, QImage | Problem) else None
+
+    def spots(self, before: str, after: str) -> Spots | Problem | None:
+        """What changed between two pictures."""
+        found = self.get(Pair(before, after))
+        return found if isinstance(found, Spots | Problem) else None
+
+    def want(self, who: str, jobs: Iterable[Job]) -> None:
+        """Say what `who` needs now, most urgent first; replaces what it wanted before."""
+        self._wanted[who] = [job for job in dict.fromkeys(jobs) if self.get(job) is None]
+        self._go_on()
+
+    def forget_problems(self) -> None:
+        """Try failed pictures again, after a reconnection."""
+        for kept in (self._images, self._small, self._spots):
+            kept.drop([job for job, outcome in kept.items() if isinstance(outcome, Problem)])
+
+    def stop(self) -> None:
+        """Want nothing any more."""
+        self._wanted.clear()
+
+    def _place(self, job: Job) -> _Kept[Job, Outcome]:
+        if isinstance(job, str):
+            return self._images
+        return self._small if isinstance(job, Small) else self._spots
+
+    def _go_on(self) -> None:
+        while len(self._running) < WORKERS and (job := self._next()) is not None:
+            self._running.add(job)
+            self._link.ask(
+                partial(self._work, job),
+                partial(self._done, job),
+                partial(self._failed, job),
+                what="read a picture",
+            )
+
+    def _next(self) -> Job | None:
+        """One job, from the first list that has any: lists are in the order in which they were made."""
+        for jobs in self._wanted.values():
+            while jobs:
+                job = jobs.pop(0)
+                if job not in self._running and self.get(job) is None:
+                    return job
+        return None
+
+    async def _work(self, job: Job, console: Console) -> Outcome:
+        if isinstance(job, str):
+            return await asyncio.to_thread(decode_picture, await self._data(console, job))
+        if isinstance(job, Small):
+            fit = QSize(job.width, job.height)
+            full = self._images.get(job.blob)
+            if isinstance(full, QImage):
+                return await asyncio.to_thread(_fitted, full, fit)
+            data = await self._data(console, job.blob)
+            return await asyncio.to_thread(lambda: _fitted(decode_picture(data), fit))
+        before = await self._data(console, job.before)
+        after = await self._data(console, job.after)
+        return await asyncio.to_thread(_spots, before, after)
+
+    async def _data(self, console: Console, blob: str) -> bytes:
+        data = self._bytes.get(blob)
+        if data is None:
+            data = await console.journal.blob(blob)
+            self._bytes.put(blob, data, len(data))
+        return data
+
+    def _done(self, job: Job, outcome: Outcome) -> None:
+        self._running.discard(job)
+        weight = outcome.sizeInBytes() if isinstance(outcome, QImage) else 1
+        self._place(job).put(job, outcome, weight)
+        self.came.emit(job)
+        self._go_on()
+
+    def _failed(self, job: Job, error: QuarterdeckError) -> None:
+        self._done(job, Problem(problem_words(error)))
+
+
+def problem_words(error: QuarterdeckError) -> str:
+    """Why a picture is not shown."""
+    if error.code is ErrorCode.JOURNAL_CORRUPT:
+        return "This picture does not match its hash."
+    if error.code is ErrorCode.NOT_FOUND:
+        return "This picture is missing from the store."
+    return error.message
+
+
+def _fitted(image: QImage, fit: QSize) -> QImage:
+    """Make a picture fit, by averaging; never enlarged, never distorted."""
+    target = image.size().scaled(fit, Qt.AspectRatioMode.KeepAspectRatio).expandedTo(QSize(1, 1))
+    if target.width() >= image.width():
+        return image
+    mode = Qt.TransformationMode.SmoothTransformation
+    scaled = image.scaled(target, Qt.AspectRatioMode.IgnoreAspectRatio, mode)
+    return scaled.convertToFormat(QImage.Format.Format_ARGB32_Premultiplied)
+
+
+def _spots(before: bytes, after: bytes) -> Spots:
+    changes = changed_tiles(before, after, TILE)
+    groups = _groups(changes)
+    rects = changes.rects if len(changes.rects) <= MOST_RECTS else groups
+    region = QRegion()
+    for rect in rects:
+        region = region.united(QRect(rect.x, rect.y, rect.width, rect.height))
+    path = QPainterPath()
+    path.addRegion(region)
+    return Spots(path.simplified(), len(groups), changes.share, changes.same_size, changes.size)
+
+
+def _groups(changes: Changes) -> list[Rect]:
+    """Boxes around changed tiles that touch, or have at most one quiet tile between them."""
+    left = {
+        (column, row)
+        for rect in changes.rects
+        for column in range(rect.x // TILE, -(-(rect.x + rect.width) // TILE))
+        for row in range(rect.y // TILE, -(-(rect.y + rect.height) // TILE))
+    }
+    groups: list[Rect] = []
+    near = [(x, y) for x in range(-2, 3) for y in range(-2, 3)]
+    while left:
+        seed = left.pop()
+        group, todo = [seed], [seed]
+        while todo:
+            column, row = todo.pop()
+            for x, y in near:
+                if (other := (column + x, row + y)) in left:
+                    left.discard(other)
+                    group.append(other)
+                    todo.append(other)
+        x, y = min(column for column, _ in group) * TILE, min(row for _, row in group) * TILE
+        right = min(changes.size[0], (max(column for column, _ in group) + 1) * TILE)
+        bottom = min(changes.size[1], (max(row for _, row in group) + 1) * TILE)
+        groups.append(Rect(x=x, y=y, width=right - x, height=bottom - y))
+    return groups

@@ -1,0 +1,147 @@
+"""Where the parts of the screen stand: list, head, matrix and drawer, and what is said without a run."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+
+from app.screens.runs.cell_details import Drawer
+from app.screens.runs.matrix_view import MatrixView
+from app.theme.tokens import SPACE
+from app.widgets.empty_state import Action, EmptyState
+from app.widgets.labels import Link, rule
+from app.widgets.util import once
+
+LIST_WIDTH = 228
+CLOSED = "The drawer is closed. Enter opens it for the chosen cell."
+
+
+class Panes(QStackedWidget):
+    """The run with its list, or what is true while there is none.
+
+    Signals:
+        divided(share): the operator moved the line above the drawer; the matrix has this share now.
+    """
+
+    divided = Signal(float)
+
+    def __init__(
+        self, runs: QWidget, above: list[QWidget], counts: QWidget, matrix: MatrixView, drawer: Drawer
+    ) -> None:
+        """`above` stand over the counts, from top to bottom."""
+        super().__init__()
+        self._counts, self._matrix = counts, matrix
+        self._share, self._narrow = 0.0, False
+        self.message = EmptyState()
+        self.message.hide()
+        self.hint = Link(CLOSED)
+        self.split = _split(Qt.Orientation.Vertical)
+        self.split.addWidget(matrix)
+        self.split.addWidget(drawer)
+        self.split.splitterMoved.connect(self._moved)
+        drawer.setMinimumHeight(150)
+        matrix.setMinimumHeight(90)
+        self._right = right = QWidget()
+        self._paint_soon = once(self, 0, lambda: right.setUpdatesEnabled(True))
+        column = QVBoxLayout(right)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for widget in (*above, counts, rule()):
+            column.addWidget(widget)
+        column.addWidget(self.message, 1)
+        column.addWidget(self.split, 1)
+        self._hint_row = _hint_row(self.hint)
+        column.addWidget(self._hint_row)
+        self.across = _split(Qt.Orientation.Horizontal)
+        self.across.addWidget(runs)
+        self.across.addWidget(right)
+        self.across.setStretchFactor(1, 1)
+        self.across.setSizes([LIST_WIDTH, 1000])
+        runs.setMinimumWidth(180)
+        self.empty = EmptyState(
+            "Nothing has run yet.",
+            "Build a batch and run it, or call one tool of a device: both appear here, cell by cell.",
+            ("batch", "Build a batch", "batch"),
+        )
+        self.reading = EmptyState("Reading the runs…", "They are shown as soon as the service answers.")
+        for page in (self.across, self.empty, self.reading):
+            self.addWidget(page)
+        self.setCurrentWidget(self.reading)
+        drawer.hide()
+
+    def choose(self, known: bool, nothing: bool) -> None:
+        """Show the page that is true: the runs are not `known` yet, there is `nothing`, or there are some."""
+        waited, page = self.currentWidget() is self.reading, self.empty if nothing else self.across
+        # Asked before the page goes: hidden, it hands the keyboard on to whatever comes next in the window.
+        focused = self.window().focusWidget()
+        waits = focused is not None and (focused.isAncestorOf(self) or self.isAncestorOf(focused))
+        self.setCurrentWidget(page if known else self.reading)
+        if waited and known and not nothing and waits:
+            # There was nothing that could take the keyboard; what the operator went to since keeps it.
+            self._matrix.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def show_hint(self, shown: bool) -> None:
+        """Say how the drawer is opened, where it is closed."""
+        self._hint_row.setVisible(shown)
+
+    def say(self, heading: str, sentence: str = "", action: Action | None = None) -> None:
+        """Say why there is no matrix; without a heading show the matrix."""
+        self.message.say(heading, sentence, action)
+        self.message.setVisible(bool(heading))
+        self._counts.setVisible(not heading)
+        self.split.setVisible(not heading)
+
+    def uncover(self) -> None:
+        """Show the matrix, from its cursor on, and the drawer: all is put in place now, and painted next."""
+        # In a turn of the loop of its own: to lay out and paint so much at once would hold the window.
+        self._right.setUpdatesEnabled(False)
+        self.say("")
+        self.divide()
+        # While it was covered it had another height.
+        self._matrix.scrollToTop()
+        self._matrix.scrollTo(self._matrix.currentIndex())
+        self._paint_soon.start()
+
+    def set_share(self, share: float) -> None:
+        """Give the matrix the share that the operator chose; 0 for none."""
+        self._share = share
+
+    def set_narrow(self, narrow: bool) -> None:
+        """Where there is little room the drawer gets 45 %."""
+        self._narrow = narrow
+        self.divide()
+
+    def divide(self) -> None:
+        """The drawer gets its half, and what a short matrix does not need; unless the operator moved it."""
+        height = self.split.height()
+        most = 0.55 if self._narrow else 0.5
+        matrix = height * self._share if self._share else min(height * most, self._matrix.needed_height())
+        self.split.setSizes([round(matrix), round(height - matrix)])
+
+    def _moved(self, *_: int) -> None:
+        self._share = round(self._matrix.height() / max(1, self.split.height()), 3)
+        self.divided.emit(self._share)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Divide the new height as before."""
+        super().resizeEvent(event)
+        if event.oldSize().height() != event.size().height():
+            self.divide()
+
+
+def _hint_row(hint: Link) -> QWidget:
+    holder = QWidget()
+    row = QHBoxLayout(holder)
+    row.setContentsMargins(SPACE.pane, SPACE.small, SPACE.pane, SPACE.small)
+    row.addWidget(hint)
+    row.addStretch(1)
+    holder.hide()
+    return holder
+
+
+def _split(orientation: Qt.Orientation) -> QSplitter:
+    split = QSplitter(orientation)
+    split.setChildrenCollapsible(False)
+    split.setHandleWidth(1)
+    return split

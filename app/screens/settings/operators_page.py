@@ -1,0 +1,428 @@
+"""Settings, Operators: who may approve, which keys lie here, which one is unlocked; one more, one less."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit
+
+from app.input_origin import Hand, Stake
+from app.items.table_view import Cell, Column, DataTable, Kind, Row
+from app.qt_loop import ended
+from app.screens.screen import Navigator
+from app.screens.settings.section import SettingsSection
+from app.screens.targets import OpenQuery
+from app.service_client import ConsoleLink
+from app.state import AppState
+from app.text import clock, plural
+from app.widgets.banner import Notice
+from app.widgets.buttons import Button
+from app.widgets.dialog import Sheet
+from app.widgets.empty_state import IN_COLUMN, ContentOrEmpty
+from app.widgets.fields import Field, TextField
+from app.widgets.labels import Label, Link
+from app.widgets.property_list import Fact, Facts, short_digest
+from app.widgets.section import SectionHead
+from core.approvals.models import Operator
+from core.errors import QuarterdeckError
+from core.service.wishes import operator_added, operator_removed
+
+COLUMNS = (
+    Column("name", "Operator", Kind.NAME, 120),
+    Column("key", "Key", Kind.MONO, 168),
+    Column("passphrase", "Passphrase", Kind.TEXT, 92),
+    Column("registered", "Registered", Kind.TIME, 130, drop=1),
+    Column("here", "In this home", Kind.TEXT, 110, stretch=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One operator: as the service knows them, as their key lies here, or both."""
+
+    name: str
+    public_key: str
+    has_passphrase: bool
+    registered_at: str = ""
+    registered: bool = False
+    here: bool = False
+    unlocked: bool = False
+    other_key: bool = False
+
+
+def known_operators(state: AppState, nav: Navigator) -> list[Known]:
+    """Registered operators in their order, then keys of this home that are not registered."""
+    keys = {file.name: file for file in nav.keys.listed}
+    found = []
+    for one in state.operators:
+        file = keys.pop(one.name, None)
+        other = file is not None and file.public_key not in ("", one.public_key)
+        here = file is not None and not other
+        unlocked = here and nav.keys.unlocked == one.name
+        found.append(
+            Known(
+                one.name, one.public_key, one.has_passphrase, one.registered_at, True, here, unlocked, other
+            )
+        )
+    for file in keys.values():
+        unlocked = nav.keys.unlocked == file.name
+        found.append(Known(file.name, file.public_key, file.has_passphrase, here=True, unlocked=unlocked))
+    return found
+
+
+def operator_rows(operators: list[Known]) -> list[Row]:
+    """Rows of the table."""
+    rows = []
+    for one in operators:
+        if one.unlocked:
+            here: str | Cell = Cell("unlocked", icon="key", tone="text")
+        elif one.other_key:
+            here = Cell("another key", glyph="help_rhombus", tone="warn")
+        else:
+            here = "locked" if one.here else "elsewhere"
+        registered: str | Cell = (
+            (clock(one.registered_at, seconds=False) if one.registered_at else "yes")
+            if one.registered
+            else Cell("not yet", tone="warn")
+        )
+        passphrase: str | Cell = "yes" if one.has_passphrase else Cell("none", tone="warn")
+        key = short_digest(one.public_key, "ed25519") if one.public_key else "not readable"
+        rows.append(Row(one.name, (one.name, key, passphrase, registered, here)))
+    return rows
+
+
+class Operators(SettingsSection):
+    """The list, the chosen one, and making a key."""
+
+    def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
+        super().__init__(
+            "Operators",
+            "An approval is a signature by an operator's key. Keys lie in this home; the unlocked one is "
+            "held in this window only, and the service never sees it.",
+        )
+        self._state, self._link, self._nav = state, link, nav
+        self._known: dict[str, Known] = {}
+        self._back = ""
+        self.table = DataTable(COLUMNS, "Operators", sortable=False)
+        self.place = ContentOrEmpty(self.table)
+        self.place.empty.acted.connect(lambda _key: self.name_field.setFocus(Qt.FocusReason.OtherFocusReason))
+        self.column.addWidget(self.place)
+        self.facts = Facts(104, "The chosen operator")
+        self.column.addWidget(self.facts)
+        self.unlock = Button("Unlock…", icon="key")
+        self.unlock.clicked.connect(self._unlock_or_lock)
+        self.register = Button("Register…")
+        self.register.clicked.connect(lambda: self._by_hand(self.register.hand, self._register_chosen))
+        self.remove = Button("Remove…", "danger")
+        self.remove.clicked.connect(self._remove_chosen)
+        self.entries = Link("What they decided")
+        self.entries.clicked.connect(self._open_entries)
+        line = QHBoxLayout()
+        line.setSpacing(12)
+        line.addWidget(self.unlock)
+        line.addWidget(self.register)
+        line.addWidget(self.remove)
+        line.addWidget(self.entries)
+        line.addStretch(1)
+        self.column.addLayout(line)
+        self.head = SectionHead("Make a key")
+        self.column.addWidget(self.head)
+        self.endorsed = Label("", tone="text2", wrap=True)
+        self.column.addWidget(self.endorsed)
+        self._build_form()
+        self.problem = Notice("fail", "")
+        self.problem.hide()
+        self.column.addWidget(self.problem)
+        self.table.current_changed.connect(lambda _key: self._show_chosen())
+        self.table.opened.connect(lambda _key: self.unlock.click())
+        state.control_changed.connect(self.show_state)
+        nav.keys.changed.connect(self.show_state)
+        self.show_state()
+
+    def _build_form(self) -> None:
+        self.name_field = TextField("Name", "letters and digits")
+        self.name_field.setMaxLength(64)
+        self.secret_field = TextField("Passphrase", "at least 10 characters")
+        self.again_field = TextField("Passphrase again", "the same once more")
+        for one in (self.secret_field, self.again_field):
+            one.setEchoMode(QLineEdit.EchoMode.Password)
+            one.textChanged.connect(self._check_form)
+        self.name_field.textChanged.connect(self._check_form)
+        self.make = Button("Create key")
+        self.make.clicked.connect(lambda: self._by_hand(self.make.hand, lambda: self._create(True)))
+        self.again_field.returnPressed.connect(lambda: self.make.press_from(self.again_field))
+        self.name_row = Field("Name on approvals", self.name_field)
+        self.secret_row = Field("Passphrase", self.secret_field)
+        self.again_row = Field("Passphrase again", self.again_field)
+        row = QHBoxLayout()
+        row.setSpacing(12)
+        for field in (self.name_row, self.secret_row, self.again_row):
+            row.addWidget(field, 1, Qt.AlignmentFlag.AlignTop)
+        self.column.addLayout(row)
+        self.without = Link("Without a passphrase")
+        self.without.clicked.connect(lambda: self._by_hand(self.without.hand, lambda: self._create(False)))
+        buttons = QHBoxLayout()
+        buttons.setSpacing(16)
+        buttons.addWidget(self.make)
+        buttons.addWidget(self.without)
+        buttons.addStretch(1)
+        self.column.addLayout(buttons)
+
+    # Showing
+
+    def begin(self, back: str) -> None:
+        """Come to the front; where a screen waits for the first key, it opens again once that is made."""
+        self._back = back if not self._state.operators else ""
+        self.show_state()
+        if self._back:
+            self.name_field.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def show_state(self) -> None:
+        """Show who is known, and what is unlocked."""
+        known = known_operators(self._state, self._nav)
+        self._known = {one.name: one for one in known}
+        self.table.show_rows(operator_rows(known))
+        if known:
+            self.place.show_content()
+            self.place.setFixedHeight(self.table.row_height() * (min(len(known), 8) + 1) + 6)
+        else:
+            line = "The first key that is made is registered."
+            self.place.say("There is no operator yet.", line, ("make", "Make a key", "key"))
+            self.place.setFixedHeight(IN_COLUMN)
+        if not self.table.current_key() and known:
+            self.table.choose(next((one.name for one in known if one.unlocked), known[0].name))
+        others = bool(self._state.operators)
+        self.head.set_title("Add another operator" if others else "Make a key")
+        if not others:
+            words = "The first operator of a home needs no signature."
+            if self._back:
+                words += f" Once the key is made, {self._back.capitalize()} opens again."
+        else:
+            words = (
+                "The new operator types a passphrase here; an operator of this home then signs for the key."
+            )
+        self.endorsed.setText(words)
+        self._show_chosen()
+        self._check_form()
+
+    def _why_no_signature(self) -> str:
+        """Why no operator can sign at this window; empty where one can, or none has to."""
+        if not self._state.operators:
+            return ""
+        can = any(one.registered and one.here and not one.other_key for one in self._known.values())
+        return "" if can else "No registered operator's key lies in this home; do it where one does."
+
+    def chosen(self) -> Known | None:
+        """The operator under the cursor."""
+        return self._known.get(self.table.current_key())
+
+    def _show_chosen(self) -> None:
+        one = self.chosen()
+        for widget in (self.facts, self.unlock, self.entries):
+            widget.setVisible(one is not None)
+        self.register.setVisible(one is not None and not one.registered)
+        self.remove.setVisible(one is not None and one.registered)
+        if one is None:
+            return
+        where = "unlocked in this window" if one.unlocked else "in this home, locked"
+        if one.other_key:
+            where = "another key of that name lies here: it cannot sign for them"
+        elif not one.here:
+            where = "not in this home"
+        registered = clock(one.registered_at) if one.registered_at else "registered"
+        self.facts.show_facts(
+            [
+                Fact("Name", one.name),
+                Fact("Public key", one.public_key or "not readable", mono=True),
+                Fact("Their key is", where),
+                Fact("Registered", registered if one.registered else "not with this service"),
+                Fact("Passphrase", "yes" if one.has_passphrase else "none: whoever sits here can sign"),
+            ]
+        )
+        usable = one.here and not one.other_key
+        self.unlock.set_words(
+            "Lock" if one.unlocked else f"Unlock {one.name}…" if one.has_passphrase else "Unlock"
+        )
+        self.unlock.set_off("" if usable else "Their key does not lie in this home.")
+        unsigned = self._why_no_signature()
+        self.register.set_off(unsigned if one.public_key else "The key's public half cannot be read.")
+        last = len(self._state.operators) == 1
+        only = "The only operator stays: nothing could be approved any more." if last else ""
+        self.remove.set_off(only or unsigned)
+
+    # Unlocking
+
+    def _unlock_or_lock(self) -> None:
+        one = self.chosen()
+        if one is None:
+            return
+        if one.unlocked:
+            self._nav.keys.lock()
+        else:
+            self._link.spawn("unlock a key", self._unlock(one))
+
+    async def _unlock(self, one: Known) -> None:
+        if not one.has_passphrase:
+            try:
+                await self._nav.keys.unlock(one.name, None)
+            except QuarterdeckError as error:
+                self._say(error.message, error.info.next)
+            return
+        sheet = Sheet(
+            self.window(), f"Unlock the key of {one.name}", "It is held in this window until it is locked."
+        )
+        secret = TextField(f"Passphrase of {one.name}")
+        secret.setEchoMode(QLineEdit.EchoMode.Password)
+        sheet.add(Field("Passphrase", secret))
+        sheet.add_answer("cancel", "Cancel")
+        unlock = sheet.add_answer("unlock", "Unlock", "primary", closes=False)
+
+        async def attempt() -> None:
+            unlock.set_working("The key is being opened.")
+            try:
+                await self._nav.keys.unlock(one.name, secret.text())
+            except QuarterdeckError as error:
+                sheet.say(error.message)
+                unlock.set_working("")
+                secret.selectAll()
+                secret.setFocus()
+            else:
+                sheet.finish("unlock")
+
+        unlock.clicked.connect(lambda: self._link.spawn("open the key", attempt()))
+        secret.returnPressed.connect(unlock.click)
+        sheet.open(secret)
+        await ended(sheet.finished)
+
+    # Making and registering
+
+    def _check_form(self) -> None:
+        name, secret, again = (
+            self.name_field.text().strip(),
+            self.secret_field.text(),
+            self.again_field.text(),
+        )
+        # While a key is made, it is this name's own.
+        taken = name in self._known and not self.make.is_working
+        self.name_row.set_error("There is an operator of that name already." if taken else "")
+        differ = bool(again) and again != secret
+        self.again_row.set_error("The two are not the same." if differ else "")
+        reason = self._why_no_signature() or ("The name is taken." if taken else "")
+        reason = reason or ("" if name else "Type a name first.")
+        typed = "" if secret and secret == again else "Type the passphrase twice."
+        self.make.set_off(reason or typed)
+        self.without.setEnabled(not (reason or self.make.is_working))
+        self.without.setToolTip(reason)
+
+    def _by_hand(self, hand: Hand, act: Callable[[], None]) -> None:
+        """Do `act` where the press counts. The first operator is not signed for, so a hand is asked for here;
+        for every other one the sheet that signs asks.
+        """
+        if self._state.operators:
+            act()
+        else:
+            # No passphrase can take the place of a hand yet, so input that a program made counts, too.
+            self._nav.by_hand.ask(self, hand, Stake.MEDIUM, "make the first operator", self._say, act)
+
+    def _create(self, with_passphrase: bool) -> None:
+        name, secret = self.name_field.text().strip(), self.secret_field.text()
+        self._say("")
+        self._say_working("The key is being made.")
+        passphrase = secret if with_passphrase else None
+        self._nav.signing.carry(
+            lambda: self._make(name, passphrase), self._made, self._failed, "make an operator key",
+            self._not_signed,
+        )  # fmt: skip
+
+    async def _make(self, name: str, passphrase: str | None) -> Operator:
+        """Make a key and have it registered; the first one without a signature."""
+        keys = self._nav.keys
+        if not self._state.operators:
+            first = await keys.create(name, passphrase)
+            return await self._link.perform(lambda console: console.approvals.register_operator(first))
+        made = await keys.create_other(name, passphrase)
+        try:
+            signed = await self._nav.signing.sign_change(operator_added(made))
+        except QuarterdeckError:
+            # No operator signed for it: left behind, it would be in the way of the next try.
+            await keys.discard(name)
+            raise
+        return await self._link.perform(lambda console: console.approvals.register_operator(made, signed))
+
+    def _say_working(self, words: str) -> None:
+        """One key at a time: it is made, registered or removed, by whichever button."""
+        for button in (self.make, self.register, self.remove):
+            button.set_working(words)
+        self._check_form()
+
+    def _made(self, operator: Operator) -> None:
+        self._say_working("")
+        for field in (self.name_field, self.secret_field, self.again_field):
+            field.clear()
+        self._nav.toast(f"{operator.name} can approve now")
+        back, self._back = self._back, ""
+        if back and self.isVisible():
+            self._nav.open(back)
+
+    def _not_signed(self) -> None:
+        """What was typed is still there."""
+        self._say_working("")
+        self.show_state()
+
+    def _register_chosen(self) -> None:
+        one = self.chosen()
+        if one is None or one.registered:
+            return
+        operator = Operator(name=one.name, public_key=one.public_key, has_passphrase=one.has_passphrase)
+        self._say("")
+        self._say_working("The service is asked.")
+        self._nav.signing.ask(
+            operator_added(operator),
+            lambda console, signed: console.approvals.register_operator(operator, signed),
+            self._made, self._failed, "register an operator", on_cancel=self._not_signed,
+        )  # fmt: skip
+
+    def _remove_chosen(self) -> None:
+        one = self.chosen()
+        if one is None or not one.registered:
+            return
+        operator = Operator(name=one.name, public_key=one.public_key, has_passphrase=one.has_passphrase)
+        self._say("")
+        self._say_working("The service is asked.")
+        self._nav.signing.carry(
+            lambda: self._remove(operator), self._removed, self._failed, "remove an operator",
+            self._not_signed,
+        )  # fmt: skip
+
+    async def _remove(self, operator: Operator) -> str:
+        given = await self._link.perform(lambda console: console.approvals.grants())
+        theirs = sum(1 for grant in given if grant.terms.author == operator.name and not grant.over)
+        ends = f"{plural(theirs, 'grant')} of theirs {'ends' if theirs == 1 else 'end'}."
+        words = (
+            f"{ends if theirs else 'No grant of theirs is in use.'} Approvals they gave to requests that "
+            "still wait do not count any more."
+        )
+        signed = await self._nav.signing.sign_change(operator_removed(operator), words=words)
+        await self._link.perform(lambda console: console.approvals.remove_operator(operator.name, signed))
+        return operator.name
+
+    def _removed(self, name: str) -> None:
+        self._say_working("")
+        self._nav.toast(f"{name} decides nothing any more")
+
+    def _failed(self, error: QuarterdeckError) -> None:
+        self._say_working("")
+        self.show_state()
+        self._say(error.message, error.info.next)
+
+    def _say(self, problem: str, next_step: str = "") -> None:
+        if problem:
+            self.problem.say("fail", problem, next_step)
+        self.problem.setVisible(bool(problem))
+
+    def _open_entries(self) -> None:
+        if (one := self.chosen()) is not None:
+            query = f'kind:approval_given,approval_denied,grant_given actor:"operator:{one.name}"'
+            self._nav.open("journal", OpenQuery(query))

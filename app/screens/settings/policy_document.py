@@ -1,0 +1,266 @@
+"""What lies between the policy on the screen and policy.toml: reading, checking, drafts, saving."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+from PySide6.QtCore import QObject, Signal
+
+from app.query import Mutation, Query
+from app.screens.settings.policy_draft import PolicyDraft, PolicyDraftStore
+from app.service_client import ConsoleLink
+from app.signing.change_signing import Signing
+from app.widgets.util import once
+from core.canonical_json import sha256_hex
+from core.errors import ErrorCode, QuarterdeckError, Refused
+from core.policy.policy_check import PolicyCheck, PolicyText
+from core.service.console import PolicyStatus
+from core.service.wishes import policy_change
+
+log = structlog.get_logger(__name__)
+
+CHECK_PAUSE_MS = 300
+DRAFT_PAUSE_MS = 800
+
+
+class PolicyWork(QObject):
+    """Keeps one edited text beside the file it came from.
+
+    Signals:
+        loaded(text): show this text; it came from the disk, or from the draft of an earlier window.
+        checked(PolicyCheck): what was found in the text as it stands.
+        stands_changed: `dirty`, `saving` or `conflict` is different.
+        failed(what, what to do): something could not be read, kept or saved.
+        came_back: the file was read, after a time in which it could not be.
+        saved: the text is the policy now.
+    """
+
+    loaded = Signal(str)
+    checked = Signal(object)
+    stands_changed = Signal()
+    failed = Signal(str, str)
+    came_back = Signal()
+    saved = Signal()
+
+    def __init__(
+        self, parent: QObject, link: ConsoleLink, signing: Signing, folder: Path, text: Callable[[], str]
+    ) -> None:
+        super().__init__(parent)
+        self._link, self._signing, self._text = link, signing, text
+        self._store = PolicyDraftStore(folder)
+        self.base: PolicyText | None = None
+        self.conflict: PolicyText | None = None
+        self._disk = Query(self, link, self._came, self._not_read, "read the policy")
+        self._checks = Query(self, link, self._show_check, self._not_checked, "check the policy")
+        self._saving = Mutation(
+            self, link, self._saved, self._not_saved, "save the policy", declined=self.stands_changed.emit
+        )
+        self._sent = ""
+        self._lost = False
+        self._not_taken: QuarterdeckError | None = None
+        self._base_shown = ""
+        self._save_when_checked = False
+        self._said = ""
+        self._check_soon = once(self, CHECK_PAUSE_MS, self.check_now)
+        self._draft_soon = once(self, DRAFT_PAUSE_MS, self._keep_draft)
+
+    @property
+    def saving(self) -> bool:
+        """Whether the text is on its way to become the policy, perhaps to be signed first."""
+        return self._saving.running
+
+    @property
+    def dirty(self) -> bool:
+        """Whether the text is another one than was read or saved last."""
+        return self.base is not None and self._text() != self._base_shown
+
+    @property
+    def found(self) -> PolicyCheck | None:
+        """What was found in the text as it stands; None while that is not known."""
+        return self._checks.value if self._checks.key == self._text() else None
+
+    # Reading
+
+    def read(self) -> None:
+        """Read the file; another text there replaces this one, unless this one was edited."""
+        self._disk.load(lambda console: console.policy.text())
+
+    def _came(self, disk: PolicyText) -> None:
+        if self._lost:
+            self._lost = False
+            self.came_back.emit()
+        if self.base is None:
+            self._begin(disk)
+        elif disk.digest == self.base.digest:
+            self.base = disk
+            self.conflict = None
+        elif self.conflict is None and not self.dirty:
+            self._show(disk, disk.text)
+        else:
+            self.conflict = disk
+        self._say_not_taken()
+        self.stands_changed.emit()
+
+    def _begin(self, disk: PolicyText) -> None:
+        try:
+            draft = self._store.read()
+        except ValueError as error:
+            self.failed.emit(f"The unsaved policy of the last session cannot be read: {error}.", "")
+            draft = None
+        self._show(disk, disk.text)
+        if draft is None or draft.text == disk.text:
+            return
+        if draft.digest != disk.digest:
+            self.base = disk.model_copy(update={"digest": draft.digest})
+            self.conflict = disk
+        self.loaded.emit(draft.text)
+        self.check_now()
+
+    def _show(self, disk: PolicyText, text: str) -> None:
+        self.base, self.conflict = disk, None
+        self.loaded.emit(text)
+        # As the editor gives it back: line ends, for one, are all alike there.
+        self._base_shown = self._text()
+        self.check_now()
+
+    def _not_read(self, error: QuarterdeckError) -> None:
+        self._lost = True
+        self.failed.emit(f"The policy cannot be read. {error.message}", error.info.next)
+
+    # Editing
+
+    def edited(self) -> None:
+        """The operator typed; check soon, keep soon."""
+        if self.base is not None:
+            self._check_soon.start()
+            self._draft_soon.start()
+            self.stands_changed.emit()
+
+    def check_now(self) -> None:
+        """Check the text as it stands."""
+        self._check_soon.stop()
+        if self.base is not None:
+            text = self._text()
+            self._checks.load(lambda console: console.policy.check(text), text)
+
+    def _show_check(self, check: PolicyCheck) -> None:
+        if self.found is None:
+            return  # the text was edited meanwhile, and is checked soon
+        self.checked.emit(check)
+        self.stands_changed.emit()
+        if self._save_when_checked:
+            self._save_when_checked = False
+            self.save()
+
+    def _not_checked(self, error: QuarterdeckError) -> None:
+        self._save_when_checked = False
+        self.failed.emit(f"The policy was not checked. {error.message}", error.info.next)
+
+    # The draft
+
+    def _prepared(self) -> tuple[int, PolicyDraft | None]:
+        assert self.base is not None
+        draft = PolicyDraft(text=self._text(), digest=self.base.digest) if self.dirty else None
+        return self._store.number(), draft
+
+    def _keep_draft(self) -> None:
+        if self.base is not None:
+            self._link.spawn("keep the policy's draft", self._write(*self._prepared()))
+
+    async def _write(self, number: int, draft: PolicyDraft | None) -> None:
+        try:
+            await asyncio.to_thread(self._store.write, number, draft)
+        except OSError as error:
+            self._say_not_kept(error)
+
+    def keep_now(self) -> None:
+        """Write what is not written yet, before the window or the screen goes."""
+        if self.base is None or not self._draft_soon.isActive():
+            return
+        self._draft_soon.stop()
+        try:
+            self._store.write(*self._prepared())
+        except OSError as error:
+            self._say_not_kept(error)
+
+    def _say_not_kept(self, error: OSError) -> None:
+        log.warning("the policy's draft cannot be written", problem=str(error))
+        words = f"The unsaved policy cannot be kept: {error.strerror or error}."
+        if words != self._said:
+            self._said = words
+            self.failed.emit(words, "Save it, or make room on the disk; a restart would lose it.")
+
+    # Saving
+
+    def save(self) -> None:
+        """Make the text the policy, when nothing is wrong with it; unchecked, it is checked first."""
+        if self.base is None or self.saving or not self.dirty:
+            return
+        if self.conflict is not None:
+            self.stands_changed.emit()
+            return
+        found = self.found
+        if found is None:
+            self._save_when_checked = True
+            self.check_now()
+        elif found.ok:
+            self._send()
+
+    def _send(self) -> None:
+        """Have it signed where it lets more run, and make it the policy; until then nothing is changed."""
+        assert self.base is not None
+        self._sent = text = self._text()
+        digest = self.base.digest
+        self._saving.carry(
+            lambda: self._signing.carry_out(
+                policy_change(text), lambda console, signed: console.policy.save(text, digest, signed), text
+            )
+        )
+        self.stands_changed.emit()
+
+    def _saved(self, _status: PolicyStatus) -> None:
+        assert self.base is not None
+        text = self._sent
+        fresh = {"text": text, "digest": sha256_hex(text.encode()), "problem": "", "accepted": text}
+        self.base, self._base_shown = self.base.model_copy(update=fresh), text
+        self._draft_soon.start(0)
+        self.saved.emit()
+        self.stands_changed.emit()
+
+    def _not_saved(self, error: QuarterdeckError) -> None:
+        if isinstance(error, Refused) or error.info.code is ErrorCode.APPROVAL_INVALID:
+            # Where another program changed the file, what is there now says what to decide.
+            self._not_taken = error
+            self.read()
+        else:
+            self._say_not_saved(error)
+        self.stands_changed.emit()
+
+    def _say_not_taken(self) -> None:
+        """The file is the one that was edited: it was refused for another reason, which is said."""
+        error, self._not_taken = self._not_taken, None
+        if error is not None and self.conflict is None:
+            self._say_not_saved(error)
+
+    def _say_not_saved(self, error: QuarterdeckError) -> None:
+        self.failed.emit(f"The policy was not saved. {error.message}", error.info.next)
+
+    # When the file was changed by another program
+
+    def take_disk(self) -> None:
+        """Show the file as it is now; what was typed here is given up."""
+        if (disk := self.conflict) is not None:
+            self._show(disk, disk.text)
+            self._draft_soon.start(0)
+            self.stands_changed.emit()
+
+    def keep_mine(self) -> None:
+        """Go on with this text, knowing the file as it is now; saving replaces it from here on."""
+        if (disk := self.conflict) is not None:
+            self.base, self.conflict = disk, None
+            self._base_shown = disk.text
+            self._draft_soon.start()
+            self.stands_changed.emit()

@@ -1,0 +1,222 @@
+"""What the palette can find, and how well it fits what was typed. Pure data: no widget, nothing is sent.
+
+What is shown of a line (title and detail) is searched first, typing errors forgiven. A tool that has not all
+words there is found by what its definition says, by the words that carry a meaning: below all others, with
+the words that led to it as the reason. Commands act: a word finds them only where one of theirs begins so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from rapidfuzz import fuzz
+
+from app.screens.targets import Target
+
+COMMANDS = "Commands"
+GROUPS = (COMMANDS, "Call a tool", "Devices", "Approvals", "Batches and runs", "Journal")
+LEAST_FIT = 78.0
+SHORTEST_FUZZY = 4
+# Below every word that is in the line itself, above what is only like one.
+KNOWN_FIT = 85.0
+# Below the worst fit of a name: LEAST_FIT, as `_fit` counts it for what is only like a word.
+ABOUT_FIT = 60.0
+# Words of a question that say nothing of what is asked for.
+FILLERS = frozenset(
+    "a an and any are can do does for from get has have how i in is it its many me much my of on or show "
+    "that the there this to was what when where which who why with".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One line of the palette. `screen` and `target` are where Enter leads.
+
+    `fits` is a query that this line is known to fit, also where its words are in nothing that is shown.
+    `about` is what else may lead to it, each text with the name under which it is given as the reason.
+    A line with `act` is a command: it is triggered instead of opened. `off` says why that cannot be done now,
+    `also` has more words that find it, and `careful` keeps the cursor off it until its title was typed whole.
+    Lines of a group with a lower `order` come first, however well others fit.
+    """
+
+    key: str
+    group: str
+    title: str
+    detail: str
+    icon: str
+    screen: str
+    target: Target | None = None
+    mono: bool = False
+    production: bool = False
+    risk: str = ""
+    state: str = ""  # a word of app.theme.status_styles, painted by `state_of`
+    state_of: str = ""  # "plan", "health" or "run"
+    note: str = ""
+    fits: str = ""
+    about: tuple[tuple[str, str], ...] = ()
+    act: Callable[[], object] | None = None
+    off: str = ""
+    also: str = ""
+    careful: bool = False
+    order: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A hit with its score and the letters that matched, as (start, end) in title and in detail.
+
+    `reason` says what led to it where that is not in what it shows: `description: memory`.
+    """
+
+    hit: Hit
+    score: float
+    title_marks: tuple[tuple[int, int], ...] = ()
+    detail_marks: tuple[tuple[int, int], ...] = ()
+    reason: str = ""
+
+
+@dataclass
+class Marks:
+    """Spans collected while the words of a query are matched."""
+
+    title: list[tuple[int, int]] = field(default_factory=list)
+    detail: list[tuple[int, int]] = field(default_factory=list)
+
+
+def find(hits: Iterable[Hit], query: str, each: int = 4, group: str = "") -> list[Found]:
+    """The best hits of each group in the groups' order; every word of the query must be in the hit."""
+    words = query.casefold().split()
+    found: dict[str, list[Found]] = {}
+    for hit in hits:
+        if group and hit.group != group:
+            continue
+        match = match_hit(hit, words)
+        if match is not None:
+            found.setdefault(hit.group, []).append(match)
+    ordered: list[Found] = []
+    # Who has typed nothing yet looks for things; commands are offered once they are named.
+    for name in GROUPS if words else (*GROUPS[1:], COMMANDS):
+        best = sorted(found.get(name, []), key=_rank)
+        # Commands of one beginning are read as a list: all sections of Settings, all screens.
+        most = each * (3 if group else 2 if name == COMMANDS and words else 1)
+        ordered.extend(_once_by_reason(best)[:most])
+    return ordered
+
+
+def _rank(found: Found) -> tuple[int, float, str]:
+    """The best first; commands that fit equally stay in the window's order."""
+    return found.hit.order, -found.score, found.hit.title if found.hit.act is None else ""
+
+
+def _once_by_reason(found: list[Found]) -> list[Found]:
+    """Without the same tool of further devices where no word of the query names a device."""
+    kept: list[Found] = []
+    titles: set[str] = set()
+    for line in found:
+        if not line.reason or line.hit.title not in titles:
+            kept.append(line)
+        if line.reason:
+            titles.add(line.hit.title)
+    return kept
+
+
+def match_hit(hit: Hit, words: list[str]) -> Found | None:
+    """How well a hit fits; None when a word is not in it."""
+    if not words:
+        return Found(hit, 0.0)
+    if hit.act is not None:
+        return _match_command(hit, words)
+    marks = Marks()
+    score = 0.0
+    title, detail = hit.title.casefold(), hit.detail.casefold()
+    for word in words:
+        fit = max(_fit(word, title, marks.title) * 1.2, _fit(word, detail, marks.detail))
+        if fit <= 0:
+            if words != hit.fits.casefold().split():
+                return _match_about(hit, words)
+            fit = KNOWN_FIT
+        score += fit
+    return Found(hit, score / len(words), _merged(marks.title), _merged(marks.detail))
+
+
+def _match_command(hit: Hit, words: list[str]) -> Found | None:
+    title, also = hit.title.casefold(), hit.also.casefold()
+    marks: list[tuple[int, int]] = []
+    score = 0.0
+    for word in words:
+        if (place := _begins(word, title)) is not None:
+            marks.append(place)
+            score += 130.0 if place[0] == 0 else 120.0
+        elif _begins(word, also) is not None:
+            score += 100.0
+        else:
+            return None
+    return Found(hit, score / len(words), _merged(marks))
+
+
+def _match_about(hit: Hit, words: list[str]) -> Found | None:
+    """By name or definition, with at least half of the words that mean something."""
+    asked = [word for word in words if word not in FILLERS]
+    marks = Marks()
+    title, detail = hit.title.casefold(), hit.detail.casefold()
+    reasons: dict[str, list[str]] = {}
+    fitting = 0
+    for word in asked:
+        # Not only what is like it: such a word would count for half of a question.
+        if word in title or word in detail:
+            fitting += 1
+            for text, where in ((title, marks.title), (detail, marks.detail)):
+                if (at := text.find(word)) >= 0:
+                    where.append((at, at + len(word)))
+            continue
+        name = next((name for name, text in hit.about if _begins(_stem(word), text) is not None), "")
+        if name:
+            fitting += 1
+            reasons.setdefault(name, []).append(word)
+    if not reasons or fitting * 2 < len(asked):
+        return None
+    reason = "; ".join(f"{name}: {', '.join(because)}" for name, because in reasons.items())
+    score = ABOUT_FIT * fitting / len(asked)
+    return Found(hit, score, _merged(marks.title), _merged(marks.detail), reason)
+
+
+def _stem(word: str) -> str:
+    """A word without its plural's ending: `processes` finds `process`, `files` finds `file`."""
+    if len(word) > SHORTEST_FUZZY and word.endswith(("sses", "shes", "ches", "xes")):
+        return word[:-2]
+    return word[:-1] if len(word) >= SHORTEST_FUZZY and word.endswith("s") and word[-2] != "s" else word
+
+
+def _begins(word: str, text: str) -> tuple[int, int] | None:
+    """Where a word of `text` begins with `word`."""
+    if word not in text:
+        return None
+    near = re.search(rf"(?<![^\W_]){re.escape(word)}", text)
+    return near.span() if near else None
+
+
+def _fit(word: str, text: str, marks: list[tuple[int, int]]) -> float:
+    at = text.find(word)
+    if at >= 0:
+        marks.append((at, at + len(word)))
+        starts_word = at == 0 or not text[at - 1].isalnum()
+        return 100.0 + (20.0 if starts_word else 0.0) + (10.0 if at == 0 else 0.0)
+    if len(word) < SHORTEST_FUZZY or not text:
+        return 0.0
+    near = fuzz.partial_ratio_alignment(word, text, score_cutoff=LEAST_FIT)
+    if near is None or near.score < LEAST_FIT:
+        return 0.0
+    marks.append((near.dest_start, near.dest_end))
+    return near.score * 0.8
+
+
+def _merged(marks: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(marks):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return tuple(merged)

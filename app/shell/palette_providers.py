@@ -1,0 +1,290 @@
+"""Where the palette's lines come from: the state, and what a few questions through the door add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+
+from PySide6.QtCore import QObject
+
+from app.records.run_search import RunSearch
+from app.records.run_text import actor_words, devices_words, effect_words
+from app.screens.fleet.device_rows import platform_icon, tool_title
+from app.screens.journal.entry_text import device_words, entry_words
+from app.screens.targets import OpenApproval, OpenBatch, OpenDevice, OpenEntry, OpenQuery, OpenRun, OpenTool
+from app.service_client import ConsoleLink
+from app.shell.actions import Action
+from app.shell.palette_matcher import COMMANDS, Found, Hit, match_hit
+from app.shell.shortcuts_dialog import chord_words
+from app.state import AppState
+from app.text import clock, count_words, left_words, one_line, plural
+from app.widgets.util import once
+from core.audit.entries import Entry, Kind
+from core.errors import QuarterdeckError
+from core.fleet.models import Device, Health, Tool
+from core.policy.models import Answer, Decision
+from core.service.console import EntryPage
+
+MOST_DEVICES_ASKED = 6
+MOST_EXPLAINED = 6
+RUNS_WANTED = 12
+ENTRIES_SHOWN = 3
+MOST_ABOUT = 4_000  # characters of a description: a device sends it, and each letter typed searches it
+MOST_ARGUMENTS = 40
+# A search for runs may read the whole journal: not at every letter of a word.
+SEARCH_PAUSE_MS = 120
+About = tuple[tuple[str, str], ...]
+_WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
+
+
+class Sources(QObject):
+    """Collects hits. What has to be asked for comes later: `changed` is called then."""
+
+    def __init__(
+        self,
+        state: AppState,
+        link: ConsoleLink,
+        actions: Callable[[], list[Action]],
+        changed: Callable[[], None],
+        parent: QObject,
+    ) -> None:
+        """`actions` lists what the window can do."""
+        super().__init__(parent)
+        self._state, self._link, self._actions, self._changed = state, link, actions, changed
+        self._tools: dict[str, list[tuple[Tool, About]]] = {}
+        self._asked: set[tuple[str, ...]] = set()
+        self._answers: dict[tuple[str, str], str] = {}
+        self._batches: list[str] = []
+        self._counts: dict[str, str] = {}
+        self._entries: dict[str, list[Entry]] = {}
+        self._decided: dict[str, str] = {}
+        self._runs = RunSearch(link, RUNS_WANTED, self)
+        self._runs.came.connect(changed)
+        self._wanted_runs = ""
+        self._search_soon = once(self, SEARCH_PAUSE_MS, lambda: self._runs.look(self._wanted_runs))
+
+    def start(self) -> None:
+        """Ask for what every query needs: the saved batches. What may have changed is asked for anew."""
+        self._asked = {key for key in self._asked if key[0] == "tools"}
+        self._ask_once(("batches",), self._read_batches)
+
+    def hits(self, query: str) -> Iterator[Hit]:
+        """Everything that can be found now."""
+        yield from self._tool_hits()
+        yield from (device_hit(device) for device in self._state.devices.values())
+        for approval in self._state.waiting():
+            request, decision = approval.request, approval.decision
+            yield Hit(
+                f"approval/{approval.id}", "Approvals", decision.summary,
+                f"{request.tool_name}, {request.device}", "approvals", "approvals", OpenApproval(approval.id),
+                production=approval.production, risk=decision.risk.value,
+                note=f"{left_words(approval.remaining_s)} left",
+            )  # fmt: skip
+        for name in self._batches:
+            yield Hit(
+                f"batch/{name}", "Batches and runs", name, "saved batch", "batch", "batch", OpenBatch(name)
+            )
+        # What the service found of all runs, and those that the window knows anyway.
+        matches = {run.id: run for run in self._runs.runs} if self._runs.words == query.strip() else {}
+        for run in [
+            *(self._state.runs.get(run.id, run) for run in matches.values()),
+            *(run for run in self._state.runs_newest_first() if run.id not in matches),
+        ]:
+            words = [run.id, devices_words(run), effect_words(run), f"from {actor_words(run.actor)}"]
+            yield Hit(
+                f"run/{run.id}", "Batches and runs", one_line(run.name), ", ".join(filter(None, words)),
+                "runs", "runs", OpenRun(run.id), state=run.state.value, state_of="run",
+                fits=query if run.id in matches else "",
+            )  # fmt: skip
+        if query.strip():
+            yield self._journal_hit(query)
+            yield from self._entry_hits(query)
+        yield from (command_hit(action) for action in self._actions())
+
+    def _tool_hits(self) -> Iterator[Hit]:
+        for name, tools in self._tools.items():
+            device = self._state.devices.get(name)
+            if device is None:
+                continue
+            for tool, about in tools:
+                yield Hit(
+                    f"tool/{name}/{tool.tool_key}", "Call a tool", tool_title(tool), f"on {name}",
+                    "tool", "batch",
+                    OpenTool(name, tool.tool_name), mono=True, production=device.production,
+                    risk=tool.contract.risk.value.value,
+                    state=self._answers.get((name, tool.tool_name), ""),
+                    state_of="plan",
+                    about=about,
+                )  # fmt: skip
+
+    def _journal_hit(self, query: str) -> Hit:
+        wanted = self.journal_query(query)
+        count = self._counts.get(wanted)
+        return Hit(
+            "journal", "Journal", wanted, count or "", "journal", "journal", OpenQuery(wanted), mono=True,
+        )  # fmt: skip
+
+    def _entry_hits(self, query: str) -> Iterator[Hit]:
+        """The newest entries that match, with what the policy said of their command, or how it ended."""
+        for order, entry in enumerate(self._entries.get(self.journal_query(query), []), 1):
+            answer = self._decided.get(entry.call_id or "", "")
+            what = " on ".join(filter(None, (one_line(entry.tool or ""), device_words(entry))))
+            yield Hit(
+                f"entry/{entry.seq}", "Journal", entry_words(entry),
+                ", ".join(filter(None, (what, clock(entry.time), f"entry {count_words(entry.seq)}"))),
+                "journal", "journal", OpenEntry(entry.seq),
+                state=answer or entry.verdict or "", state_of="plan" if answer else "run",
+                fits=query, order=order,
+            )  # fmt: skip
+
+    def journal_query(self, query: str) -> str:
+        """What was typed as a journal query: words that are tools or devices become `tool:` and `device:`."""
+        tools = {tool.tool_name for known in self._tools.values() for tool, _about in known}
+        parts: list[str] = []
+        for word in query.split():
+            starts = [name for name in self._state.devices if name.startswith(word)]
+            if ":" in word:
+                parts.append(word)
+            elif word in self._state.devices:
+                parts.append(f"device:{word}")
+            elif starts:
+                parts.append(f"device:{word}*")
+            elif any(name.startswith(word) for name in tools):
+                parts.append(f"tool:{word}*")
+            else:
+                parts.append(word)
+        return " ".join(parts)
+
+    # What has to be asked for
+
+    def want(self, query: str, found: list[Found]) -> None:
+        """Ask for what this query needs and is not known: tools of fitting devices, answers, counts."""
+        for device in self._devices_for(query):
+            key = ("tools", device.name, str(device.tool_count), *device.changed_tools)
+            self._ask_once(key, partial(self._read_tools, device.name))
+        explained = 0
+        for one in found:
+            target = one.hit.target
+            if isinstance(target, OpenTool) and explained < MOST_EXPLAINED:
+                explained += 1
+                key = ("explain", target.device, target.tool_name)
+                self._ask_once(key, partial(self._explain, target.device, target.tool_name))
+        if query.strip() and query.strip() != self._runs.words:
+            self._wanted_runs = query.strip()
+            self._search_soon.start()
+        if query.strip():
+            wanted = self.journal_query(query)
+            self._ask_once(("count", wanted), lambda: self._count(wanted))
+
+    def _devices_for(self, query: str) -> list[Device]:
+        online = [one for one in self._state.devices.values() if one.health is not Health.OFFLINE]
+        words = query.casefold().split()
+
+        def fit(device: Device) -> float:
+            hit = device_hit(device)
+            return max((found.score for word in words if (found := match_hit(hit, [word]))), default=0.0)
+
+        # Without a device in the query, its words may name a tool: this computer's are always looked at.
+        ranked = sorted(online, key=lambda one: (-fit(one), one.name != "this-computer", one.name))
+        return ranked[:MOST_DEVICES_ASKED]
+
+    def _ask_once(self, key: tuple[str, ...], ask: Callable[[], None]) -> None:
+        if key not in self._asked:
+            self._asked.add(key)
+            ask()
+
+    def _read_batches(self) -> None:
+        def came(names: list[str]) -> None:
+            self._batches = names
+            self._changed()
+
+        self._link.ask(lambda console: console.runs.batch_names(), came, _quietly, what="list the batches")
+
+    def _read_tools(self, device: str) -> None:
+        def came(tools: list[Tool]) -> None:
+            self._tools[device] = [(tool, tool_about(tool)) for tool in tools]
+            self._changed()
+
+        self._link.ask(lambda console: console.devices.tools(device), came, _quietly, what="read tools")
+
+    def _explain(self, device: str, tool: str) -> None:
+        def came(decision: Decision) -> None:
+            self._answers[device, tool] = _WORDS[decision.answer]
+            self._changed()
+
+        self._link.ask(
+            lambda console: console.policy.explain(device, tool, {}), came, _quietly, what="explain"
+        )
+
+    def _count(self, query: str) -> None:
+        def came(page: EntryPage) -> None:
+            count = plural(page.total, "entry", "entries")
+            self._counts[query] = count if page.total_exact else f"{count_words(page.total)} or more entries"
+            self._entries[query] = page.entries
+            for call in {entry.call_id for entry in page.entries if entry.call_id}:
+                self._ask_once(("decided", call), partial(self._read_decision, call))
+            self._changed()
+
+        self._link.ask(
+            lambda console: console.journal.entries(query, limit=ENTRIES_SHOWN),
+            came,
+            _quietly,
+            what="count entries",
+        )
+
+    def _read_decision(self, call: str) -> None:
+        def came(page: EntryPage) -> None:
+            for entry in page.entries:
+                # Only the answer: what else a decision had is another version's when the journal is old.
+                decision = entry.body.get("decision")
+                answer = decision.get("answer") if isinstance(decision, dict) else None
+                self._decided[call] = {one.value: word for one, word in _WORDS.items()}.get(str(answer), "")
+            self._changed()
+
+        query = f"kind:{Kind.COMMAND_DECIDED.value} call:{call}"
+        self._link.ask(
+            lambda console: console.journal.entries(query, limit=1), came, _quietly, what="read decisions"
+        )
+
+
+def device_hit(device: Device) -> Hit:
+    """One device as a line."""
+    return Hit(
+        f"device/{device.name}", "Devices", device.name, ", ".join(device.tags),
+        platform_icon(device.platform),
+        "fleet", OpenDevice(device.name), production=device.production, state=device.health.value,
+        state_of="health",
+    )  # fmt: skip
+
+
+def command_hit(action: Action) -> Hit:
+    """What the window can do as a line: its key at the right, or why it cannot be done now."""
+    return Hit(
+        f"do/{action.text()}", COMMANDS, action.text(), action.reason, action.concept, "",
+        note="" if action.reason else chord_words(action.keys), act=action.trigger, off=action.reason,
+        also=action.also, careful=action.acts_at_once,
+    )  # fmt: skip
+
+
+def tool_about(tool: Tool) -> About:
+    """What a tool's definition says besides its name, in small letters: itself, then each argument.
+
+    An argument's text has its name, its own description and the words that it may be.
+    """
+    texts = [("description", f"{tool.title or ''} {tool.description}"[:MOST_ABOUT].casefold())]
+    properties = tool.input_schema.get("properties")
+    if isinstance(properties, dict):
+        for name, schema in islice(properties.items(), MOST_ARGUMENTS):
+            parts = [str(name)]
+            if isinstance(schema, dict):
+                allowed = schema.get("enum")
+                parts.append(str(schema.get("description") or ""))
+                parts.extend(map(str, allowed[:MOST_ARGUMENTS] if isinstance(allowed, list) else ()))
+            texts.append((f"argument {one_line(str(name))}", " ".join(parts)[:MOST_ABOUT].casefold()))
+    return tuple(texts)
+
+
+def _quietly(error: QuarterdeckError) -> None:
+    """A line that cannot be completed is simply not offered; the palette is not a place for errors."""
+    del error

@@ -1,0 +1,1 @@
+"""Signing: the unlocked operator key, what presses count, and the dialog in which a change is signed."""

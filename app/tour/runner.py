@@ -1,0 +1,80 @@
+"""Opens the window for each sitting of the story, closes it, and opens it again on the same home."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from PySide6.QtCore import QSize
+from PySide6.QtWidgets import QApplication
+
+from app.main import Desk, attach, layout_store, theme_from
+from app.theme.icons import load_icons
+from app.tour.after_restart import AFTER_RESTART
+from app.tour.album import Album
+from app.tour.approval_scenario import APPROVAL_SCENES
+from app.tour.context import Scene, Stage, play
+from app.tour.devices import Crew, free_port
+from app.tour.fleet_scenario import FLEET_SCENES
+from app.tour.main_scenario import SCENES
+from app.tour.policy_scenario import POLICY_SCENES
+from app.tour.ui_driver import Hand, TourInput
+from core.home import Home
+from core.service.console import Console
+from core.service.control import ensure_service, stop_service
+
+SIZE = QSize(1440, 900)
+AGENT = "agent:surveyor"
+# A free port, so that it meets no other program, and after each restart the same one.
+_SETTINGS = 'listen = "127.0.0.1:{port}"\n'
+# Settings that were accepted in the first sitting hold in the second.
+SITTINGS: list[list[Scene]] = [
+    [*SCENES, *FLEET_SCENES],
+    [*APPROVAL_SCENES, *POLICY_SCENES],
+    AFTER_RESTART,
+]
+
+
+async def perform(app: QApplication, home: Home, album: Album, folder: Path) -> None:
+    """Play the whole story; the service that was started for it is stopped at the end, whatever happened.
+
+    Raises:
+        StepDidNotHappen: something did not come about.
+    """
+    load_icons()
+    work = folder / "work"
+    work.mkdir()
+    (home.path / "settings.toml").write_text(_SETTINGS.format(port=free_port()), "utf-8")
+    theme = theme_from(layout_store(home))
+    theme.setParent(app)
+    theme.apply(app)
+    crew = Crew(folder / "devices")
+    try:
+        for scenes in SITTINGS:
+            await _play(home, Desk(home, theme, attach(home), TourInput()), crew, scenes, work, album)
+    finally:
+        crew.close()
+
+
+async def _play(home: Home, desk: Desk, crew: Crew, scenes: list[Scene], work: Path, album: Album) -> None:
+    hand = Hand(desk.window, desk.link, album)
+    desk.window.resize(SIZE)
+    async with AsyncExitStack() as stack:
+        doors: list[Console] = []
+
+        async def agent() -> Console:
+            if not doors:
+                doors.append(await ensure_service(home, client="agent", actor=AGENT))
+                stack.push_async_callback(doors[0].close)
+            return doors[0]
+
+        try:
+            desk.begin()
+            # Nobody manages windows on a bare display, so the window asks for the keyboard itself.
+            desk.window.activateWindow()
+            await hand.until("the window has the keyboard", desk.window.isActiveWindow)
+            await play(Stage(desk, hand, work, crew, agent), scenes)
+        finally:
+            await stack.aclose()
+            await desk.end()
+            await stop_service(home, cancel_work=True)
