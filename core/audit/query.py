@@ -40,6 +40,7 @@ _AGO = re.compile(r"(\d{1,6})(s|m|h|d|w)")
 _SEQ = re.compile(r"(\d{1,18})?\.\.(\d{1,18})?|(\d{1,18})")
 _MS = {"ms": 1.0, "s": 1000.0, "m": 60_000.0, "h": 3_600_000.0}
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_KINDS = tuple(kind.value for kind in Kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +200,10 @@ def _free_text(token: _RawTerm) -> str:
 
 
 def _check_kinds(token: _RawTerm) -> None:
-    kinds = [kind.value for kind in Kind]
     for pattern in token.values:
-        if not any(pattern.matches(kind) for kind in kinds):
+        if pattern.literal not in _KINDS and not any(pattern.matches(kind) for kind in _KINDS):
             text = "*".join(pattern.pieces)
-            near = difflib.get_close_matches(text, kinds, 3) or kinds
+            near = difflib.get_close_matches(text, _KINDS, 3) or _KINDS
             _fail(token.value_column, f"there is no kind {text!r}", f"for example {', '.join(near[:5])}")
 
 

@@ -20,6 +20,7 @@ from tests.bench import (
     flip_bench,
     journal_bench,
     kill_bench,
+    limits_bench,
     mcp_bench,
     policy_bench,
     round_trip_bench,
@@ -35,7 +36,7 @@ def main() -> int:
     parser.add_argument(
         "which",
         nargs="*",
-        help="round-trips, policy, journal, window, fleet, screenshots, kills, flips, mcp, bounds",
+        help="round-trips, policy, journal, window, fleet, screenshots, kills, flips, mcp, limits, bounds",
     )
     parser.add_argument("--kills", type=int, default=kill_bench.KILLS)
     parser.add_argument(
@@ -53,6 +54,7 @@ def main() -> int:
         "kills": lambda: kill_bench.run(given.kills),
         "flips": flip_bench.run,
         "mcp": mcp_bench.run,
+        "limits": limits_bench.run,
         "bounds": bounds_bench.run,
     }
     unknown = [name for name in given.which if name not in benches]

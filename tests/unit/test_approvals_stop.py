@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -17,13 +16,13 @@ from core.fleet.fleet import ConnectionInfo
 from core.home import Home
 from core.service.service import Service
 from tests.fakes.desk import choose_channel, open_service
-from tests.fakes.pace import within
 from tests.fakes.rig import DEVICE, ScriptedTools
 from tests.fakes.signing import signing
+from tests.fakes.work import most_calls
 
-RUNS, OF_A_RUN = 20, 50
+RUNS, OF_A_RUN = 8, 50
 RUNNING = 50
-WITHIN_S = 0.1
+CALLS_FOR_A_REQUEST = 200
 
 
 @pytest.fixture
@@ -66,14 +65,14 @@ class Crowd:
         arrival = ConnectionInfo(channel, "in-process", "linux", "t", "t", [], None)
         await self.service.fleet.arrived(DEVICE, arrival)
 
-    async def fill(self) -> list[str]:
-        """Start everything and wait until it hangs or waits; the runs."""
+    async def fill(self, of_requests: int = RUNS) -> list[str]:
+        """Start everything and wait until it hangs or waits; the runs, of which so many wait."""
         self._never = asyncio.Event()
         runs = [await self.console.runs.start(batch("get_system_info", RUNNING, info_type="disk"))]
-        for _ in range(RUNS):
+        for _ in range(of_requests):
             runs.append(await self.console.runs.start(batch("shell_execute", OF_A_RUN, command="true")))
         queue, dispatcher = self.service.approvals, self.service.dispatcher
-        waiting = RUNS * OF_A_RUN
+        waiting = of_requests * OF_A_RUN
         await until(
             self.service, lambda: len(queue.list()) == waiting and len(dispatcher.in_flight) == RUNNING
         )
@@ -87,32 +86,26 @@ class Crowd:
             assert (await self.console.runs.wait(run, 30)).summary.state.ended
 
 
-async def test_everything_stops_within_a_tenth_of_a_second(service: Service):
+async def test_everything_stops_after_little_work_for_each_request(service: Service):
     crowd = Crowd(service)
     await crowd.connect()
     console, tools = crowd.console, crowd.tools
     watchers = [service.hub.subscribe() for _ in range(3)]
-    for one in within(WITHIN_S, tries=3):
-        tools.seen.clear()
-        tools.cancelled.clear()
-        runs = await crowd.fill()
-        with one:
-            began = time.perf_counter()
-            words = await console.service.stop_all()
-            one.seconds = time.perf_counter() - began
-            # What the service writes after its answer is not the machine's slowness.
-            await service.journal.settle()
+    runs = await crowd.fill()
+    with most_calls((RUNS * OF_A_RUN + RUNNING) * CALLS_FOR_A_REQUEST):
+        words = await console.service.stop_all()
+    await service.journal.settle()
 
-        assert f"{RUNS * OF_A_RUN} requests were withdrawn" in words
-        assert f"{RUNNING} commands" in words
-        assert service.approvals.list() == []
-        # Who watches hears of each thing once, however often it changed.
-        assert all(len(one._pending) < 4_096 for one in watchers)
+    assert f"{RUNS * OF_A_RUN} requests were withdrawn" in words
+    assert f"{RUNNING} commands" in words
+    assert service.approvals.list() == []
+    # Who watches hears of each thing once, however often it changed.
+    assert all(len(one._pending) < 4_096 for one in watchers)
 
-        await crowd.empty(runs)
-        assert len(tools.seen) == RUNNING
-        assert sorted(tools.cancelled) == sorted(one.call_id for one in tools.seen)
-        await console.service.resume()
+    await crowd.empty(runs)
+    assert len(tools.seen) == RUNNING
+    assert sorted(tools.cancelled) == sorted(one.call_id for one in tools.seen)
+    await console.service.resume()
     crowd.tools.answers.clear()
     again = await console.runs.call(DEVICE, "get_system_info", {"info_type": "disk"})
     result = (await console.runs.wait(again.summary.id, 30)).cells[0].result

@@ -16,6 +16,7 @@ import pytest
 from core.aip.messages import ToolInfo
 from core.device.config import DeviceConfig
 from core.device.guard import Guard
+from core.device.mcp import tool_listing
 from core.device.mcp.config import ServerConfig
 from core.device.mcp.host import McpHost
 from core.device.mcp.server import Bounds, HostedServer
@@ -27,7 +28,7 @@ from core.device.tool import OBSERVES, Tool, ToolCall, Unavailable
 from core.errors import BadInput, DeviceError
 from core.schema_forms.patterns import safe_pattern
 from core.tasks import TaskGroupOwner
-from tests.fakes.pace import within
+from tests.fakes.work import most_calls
 
 _SOON_S = 5.0
 _COSTLY = {"type": "string", "pattern": "^(a|a|aa)+$"}
@@ -106,20 +107,23 @@ def test_to_switch_off_our_own_tool_leaves_a_servers_tool_of_that_name():
     ],
     ids=["pattern", "patternProperties", "propertyNames", "references"],
 )
-def test_no_schema_of_a_server_keeps_this_device_busy_for_ever(schema: dict[str, Any], value: Any):
+def test_no_schema_of_a_server_keeps_this_device_busy_for_ever(
+    schema: dict[str, Any], value: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tool_listing, "_MOST_STEPS", tool_listing._MOST_STEPS // 10)
+
     async def run(call: ToolCall) -> None:
         return
 
-    for one in within(_SOON_S, tries=3):
-        safe_pattern.cache_clear()
-        with one:
-            guard = Guard(DeviceConfig())
-            tool = Tool("search", "Search", "action", "", schema, {}, OBSERVES, run, namespace="web")
-            with contextlib.suppress(BadInput):
-                guard.check(tool, value)
-            definition = _listing("search", outputSchema=schema).tools[0]
-            with contextlib.suppress(DeviceError):
-                definition.check_result({"structuredContent": value})
+    safe_pattern.cache_clear()
+    with most_calls(20_000_000):
+        guard = Guard(DeviceConfig())
+        tool = Tool("search", "Search", "action", "", schema, {}, OBSERVES, run, namespace="web")
+        with contextlib.suppress(BadInput):
+            guard.check(tool, value)
+        definition = _listing("search", outputSchema=schema).tools[0]
+        with contextlib.suppress(DeviceError):
+            definition.check_result({"structuredContent": value})
 
 
 def test_a_hosted_tools_arguments_are_still_held_against_its_schema(tmp_path: Path):
@@ -169,8 +173,9 @@ async def test_a_server_whose_list_always_changes_is_not_listed_without_a_rest()
     assert listed[3] - listed[1] >= 2 * pause * 0.9
 
 
-def test_schemas_that_would_take_minutes_to_read_are_refused_together():
-    large = {"type": "object", "properties": {f"p{n}": {} for n in range(3_500)}}
+def test_schemas_that_would_take_minutes_to_read_are_refused_together(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tool_listing, "MOST_PARTS", tool_listing.MOST_PARTS // 10)
+    large = {"type": "object", "properties": {f"p{n}": {} for n in range(350)}}
     listing = read_listing([{"name": f"t{n}", "inputSchema": large} for n in range(100)], False)
     assert 1 < len(listing.tools) < 10
     assert "too large together" in listing.refused[0][1]

@@ -16,7 +16,7 @@ import pytest
 from core.aip.frames import read_error_text
 from core.aip.messages import Command, ResultStatus
 from core.errors import DeviceError, ErrorCode
-from tests.fakes.device_process import HERE, TOKEN, Console, act, device, one, running_console
+from tests.fakes.device_process import HERE, TOKEN, Console, act, device, forked_device, one, running_console
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ async def test_killed_in_the_middle_of_an_action_the_outcome_is_unknown_and_noth
         assert caught.value.code is ErrorCode.OUTCOME_UNKNOWN
         # Nothing that it started outlives it.
         await asyncio.to_thread(left.wait, 5)
-    async with device(console.server.url, tmp_path):
+    async with forked_device(console.server.url, tmp_path, TOKEN):
         again = await console.link()
         assert (await one(again, act("get_system_info", info_type="os"))).error is None
     assert log.read_text() == "ran\n"
@@ -164,7 +164,7 @@ async def test_a_running_command_is_cancelled_over_the_link_and_says_so(
     console: Console, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "fifo")
-    async with device(console.server.url, tmp_path):
+    async with forked_device(console.server.url, tmp_path, TOKEN):
         link = await console.link()
         command = act("shell_execute", command=f"sleep 60 & echo $! > {tmp_path}/fifo; wait")
         assert command.call_id is not None
@@ -179,7 +179,7 @@ async def test_a_running_command_is_cancelled_over_the_link_and_says_so(
 
 
 async def test_it_comes_back_by_itself_when_the_link_breaks(console: Console, tmp_path: Path) -> None:
-    async with device(console.server.url, tmp_path):
+    async with forked_device(console.server.url, tmp_path, TOKEN):
         link = await console.link()
         await link.close("a test cuts it")
         again = await console.link()
@@ -198,7 +198,7 @@ async def test_with_once_it_does_not_come_back(console: Console, tmp_path: Path)
 
 async def test_it_looks_while_an_action_runs(console: Console, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    async with device(console.server.url, tmp_path):
+    async with forked_device(console.server.url, tmp_path, TOKEN):
         link = await console.link()
         line = f"echo begun > {tmp_path}/fifo; read line < {tmp_path}/fifo; echo $line"
         acting = console.tasks.spawn("act", one(link, act("shell_execute", command=line)))
@@ -210,7 +210,7 @@ async def test_it_looks_while_an_action_runs(console: Console, tmp_path: Path) -
 
 
 async def test_attacks_over_the_wire_are_refused_on_the_device(console: Console, tmp_path: Path) -> None:
-    async with device(console.server.url, tmp_path):
+    async with forked_device(console.server.url, tmp_path, TOKEN):
         link = await console.link()
         (tmp_path / "secret").write_text("secret")
         (tmp_path / "root" / "link").symlink_to(tmp_path)

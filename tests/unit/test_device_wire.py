@@ -14,7 +14,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
 from core.aip.link_server import acknowledgement
-from tests.fakes.device_process import GOOD, HERE, admit, device, hear, hostile, run
+from tests.fakes.device_process import GOOD, HERE, TOKEN, admit, device, forked_device, hear, hostile, run
 
 
 async def test_every_malformed_frame_is_answered_and_the_link_goes_on(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ async def test_every_malformed_frame_is_answered_and_the_link_goes_on(tmp_path: 
         await connection.send(json.dumps({**frame, "response_id": "e", "actions": None}))
         assert (await hear(connection))["action_results"] == []
 
-    async with hostile(story) as (url, done), device(url, tmp_path):
+    async with hostile(story) as (url, done), forked_device(url, tmp_path, TOKEN):
         async with asyncio.timeout(20):
             await done
 
@@ -111,7 +111,7 @@ async def test_an_oversized_frame_costs_the_link_but_not_the_device(tmp_path: Pa
         await connection.send(json.dumps({"type": "command", "status": "ok", "actions": [GOOD]}))
         assert (await hear(connection))["action_results"][0]["status"] == "success"
 
-    async with hostile(story) as (url, done), device(url, tmp_path):
+    async with hostile(story) as (url, done), forked_device(url, tmp_path, TOKEN):
         async with asyncio.timeout(20):
             await done
     assert visits == 2
@@ -130,7 +130,7 @@ async def test_a_refused_registration_is_tried_again(tmp_path: Path) -> None:
             raise ConnectionClosed(None, None)
         await admit(connection)
 
-    async with hostile(story) as (url, done), device(url, tmp_path):
+    async with hostile(story) as (url, done), forked_device(url, tmp_path, TOKEN):
         async with asyncio.timeout(20):
             await done
 
@@ -144,7 +144,7 @@ async def test_a_task_is_sent_back_as_stock_devices_do(tmp_path: Path) -> None:
         task = await hear(connection)
         assert (task["type"], task["request"], task["task_name"]) == ("task", "say hi", "t")
 
-    async with hostile(story) as (url, done), device(url, tmp_path):
+    async with hostile(story) as (url, done), forked_device(url, tmp_path, TOKEN):
         async with asyncio.timeout(20):
             await done
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -14,12 +13,13 @@ from core.dispatch.command_request import CommandRequest
 from core.errors import BadInput, ErrorCode
 from core.home import Home
 from core.schema_forms import validator
-from tests.bench.lines import StallWatch
-from tests.fakes.pace import within
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig, tool_info
+from tests.fakes.work import Share, longest_turn
 
 # As large as a schema may be, and as slow to be read.
-LARGE = {f"p{n}": {"type": "string", "maxLength": 9} for n in range(3900)}
+LARGEST = {f"p{n}": {"type": "string", "maxLength": 9} for n in range(3900)}
+# Read aside as well, and a fifth of the work.
+LARGE = {f"p{n}": LARGEST[f"p{n}"] for n in range(780)}
 # Quick to be read; to hold anything against it takes all steps there are.
 _TWICE = {f"r{n}": {"allOf": [{"$ref": f"#/$defs/r{n + 1}"}] * 2} for n in range(13)}
 DEEP = {"$defs": {**_TWICE, "r13": {"not": {"required": ["x"]}}}, "allOf": [{"$ref": "#/$defs/r0"}]}
@@ -38,19 +38,8 @@ def nothing_was_seen_before() -> None:
     validator._by_digest.clear()
 
 
-async def stalls(work: Awaitable[Any]) -> tuple[float, Any]:
-    """How long the loop stood at the most while something was done, in seconds; and what came of it."""
-    watch = StallWatch()
-    await asyncio.sleep(2 * StallWatch.EVERY)
-    watch.take()
-    try:
-        return watch.worst_ms / 1000, [await work, watch.take() / 1000]
-    finally:
-        watch.close()
-
-
-async def worst_while(rig: Rig, tool: str, parameters: dict[str, Any]) -> float:
-    """The longest stall while a call of a hostile tool is explained and is made; others are answered."""
+async def worst_while(rig: Rig, tool: str, parameters: dict[str, Any]) -> Share:
+    """The longest turn of the loop while a hostile tool is explained and called; others are answered."""
     answered = 0
     done = asyncio.Event()
 
@@ -60,7 +49,7 @@ async def worst_while(rig: Rig, tool: str, parameters: dict[str, Any]) -> float:
             assert (await rig.call("screenshot")).error is None
             answered += 1
             # The scripted device answers within the same turn: somebody else must get one, too.
-            await asyncio.sleep(StallWatch.EVERY)
+            await asyncio.sleep(0.004)
 
     async def call() -> None:
         try:
@@ -70,23 +59,20 @@ async def worst_while(rig: Rig, tool: str, parameters: dict[str, Any]) -> float:
         finally:
             done.set()
 
-    _, [_, worst] = await stalls(asyncio.wait_for(asyncio.gather(others(), call()), 60))
+    share = await longest_turn(lambda: asyncio.wait_for(asyncio.gather(others(), call()), 60))
     assert answered > 1
-    return float(worst)
+    return share
 
 
 @pytest.mark.parametrize(
-    ("tool", "parameters"), [("large", {"p1": "a"}), ("deep", {"a": 1})], ids=["to read", "to validate"]
+    ("tool", "parameters"), [("largest", {"p1": "a"}), ("deep", {"a": 1})], ids=["to read", "to validate"]
 )
 async def test_the_worst_schema_that_is_admitted_does_not_stop_the_loop(
     home: Home, tool: str, parameters: dict[str, Any]
 ) -> None:
-    async with open_rig(home, TOOLS) as rig:
-        for number, one in enumerate(within(0.05)):
-            nothing_was_seen = {**parameters, "try": number}
-            validator._by_digest.clear()
-            with one:
-                one.seconds = await worst_while(rig, tool, nothing_was_seen)
+    async with open_rig(home, [*TOOLS, hostile("largest", {"properties": LARGEST})]) as rig:
+        share = await worst_while(rig, tool, parameters)
+        assert share.of_all < 0.2, share
 
 
 async def test_what_was_found_aside_is_what_the_call_is_told(home: Home) -> None:

@@ -56,15 +56,15 @@ def redaction(*secrets: str) -> Redaction:
     return Redaction(tuple(form for secret in secrets for form in spellings(secret)))
 
 
-@pytest.mark.parametrize("secret", SECRETS)
 @pytest.mark.parametrize("way", SAID_AS)
-def test_a_secret_is_masked_however_it_is_written(secret: str, way: str) -> None:
-    said = SAID_AS[way](secret)
-    masked = redaction(secret).text(f"before {said} after")
-    assert said not in masked
-    assert MASK in masked
-    assert masked.startswith("before ")
-    assert masked.endswith(" after")
+def test_a_secret_is_masked_however_it_is_written(way: str) -> None:
+    shown = {}
+    for secret in SECRETS:
+        said = SAID_AS[way](secret)
+        masked = redaction(secret).text(f"before {said} after")
+        if said in masked or not re.fullmatch(f"before .*{MASK}.* after", masked, re.DOTALL):
+            shown[secret] = masked
+    assert shown == {}
 
 
 @pytest.mark.parametrize("before", ["", "u", "us", "user:", "anna:"])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import UTC, datetime
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
+from typing import Self
 
 import pytest
 
+from core import statements
 from core.aip.messages import ResultStatus
 from core.approvals.operator_keys import statement_for
 from core.audit.entries import Kind
@@ -20,7 +22,6 @@ from core.fleet.models import Health, Tool
 from core.home import Home
 from core.policy.models import Profile
 from tests.fakes.fleet_data import make_devices, make_tools
-from tests.fakes.pace import slowness
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig, tool_info
 
 
@@ -258,7 +259,17 @@ async def test_stopping_withdraws_what_waits_and_lets_nothing_leave_until_resume
         assert (await rig.call("screenshot")).status is ResultStatus.SUCCESS
 
 
-async def test_a_signature_that_ran_out_before_the_last_approver_came_sends_nothing(home: Home):
+class Later(datetime):
+    """A clock that is a minute ahead."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Self:
+        return super().now(tz) + timedelta(seconds=60)
+
+
+async def test_a_signature_that_ran_out_before_the_last_approver_came_sends_nothing(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+):
     home.policy.write_text('[[rule]]\nid = "two"\ndecision = "ask"\napprovers = 2\n')
     async with open_rig(home) as rig:
         other = rig.add_operator("bert")
@@ -266,13 +277,10 @@ async def test_a_signature_that_ran_out_before_the_last_approver_came_sends_noth
         order = CommandRequest(DEVICE, "write_file", parameters, "window:carl", operators=("carl",))
         call = rig.tasks.spawn("call write_file", rig.dispatcher.dispatch(order))
         waiting = await asyncio.wait_for(rig.asked.get(), 10)
-        short = statement_for(waiting, "approve", "anna", valid_s=0.5 * slowness())
+        short = statement_for(waiting, "approve", "anna", valid_s=50)
         await rig.approvals.decide(rig.key.sign(short))
-        # Nothing but the time itself is waited for.
-        await asyncio.sleep(
-            (datetime.fromisoformat(short.expires) - datetime.now(UTC)).total_seconds() + 0.01
-        )
-        await rig.approvals.decide(other.sign(statement_for(waiting, "approve", "bert")))
+        monkeypatch.setattr(statements, "datetime", Later)
+        await rig.approvals.decide(other.sign(statement_for(waiting, "approve", "bert", valid_s=100)))
         result = await call
         assert result.basis is Basis.NOTHING_SENT
         assert result.error is not None

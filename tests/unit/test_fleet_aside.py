@@ -18,11 +18,13 @@ from core.fleet.contracts import judge
 from core.fleet.device_state import DeviceIdentity
 from core.fleet.models import Risk
 from core.home import Home
-from tests.bench.lines import StallWatch
-from tests.fakes.pace import within
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, ScriptedTools, open_rig, tool_info
+from tests.fakes.work import Share, longest_turn, most_calls
 
 HOSTILE = "hostile"
+# Of the work that its listing makes, what may be done in one turn of the loop.
+MOST_OF_ALL = 0.2
+CALLS_FOR_A_TOOL = 400
 # Numbers that are written in an unusual way cost most: 1.5 MB of them took a second.
 UNUSUAL = [1e22] * 1_000
 
@@ -49,8 +51,8 @@ async def arrives(rig: Rig, infos: list[ToolInfo], still: Any = lambda: True) ->
     await rig.fleet.arrived(HOSTILE, arrival, still)
 
 
-async def answered_while(rig: Rig, work: Any) -> tuple[float, int]:
-    """The longest stall of the loop, in seconds, while something is done and another device is asked."""
+async def answered_while(rig: Rig, work: Any) -> tuple[Share, int]:
+    """The longest turn of the loop while something is done, and how often another device was asked."""
     done = asyncio.Event()
     answered = 0
 
@@ -60,7 +62,7 @@ async def answered_while(rig: Rig, work: Any) -> tuple[float, int]:
             assert (await rig.call("screenshot")).error is None
             answered += 1
             # The scripted device answers within the same turn: somebody else must get one, too.
-            await asyncio.sleep(StallWatch.EVERY)
+            await asyncio.sleep(0.004)
 
     async def doing() -> None:
         try:
@@ -68,43 +70,35 @@ async def answered_while(rig: Rig, work: Any) -> tuple[float, int]:
         finally:
             done.set()
 
-    watch = StallWatch()
-    try:
-        await asyncio.gather(others(), doing())
-        return watch.take() / 1000, answered
-    finally:
-        watch.close()
+    share = await longest_turn(lambda: asyncio.gather(others(), doing()))
+    return share, answered
 
 
 async def test_a_device_that_lists_megabytes_does_not_stop_the_loop(home: Home) -> None:
     async with open_rig(home) as rig:
-        for number, one in enumerate(within(0.05)):
-            infos = [large(n, f"{number}") for n in range(250)]
-            with one:
-                one.seconds, answered = await answered_while(rig, arrives(rig, infos))
-            assert answered > 5
-        assert len(rig.fleet.tools(HOSTILE)) == 250
+        share, answered = await answered_while(rig, arrives(rig, [large(n) for n in range(120)]))
+        assert share.of_all < MOST_OF_ALL, share
+        assert answered > 5
+        assert len(rig.fleet.tools(HOSTILE)) == 120
 
 
 async def test_two_thousand_small_tools_do_not_stop_the_loop(
     home: Home,
 ) -> None:
     async with open_rig(home) as rig:
-        for number, one in enumerate(within(0.05)):
-            infos = [tool_info(f"t{n}", "action", {f"{number}": {}}) for n in range(1_900)]
-            with one:
-                one.seconds, _ = await answered_while(rig, arrives(rig, infos))
+        infos = [tool_info(f"t{n}", "action", {"a": {}}) for n in range(1_900)]
+        share, _ = await answered_while(rig, arrives(rig, infos))
+        assert share.of_all < MOST_OF_ALL, share
 
 
-async def test_an_operators_word_on_two_thousand_tools_is_taken_at_once(home: Home) -> None:
+async def test_an_operators_word_on_many_tools_is_taken_in_few_steps_for_each(home: Home) -> None:
     async with open_rig(home) as rig:
-        await arrives(rig, [tool_info(f"t{n}", "action", {"a": {}}) for n in range(1_900)])
-        for number, one in enumerate(within(0.09)):
-            rig.use_policy(f'[[contract]]\ntool = "t*"\nrisk = "medium"\nwhy = "Looked at {number}."\n')
-            with one:
-                tools = rig.fleet.tools(HOSTILE)
-            assert {tool.contract.risk.value for tool in tools} == {Risk.MEDIUM}
-            assert len({tool.contract.digest for tool in tools}) == 1_900
+        await arrives(rig, [tool_info(f"t{n}", "action", {"a": {}}) for n in range(400)])
+        rig.use_policy('[[contract]]\ntool = "t*"\nrisk = "medium"\nwhy = "Looked at."\n')
+        with most_calls(400 * CALLS_FOR_A_TOOL):
+            tools = rig.fleet.tools(HOSTILE)
+        assert {tool.contract.risk.value for tool in tools} == {Risk.MEDIUM}
+        assert len({tool.contract.digest for tool in tools}) == 400
 
 
 @pytest.mark.parametrize("infos", [[large(n) for n in range(40)], USUAL_TOOLS], ids=["large", "small"])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.program import Terminal, environment, make_home
+from tests.fakes.run_size import spread
 from tests.fakes.warm import COMMANDS, DEVICES, SERVICES, Warm
 
 STATUS = ["service", "status", "--json"]
@@ -23,7 +24,7 @@ def loaded() -> None:
 
 
 def test_it_says_what_a_start_says_with_the_same_code(tmp_path: Path):
-    for words in (["version"], ["nonsense"], ["call"], ["audit", "verify"]):
+    for words in spread([["nonsense"], ["version"], ["call"], ["audit", "verify"]], 2):
         started = subprocess.run(
             [sys.executable, "-m", "app", "--home", "a home", *words],
             env={**environment(), "COLUMNS": "80"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from hypothesis import given, settings
@@ -14,18 +13,17 @@ from core.policy.models import Answer
 from core.policy.policy_file import parse_policy
 from core.policy.rule_index import RuleIndex
 from core.policy.rules import Rule
-from tests.fakes.pace import within
 from tests.fakes.policy_calls import NO_ETC, a_question, a_tool, rule
 from tests.fakes.run_size import examples
+from tests.fakes.work import most_calls
 
 
-def test_a_catastrophic_pattern_is_decided_in_bounded_time_and_in_doubt_against_the_call():
+def test_a_catastrophic_pattern_is_decided_in_bounded_work_and_in_doubt_against_the_call():
     held = Constraint(pattern="^(a+)+$")
-    text = "a" * 20_000 + "b"
-    for one in within(2.0):
-        with one:
-            assert held.permits(text) is False
-            held.forbids(text)
+    text = "a" * 5_000 + "b"
+    with most_calls(2_000_000):
+        assert held.permits(text) is False
+        held.forbids(text)
 
 
 def test_near_misses_name_the_one_thing_that_did_not_hold():
@@ -38,9 +36,9 @@ def test_near_misses_name_the_one_thing_that_did_not_hold():
     ]
 
 
-def test_ten_thousand_rules_are_asked_in_less_than_a_millisecond():
+def test_of_two_thousand_rules_few_are_asked():
     rows = []
-    for number in range(2_500):
+    for number in range(500):
         rows.append(
             rule(
                 "deny",
@@ -58,19 +56,12 @@ def test_ten_thousand_rules_are_asked_in_less_than_a_millisecond():
     for question in (
         a_question({"file_path": "/home/anna/notes/a.txt", "content": "x"}),
         a_question(
-            {"command": "curl https://host9999.example/x"}, tool=a_tool("shell_execute"), risk=Risk.HIGH
+            {"command": "curl https://host1999.example/x"}, tool=a_tool("shell_execute"), risk=Risk.HIGH
         ),
     ):
         book.matching(question)
-        for one in within(0.001):
-            with one:
-                one.seconds = min(_timed(lambda asked=question: book.matching(asked)) for _ in range(20))
-
-
-def _timed(work: Any) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
+        with most_calls(500):
+            book.matching(question)
 
 
 PATHS = st.sampled_from(["/etc/x", "/etc", "/srv/a/b", "../x", "/srv/../etc", "~/x", "", "/a b"])

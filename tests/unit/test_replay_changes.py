@@ -13,7 +13,6 @@ from PIL import Image
 
 from core.errors import BadInput
 from core.replay.image_diff import MOST_PIXELS, Changes, Rect, changed_tiles, thumbnail
-from tests.fakes.pace import within
 from tests.fakes.run_size import examples
 
 GREY = (100, 100, 100)
@@ -173,18 +172,3 @@ def test_a_thumbnail_fits_keeps_its_shape_and_is_never_enlarged() -> None:
     assert Image.open(io.BytesIO(thumbnail(png(picture()), 800, 800))).size == (100, 60)
     with pytest.raises(BadInput, match="at least"):
         thumbnail(png(picture()), 0, 5)
-
-
-@pytest.mark.bench
-def test_comparing_full_hd_pictures_is_quick() -> None:
-    before = Image.effect_noise((1920, 1080), 20).convert("RGB")
-    before.paste(GREY, (200, 100, 1900, 1000))
-    after = before.copy()
-    after.paste((255, 0, 0), (300, 300, 700, 500))
-    after.putpixel((5, 5), (0, 0, 0))
-    after.putpixel((1915, 1075), (0, 0, 0))
-    first, second = png(before), png(after)
-    for one in within(0.2):
-        with one:
-            changed_tiles(first, second)
-        print(f"1080p with decoding: {one}")

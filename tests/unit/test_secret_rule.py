@@ -35,15 +35,13 @@ data env description value name id limit offset timeout working_directory cwd
 """.split()
 
 
-@pytest.mark.parametrize("name", SECRET)
-def test_the_name_of_a_secret_is_one(name: str) -> None:
-    assert KNOWN_NAMES.match(name)
-    assert KNOWN_NAMES.match(name.upper() if name.islower() else name)
+def test_the_name_of_a_secret_is_one() -> None:
+    names = {*SECRET, *(name.upper() for name in SECRET if name.islower())}
+    assert {name for name in names if not KNOWN_NAMES.match(name)} == set()
 
 
-@pytest.mark.parametrize("name", PLAIN)
-def test_a_name_that_only_contains_such_a_word_is_none(name: str) -> None:
-    assert not KNOWN_NAMES.match(name)
+def test_a_name_that_only_contains_such_a_word_is_none() -> None:
+    assert {name for name in PLAIN if KNOWN_NAMES.match(name)} == set()
 
 
 def test_letters_that_only_look_different_make_the_same_name() -> None:

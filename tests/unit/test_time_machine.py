@@ -18,9 +18,11 @@ from core.home import Home
 from core.policy.models import Answer
 from core.policy.policy_file import PolicyFile, parse_policy
 from core.service.time_machine import PAGE, try_over_journal
-from tests.fakes.pace import once_within
 from tests.fakes.policy_calls import a_device
 from tests.fakes.rig import DEVICE, Rig, open_rig
+from tests.fakes.work import most_calls
+
+CALLS_FOR_AN_ENTRY = 500
 
 ALLOW_SHELL = '[[rule]]\nid = "open"\ndecision = "allow"\ntool = "shell_execute"\nrisk = ">=low"\n'
 
@@ -258,10 +260,13 @@ async def test_it_says_how_far_it_has_come_after_every_page():
     assert told[0] < told[-1] == entries[-1].seq
 
 
-async def test_a_hundred_thousand_commands_are_tried_within_reason(hundred_thousand: list[Entry]):
-    with once_within(30):
-        trial = await try_over_journal(Pages(hundred_thousand), a_large_policy(), nobody, 50)
-    assert trial.allowed == 100_000
+async def test_the_work_grows_no_faster_than_the_commands(hundred_thousand: list[Entry]):
+    """Each command costs the same of thousands as of a page, under five hundred rules."""
+    commands = 2_000
+    entries = hundred_thousand[: commands * len([*command(0, tags=["lab"])])]
+    with most_calls(CALLS_FOR_AN_ENTRY * len(entries)):
+        trial = await try_over_journal(Pages(entries), a_large_policy(), nobody, 50)
+    assert trial.allowed == commands
     assert len(trial.rows) == 50
 
 

@@ -52,13 +52,10 @@ AROUND = [
 
 
 @pytest.mark.parametrize("kind", TOKENS)
-@pytest.mark.parametrize("around", AROUND)
-def test_a_token_is_masked_wherever_it_stands(kind: str, around: str) -> None:
+def test_a_token_is_masked_wherever_it_stands(kind: str) -> None:
     token = TOKENS[kind]
-    masked = without_tokens(around.replace("{}", token))
-    assert token not in masked
-    assert token[8:-4] not in masked
-    assert MASK in masked
+    masked = {around: without_tokens(around.replace("{}", token)) for around in AROUND}
+    assert {around: text for around, text in masked.items() if token[8:-4] in text or MASK not in text} == {}
 
 
 @pytest.mark.parametrize(
