@@ -18,9 +18,10 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from PySide6.QtCore import QObject, QTimer
+from PySide6.QtWidgets import QWidget
 from shiboken6 import isValid
 
-from app.service_client import ConsoleLink, is_alive, is_there
+from app.service_client import ConsoleLink, is_alive
 from app.widgets.util import once
 from core.errors import QuarterdeckError, Refused
 from core.service.console import Console
@@ -196,6 +197,27 @@ class Trigger(Protocol):
         ...
 
 
+class Buttons:
+    """Buttons of which one acts at a time, as the trigger of one mutation: all are off while it runs."""
+
+    def __init__(self, *buttons: Trigger) -> None:
+        self._buttons = buttons
+
+    def text(self) -> str:
+        """The label of the first."""
+        return self._buttons[0].text()
+
+    def set_words(self, text: str) -> None:
+        """Change the label of the first."""
+        self._buttons[0].set_words(text)
+
+    def set_working(self, words: str) -> None:
+        """Be off, all of them; or on again."""
+        for button in self._buttons:
+            if isValid(button):
+                button.set_working(words)
+
+
 class Mutation(Generic[Answer]):
     """Does one thing at a time; says how it ended where it was started, or in the banner when that is gone.
 
@@ -242,9 +264,9 @@ class Mutation(Generic[Answer]):
         if self.running:
             return False
         self._what = what or self._what
-        if self._trigger is not None:
+        if self._trigger is not None and self._label:
             self._own_label = self._trigger.text()
-            self._show_running(self._busy, self._label)
+        self._show_running(self._busy, self._label)
         self._request = self._link.carry(work, self._succeeded, self._failed, self._what)
         if self._request.cancelled():  # the window ends
             self._end()
@@ -260,7 +282,7 @@ class Mutation(Generic[Answer]):
         if isinstance(error, Declined):
             if self._declined is not None and isValid(self._owner):
                 self._declined()
-        elif self._fail is None or not is_there(self._owner) or not is_alive(self._fail):
+        elif self._fail is None or not _is_there(self._owner) or not is_alive(self._fail):
             self._link.failed.emit(self._what, error)
         else:
             self._fail(error)
@@ -274,6 +296,11 @@ class Mutation(Generic[Answer]):
             if self._label:
                 self._trigger.set_words(label)
             self._trigger.set_working(busy)
+
+
+def _is_there(owner: QObject) -> bool:
+    """Whether an owner can still say how it ended: it exists, and was not put away."""
+    return isValid(owner) and not (isinstance(owner, QWidget) and owner.isHidden())
 
 
 def _is_active(timer: QTimer | None) -> bool:

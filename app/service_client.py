@@ -2,7 +2,7 @@
 
 `ConsoleLink` is the only writer of `AppState`. It attaches (the service is started when nobody owns the
 home), reads the state, follows the events, reads again when the window was too slow, and after a loss tries
-again with growing pauses until the window closes. Screens use nothing but `ask`.
+again with growing pauses until the window closes. Screens read and act through `app/query.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 import structlog
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QWidget
 from shiboken6 import isValid
 
 from app.state import AppState, Link, ServiceStatus
@@ -112,7 +111,6 @@ class ConsoleLink(QObject):
         on_done: Callable[[Answer], None] | None = None,
         on_error: Callable[[QuarterdeckError], None] | None = None,
         what: str = "ask the service",
-        owner: QObject | None = None,
     ) -> asyncio.Future[Any]:
         """Carry one wish to the service in the background.
 
@@ -120,12 +118,10 @@ class ConsoleLink(QObject):
 
         `on_error` shows the error where the wish was made; without it the window's banner does. `what` is a
         verb phrase for "Could not … ". A callback that is a method of a widget that is gone is not called.
-        For what changes something, `owner` is the widget that says how it ended: once that is gone or put
-        away, the window's banner says the error instead, and `on_done` is not called.
         Cancel what is returned when the answer is no longer wanted; then neither callback is called. While
         the window ends, nothing is asked any more.
         """
-        return self.carry(lambda: self.perform(wish), on_done, on_error, what, owner)
+        return self.carry(lambda: self.perform(wish), on_done, on_error, what)
 
     def carry(
         self,
@@ -133,13 +129,12 @@ class ConsoleLink(QObject):
         on_done: Callable[[Answer], None] | None = None,
         on_error: Callable[[QuarterdeckError], None] | None = None,
         what: str = "ask the service",
-        owner: QObject | None = None,
     ) -> asyncio.Future[Any]:
         """As `ask`, for work of several steps with a question to the operator in between.
 
         Each step uses `perform`, so that no connection is held open while the operator reads.
         """
-        return self.spawn(what, self._carry(work, on_done, on_error, what, owner))
+        return self.spawn(what, self._carry(work, on_done, on_error, what))
 
     async def perform(self, wish: Callable[[Console], Awaitable[Answer]]) -> Answer:
         """Carry one wish to the service and wait for the answer; for coroutines of the window.
@@ -174,30 +169,25 @@ class ConsoleLink(QObject):
         on_done: Callable[[Answer], None] | None,
         on_error: Callable[[QuarterdeckError], None] | None,
         what: str,
-        owner: QObject | None,
     ) -> None:
         try:
             answer = await work()
         except QuarterdeckError as error:
-            self.tell(on_error, what, error, owner)
+            self.tell(on_error, what, error)
         except Exception as error:
             # The edge: whatever went wrong, a wish is answered on the screen.
             log.error("wish failed unexpectedly", what=what, exc_info=error)
             words = f"{type(error).__name__}: {error}"
-            self.tell(on_error, what, QuarterdeckError(words, ErrorCode.INTERNAL), owner)
+            self.tell(on_error, what, QuarterdeckError(words, ErrorCode.INTERNAL))
         else:
-            if on_done is not None and is_alive(on_done) and is_there(owner):
+            if on_done is not None and is_alive(on_done):
                 on_done(answer)
 
     def tell(
-        self,
-        on_error: Callable[[QuarterdeckError], None] | None,
-        what: str,
-        error: QuarterdeckError,
-        owner: QObject | None = None,
+        self, on_error: Callable[[QuarterdeckError], None] | None, what: str, error: QuarterdeckError
     ) -> None:
-        """Show an error where the wish was made; without `on_error` or its `owner`, the banner does."""
-        if on_error is None or not is_there(owner):
+        """Show an error where the wish was made; without `on_error` the banner does."""
+        if on_error is None:
             self.failed.emit(what, error)
         elif is_alive(on_error):
             on_error(error)
@@ -313,10 +303,3 @@ def is_alive(callback: Callable[..., object]) -> bool:
     """Whether the QObject that a bound method belongs to still exists."""
     owner = getattr(callback, "__self__", None)
     return not isinstance(owner, QObject) or isValid(owner)
-
-
-def is_there(owner: QObject | None) -> bool:
-    """Whether what asked can still say how it ended: it exists, and was not put away; True for None."""
-    if owner is None:
-        return True
-    return isValid(owner) and not (isinstance(owner, QWidget) and owner.isHidden())

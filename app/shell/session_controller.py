@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from app.qt_loop import ended
+from app.query import Mutation
 from app.screens.targets import OpenSection
 from app.service_client import ConsoleLink
 from app.shell.message_bars import Notices
@@ -90,8 +91,10 @@ class Control(QObject):
     def start_resume(self) -> None:
         """Let commands leave again, once an operator has signed that."""
         words = "The runs that were stopped have ended, and their requests were withdrawn."
-        self._signing.ask(
-            RESUME, lambda console, signed: console.service.resume(signed), what="resume", words=words
+        Mutation[None](self, self._link, what="resume").carry(
+            lambda: self._signing.carry_out(
+                RESUME, lambda console, signed: console.service.resume(signed), words=words
+            )
         )
 
     # The policy, as another program left it
@@ -148,7 +151,7 @@ class Control(QObject):
 
     def start_accept(self) -> None:
         """Look at what another program changed in policy.toml and settings.toml, and accept it signed."""
-        self._signing.carry(self._accept, self._accepted, what="accept what was changed")
+        Mutation(self, self._link, self._accepted, what="accept what was changed").carry(self._accept)
 
     async def _accept(self) -> PolicyStatus | None:
         perform, status = self._link.perform, self._state.policy
@@ -176,9 +179,11 @@ class Control(QObject):
             return
         what = f"use the profile {profile.value}"
         if policy is not None and is_as_strict(profile, policy.profile):
-            self._link.ask(lambda console: console.policy.set_profile(profile), what=what)
+            Mutation[object](self, self._link, what=what).run(
+                lambda console: console.policy.set_profile(profile)
+            )
         else:
-            self._signing.carry(lambda: self._set_profile(profile), what=what)
+            Mutation[None](self, self._link, what=what).carry(lambda: self._set_profile(profile))
 
     async def _set_profile(self, profile: Profile) -> None:
         found = await self._link.perform(lambda console: console.policy.text())
@@ -230,17 +235,16 @@ class Control(QObject):
         sheet.add_answer("cancel", "Cancel")
         unlock = sheet.add_answer("unlock", "Unlock", "primary", closes=False)
 
-        async def attempt() -> None:
-            unlock.set_working("Opening the key…")
-            try:
-                await part.unlock()
-            except QuarterdeckError as error:
-                sheet.say(error.message)
-                unlock.set_working("")
-            else:
-                sheet.finish("unlock")
-
-        unlock.clicked.connect(lambda: self._link.spawn("open the key", attempt()))
+        opening: Mutation[None] = Mutation(
+            sheet,
+            self._link,
+            lambda _none: sheet.finish("unlock"),
+            lambda error: sheet.say(error.message),
+            "unlock the key",
+            unlock,
+            "Opening the key…",
+        )
+        unlock.clicked.connect(lambda: opening.carry(part.unlock))
         part.submitted.connect(unlock.click)
         sheet.open(part.first)
         await ended(sheet.finished)

@@ -1,9 +1,10 @@
 """What loosens is signed: one way from what the operator wishes to the signature under exactly that.
 
-    self.nav.signing.ask(
-        pairing_change(name, settings),
-        lambda console, signed: console.devices.pair(name, settings, signed),
-        self._made, self._refused, what=f"pair {name}", on_cancel=self._not_signed,
+    mutation.carry(
+        lambda: self.nav.signing.carry_out(
+            pairing_change(name, settings),
+            lambda console, signed: console.devices.pair(name, settings, signed),
+        )
     )
 
 The service says what a wish would come to; it is compared with the wish, shown in a sheet, and signed there.
@@ -14,21 +15,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
 from app.qt_loop import ended
 from app.query import Declined
-from app.service_client import ConsoleLink, is_alive, is_there
+from app.service_client import ConsoleLink
 from app.signing.press_guard import ByHand
 from app.signing.signing_session import OperatorKeys
 from app.state import AppState
 from app.widgets.text_diff import FileDiff, diff_of
 from core.canonical_json import sha256_hex
 from core.changes import Change, ChangeKind, Proposal, SignedChange, check_proposal
-from core.errors import ErrorCode, QuarterdeckError, Refused
+from core.errors import ErrorCode, Refused
 from core.service.console import Console
 
 Answer = TypeVar("Answer")
@@ -51,26 +52,6 @@ class Signing(QObject):
         self._window, self._state, self._link, self._keys = window, state, link, keys
         self._by_hand = by_hand
 
-    def ask(
-        self,
-        wish: Change,
-        act: Callable[[Console, SignedChange | None], Awaitable[Answer]],
-        on_done: Callable[[Answer], None] | None = None,
-        on_error: Callable[[QuarterdeckError], None] | None = None,
-        what: str = "make the change",
-        text: str = "",
-        words: str = "",
-        on_cancel: Callable[[], None] | None = None,
-        owner: QObject | None = None,
-    ) -> asyncio.Future[Any]:
-        """Have a wish signed where it has to be, then carry it out; as `ConsoleLink.ask` otherwise.
-
-        `on_cancel` is called where the operator did not sign. See `sign_change` for `text` and `words`.
-        """
-        return self.carry(
-            lambda: self.carry_out(wish, act, text, words), on_done, on_error, what, on_cancel, owner
-        )
-
     async def carry_out(
         self,
         wish: Change,
@@ -86,29 +67,6 @@ class Signing(QObject):
         """
         signed = await self.sign_change(wish, text, words)
         return await self._link.perform(lambda console: act(console, signed))
-
-    def carry(
-        self,
-        work: Callable[[], Awaitable[Answer]],
-        on_done: Callable[[Answer], None] | None = None,
-        on_error: Callable[[QuarterdeckError], None] | None = None,
-        what: str = "make the change",
-        on_cancel: Callable[[], None] | None = None,
-        owner: QObject | None = None,
-    ) -> asyncio.Future[Any]:
-        """As `ask`, for work that calls `sign_change` itself."""
-
-        def failed(error: QuarterdeckError) -> None:
-            if not isinstance(error, NotSigned):
-                self._link.tell(on_error, what, error, owner)
-            elif on_cancel is not None and is_alive(on_cancel) and is_there(owner):
-                on_cancel()
-
-        def done(answer: Answer) -> None:
-            if on_done is not None and is_alive(on_done) and is_there(owner):
-                on_done(answer)
-
-        return self._link.carry(work, done, failed, what)
 
     async def sign_change(self, wish: Change, text: str = "", words: str = "") -> SignedChange | None:
         """The signature under a change, good for that one act; None where the change loosens nothing.

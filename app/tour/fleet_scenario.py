@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QTableView,
 )
 
+from app.query import Mutation
 from app.tour.context import Scene, Stage, says
 from app.tour.signing import accept_settings, sign
 from app.tour.ui_driver import Hand
@@ -63,11 +64,12 @@ async def pair_listening(stage: Stage) -> None:
     # The third through the door, as `quarterdeck pair` does it.
     made: list[Pairing] = []
     settings = DeviceSettings(tags=["lab", "build"])
-    stage.desk.window.signing.ask(
-        pairing_change(PLAIN, settings),
-        lambda console, signed: console.devices.pair(PLAIN, settings, signed),
-        made.append,
-        what=f"pair {PLAIN}",
+    window = stage.desk.window
+    Mutation(window, stage.desk.link, made.append, what=f"pair {PLAIN}").carry(
+        lambda: window.signing.carry_out(
+            pairing_change(PLAIN, settings),
+            lambda console, signed: console.devices.pair(PLAIN, settings, signed),
+        )
     )
     await sign(stage)
     await hand.until(f"{PLAIN} has a string", lambda: bool(made))

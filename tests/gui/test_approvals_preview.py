@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -75,6 +76,34 @@ def test_a_preview_that_does_not_show_what_is_sent_is_known() -> None:
     assert not shows_all_of("evil", "old", "harmless")
     assert not shows_all_of("evil", "old", "evil and more")
     assert not shows_all_of("x", None, None)
+
+
+def test_a_preview_of_earlier_contents_is_not_shown_over_the_newer_ones(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        desk.console.files["lab-lnx-01", "/etc/motd"] = "one\n"
+        real, late, asked = desk.console.approvals.preview, asyncio.Event(), list[str]()
+
+        async def preview(approval: str) -> Preview:
+            answer = await real(approval)
+            asked.append(answer.after or "")
+            if len(asked) == 1:
+                await late.wait()
+            return answer
+
+        desk.console.approvals.preview = preview  # type: ignore[method-assign]  # the first answer is late
+        await desk.open(write("one\nharmless\n"))
+        await desk.until(lambda: asked)
+        desk.console.request(write("evil\n"))
+        summary = desk.screen.card.header.summary
+        await desk.until(lambda: summary.text() == "Overwrites motd: 1 line added, 1 removed")
+        late.set()
+        for _ in range(5):
+            await asyncio.to_thread(int)
+            await asyncio.sleep(0)
+        assert asked == ["one\nharmless\n", "evil\n"]
+        assert summary.text() == "Overwrites motd: 1 line added, 1 removed"
+
+    play(story)
 
 
 def test_a_file_request_shows_its_change_with_the_bytes_one_press_away(play: Play) -> None:

@@ -90,7 +90,7 @@ def test_another_batch_of_the_same_name_is_not_overwritten_without_a_question(
         QTest.keyClick(desk.window, Key.Key_Escape)
         await seen(lambda: sheet_of(desk) is None)
         assert console.saved["Clean"] == risky("name:db-primary", "old")
-        await seen(lambda: not screen.files._saving)
+        await seen(lambda: not screen.files.saving)
         screen.head.save.click()
         await seen(lambda: sheet_of(desk))
         sheet = sheet_of(desk)

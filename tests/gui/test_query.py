@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.main import Desk
 from app.qt_loop import ended, run_on_qt
-from app.query import Declined, Mutation, Query, quietly
+from app.query import Buttons, Declined, Mutation, Query, quietly
 from app.service_client import ConsoleLink
 from app.state import AppState
 from app.theme.theme import Theme
@@ -100,6 +100,14 @@ async def turns() -> None:
     """Let everything go on that can."""
     for _ in range(10):
         await asyncio.sleep(0)
+
+
+async def later_timer() -> None:
+    """Let a timer fire that was started now and is slower than those of the tests."""
+    timer = QTimer()
+    timer.setSingleShot(True)
+    timer.start(3)
+    await ended(timer.timeout)
 
 
 def failures_of(link: ConsoleLink) -> list[str]:
@@ -247,6 +255,33 @@ def test_what_is_here_is_not_read_twice_and_what_failed_is(qapp: QApplication) -
     on_link(qapp, scenario)
 
 
+def test_a_refresh_waits_its_pause_and_never_falls_on_a_request_under_way(qapp: QApplication) -> None:
+    async def scenario(link: ConsoleLink) -> None:
+        service, shown = Service(), list[str]()
+        owner = QObject()
+        query = Query(owner, link, shown.append)
+        query.refresh()
+        query.refresh_within(1)
+        assert not query.loading, "there is nothing to read again"
+        query.load(service.fetch("a"), "a")
+        await service.asked_for("a")
+        for _ in range(5):
+            query.refresh_within(1)
+            await later_timer()
+        assert service.asked == ["a"]
+        service.answer("a", "old")
+        await service.asked_for("a")
+        service.answer("a", "new")
+        await turns()
+        assert (shown, service.asked) == (["old", "new"], ["a", "a"])
+        query.refresh_within(1)
+        query.stop_refreshing()
+        await later_timer()
+        assert service.asked == ["a", "a"]
+
+    on_link(qapp, scenario)
+
+
 def test_showing_an_answer_may_ask_for_the_next(qapp: QApplication) -> None:
     async def scenario(link: ConsoleLink) -> None:
         service, shown = Service(), list[str]()
@@ -346,6 +381,34 @@ def test_its_button_is_off_while_it_runs_and_a_second_press_does_nothing(
         await turns()
         assert (done, mutation.running, button.isEnabled()) == (["gone"], False, True)
         assert service.asked == ["revoke"]
+        owner.deleteLater()
+        await ended(owner.destroyed)
+
+    on_link(qapp, scenario)
+
+
+def test_several_buttons_are_off_together_and_the_first_says_what_goes_on(
+    qapp: QApplication, theme: Theme
+) -> None:
+    theme.apply(qapp)
+
+    async def scenario(link: ConsoleLink) -> None:
+        service = Service()
+        owner = QWidget()
+        make, remove = Button("Make", parent=owner), Button("Remove", parent=owner)
+        remove.set_off("There is none.")
+        owner.show()
+        mutation: Mutation[str] = Mutation(
+            owner, link, None, quietly, "make it", Buttons(make, remove), label="Making…"
+        )
+        mutation.run(service.fetch("make"))
+        await service.asked_for("make")
+        assert (make.text(), make.isEnabled(), remove.isEnabled()) == ("Making…", False, False)
+        assert remove.toolTip() == "The service is asked."
+        service.refuse("make", "No.")
+        await turns()
+        assert (make.text(), make.isEnabled()) == ("Make", True)
+        assert (remove.isEnabled(), remove.toolTip()) == (False, "There is none.")
         owner.deleteLater()
         await ended(owner.destroyed)
 

@@ -8,15 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import structlog
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
 from app.qt_loop import ended
+from app.query import Declined, Mutation, Query
 from app.screens.batch.document import NEW_NAME, Content, DraftStep, content_of
 from app.screens.batch.document_controller import BatchEditor
 from app.screens.batch.draft_store import DraftStore
 from app.service_client import ConsoleLink
 from app.widgets.dialog import Sheet
+from app.widgets.util import once
 from core.batch.batch_file import read_batch
 from core.batch.models import Batch
 from core.errors import BadInput, ErrorCode, QuarterdeckError
@@ -50,16 +52,19 @@ class Files(QObject):
         self._link: ConsoleLink | None = None
         self._store: DraftStore | None = None
         self._after_save: Callable[[], None] | None = None
-        self._saving = False
+        self._save: Mutation[tuple[str, Content]] | None = None
+        self._opened: Query[Batch] | None = None
+        self._opening = ""
         self._said = ""
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(DRAFT_PAUSE_MS)
-        self._pause.timeout.connect(self._write_soon)
+        self._pause = once(self, DRAFT_PAUSE_MS, self._write_soon)
 
     def bind(self, link: ConsoleLink, folder: Path) -> None:
         """Where to ask, and where the draft is kept; brings back the draft of the last window."""
         self._link = link
+        self._save = Mutation(
+            self, link, self._saved, self._not_saved, "save the batch", declined=self.forget_wish
+        )
+        self._opened = Query(self, link, self._load_opened, self._say_not_opened, "load the batch")
         self._store = DraftStore(folder)
         try:
             draft = self._store.read()
@@ -121,31 +126,35 @@ class Files(QObject):
         except BadInput as error:
             self.failed.emit(f"The batch cannot be saved. {error.message}", "Correct it, then save again.")
             return
-        if self._saving or self._link is None:
+        if self._save is None or self._save.running:
             return
-        self._saving = True
         if then is not None:
             self._after_save = then
         own = editor.saved_as if editor.saved_as and name == editor.saved_name else name
-        if own == editor.saved_as:
-            self._write_batch(own, batch, editor.content)
-        else:
-            content = editor.content
-            self._link.ask(
-                lambda console: console.runs.batch_names(),
-                lambda names: self._look_for_others(own, names, batch, content),
-                self._fail,
-                what="list the saved batches",
-            )
+        content, is_new = editor.content, own != editor.saved_as
+        self._save.carry(lambda: self._save_batch(own, batch, content, is_new))
 
-    def _look_for_others(self, name: str, names: list[str], batch: Batch, content: Content) -> None:
-        if name not in names:
-            self._write_batch(name, batch, content)
-            return
+    @property
+    def saving(self) -> bool:
+        """Whether the batch is being saved, or another one's replacement asked about."""
+        return self._save is not None and self._save.running
+
+    async def _save_batch(
+        self, name: str, batch: Batch, content: Content, is_new: bool
+    ) -> tuple[str, Content]:
+        """Save under a name that is `is_new` to this batch, unless another one's is to be kept.
+
+        Raises:
+            Declined: the operator keeps the other batch of this name.
+            QuarterdeckError: what the service answers.
+        """
         assert self._link is not None
-        self._link.spawn("ask before a batch is replaced", self._ask_replace(name, batch, content))
+        if is_new and name in await self._link.perform(lambda console: console.runs.batch_names()):
+            await self._ask_replace(name)
+        await self._link.perform(lambda console: console.runs.save_batch(name, batch))
+        return name, content
 
-    async def _ask_replace(self, name: str, batch: Batch, content: Content) -> None:
+    async def _ask_replace(self, name: str) -> None:
         sheet = Sheet(
             self._screen.window(),
             f"Replace the saved batch “{name}”?",
@@ -154,34 +163,19 @@ class Files(QObject):
         sheet.add_answer("", "Cancel")
         sheet.add_answer(REPLACE, "Replace it", "danger")
         sheet.open()
-        if await ended(sheet.finished) == REPLACE:
-            self._write_batch(name, batch, content)
-        else:
-            self._saving, self._after_save = False, None
+        if await ended(sheet.finished) != REPLACE:
+            raise Declined("The saved batch of this name is kept.")
 
-    def _write_batch(self, name: str, batch: Batch, content: Content) -> None:
-        assert self._link is not None
-        self._link.ask(
-            lambda console: console.runs.save_batch(name, batch),
-            lambda _none: self._saved(name, content),
-            self._fail_to_save,
-            what="save the batch",
-        )
-
-    def _saved(self, name: str, content: Content) -> None:
-        self._saving = False
+    def _saved(self, saved: tuple[str, Content]) -> None:
+        name, content = saved
         self._editor.mark_saved(content, name)
         self.saved.emit(name)
         then, self._after_save = self._after_save, None
         if then is not None:
             then()
 
-    def _fail(self, error: QuarterdeckError) -> None:
-        self._saving, self._after_save = False, None
-        self.failed.emit(error.message, error.info.next)
-
-    def _fail_to_save(self, error: QuarterdeckError) -> None:
-        self._saving, self._after_save = False, None
+    def _not_saved(self, error: QuarterdeckError) -> None:
+        self.forget_wish()
         # The general advice of this code is about arguments of a call.
         bad_input = error.code is ErrorCode.INVALID_ARGUMENTS
         self.failed.emit(error.message, SAVE_AGAIN if bad_input else error.info.next)
@@ -218,13 +212,16 @@ class Files(QObject):
 
     def open_saved(self, name: str) -> None:
         """Load a saved batch."""
-        if self._link is not None:
-            self._link.ask(
-                lambda console: console.runs.load_batch(name),
-                lambda batch: self.replace_with(lambda: self._editor.load(content_of(batch), name)),
-                self._fail,
-                what="load the batch",
-            )
+        if self._opened is not None:
+            self._opening = name
+            self._opened.load(lambda console: console.runs.load_batch(name))
+
+    def _load_opened(self, batch: Batch) -> None:
+        name = self._opening
+        self.replace_with(lambda: self._editor.load(content_of(batch), name))
+
+    def _say_not_opened(self, error: QuarterdeckError) -> None:
+        self.failed.emit(error.message, error.info.next)
 
     def open_example(self, path: Path) -> None:
         """Load an example; saving it makes a batch of the operator's own."""

@@ -6,9 +6,10 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
 from app.qt_loop import ended
+from app.query import Declined, Mutation
 from app.screens.batch.run_dialog import RUN, make_run_sheet, needs_question
 from app.service_client import ConsoleLink
-from core.batch.models import Batch, Plan, Run
+from core.batch.models import Batch, Run
 from core.errors import QuarterdeckError
 
 
@@ -31,65 +32,52 @@ class Runner(QObject):
         super().__init__(screen)
         self._screen = screen
         self._link: ConsoleLink | None = None
-        self.busy = False
+        self._start: Mutation[Run] | None = None
 
     def bind(self, link: ConsoleLink) -> None:
         """Where to ask."""
         self._link = link
+        self._start = Mutation(
+            self, link, self._started, self._fail, "start the run", declined=self.busy_changed.emit
+        )
+
+    @property
+    def busy(self) -> bool:
+        """Whether a run is planned, asked about or being started."""
+        return self._start is not None and self._start.running
 
     def start(self, batch: Batch) -> None:
         """Plan this batch, ask where that is needed, and run it."""
-        if self.busy or self._link is None:
-            return
-        self._set_busy(True)
-        self._link.ask(
-            lambda console: console.runs.plan(batch),
-            lambda plan: self._go_on(batch, plan),
-            self._fail,
-            what="plan the batch",
-        )
+        if self._start is not None and self._start.carry(lambda: self._plan_and_start(batch)):
+            self.busy_changed.emit()
 
-    def _set_busy(self, busy: bool) -> None:
-        self.busy = busy
-        self.busy_changed.emit()
+    async def _plan_and_start(self, batch: Batch) -> Run:
+        """Start the run on the devices of a fresh plan.
 
-    def _go_on(self, batch: Batch, plan: Plan) -> None:
+        Raises:
+            Declined: no device matches, or the operator did not go on.
+            QuarterdeckError: what the service answers.
+        """
+        assert self._link is not None
+        plan = await self._link.perform(lambda console: console.runs.plan(batch))
         self.planned.emit(plan)
         if not plan.devices:
-            self._set_busy(False)
-            self.failed.emit(
-                f"No device matches “{batch.targets}”, so nothing was started.", "Change the filter."
-            )
-        elif needs_question(plan):
-            assert self._link is not None
-            self._link.spawn("ask before a run", self._ask(batch, plan))
-        else:
-            self._start(batch, plan)
-
-    async def _ask(self, batch: Batch, plan: Plan) -> None:
-        sheet = make_run_sheet(self._screen.window(), batch, plan)
-        sheet.open(focus=sheet.answer(RUN))
-        answer = await ended(sheet.finished)
-        if answer == RUN:
-            self._start(batch, plan)
-        else:
-            self._set_busy(False)
-
-    def _start(self, batch: Batch, plan: Plan) -> None:
-        assert self._link is not None
+            fact = f"No device matches “{batch.targets}”, so nothing was started."
+            self.failed.emit(fact, "Change the filter.")
+            raise Declined(fact)
+        if needs_question(plan):
+            sheet = make_run_sheet(self._screen.window(), batch, plan)
+            sheet.open(focus=sheet.answer(RUN))
+            if await ended(sheet.finished) != RUN:
+                raise Declined("The run was not started.")
         # The devices that were shown, and no others: the core refuses when the filter means others by now.
         expected = list(plan.devices)
-        self._link.ask(
-            lambda console: console.runs.start(batch, expected),
-            self._started,
-            self._fail,
-            what="start the run",
-        )
+        return await self._link.perform(lambda console: console.runs.start(batch, expected))
 
     def _started(self, run: Run) -> None:
-        self._set_busy(False)
+        self.busy_changed.emit()
         self.started.emit(run.summary.id)
 
     def _fail(self, error: QuarterdeckError) -> None:
-        self._set_busy(False)
+        self.busy_changed.emit()
         self.failed.emit(error.message, error.info.next)

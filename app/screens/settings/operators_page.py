@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit
 
 from app.input_origin import Hand, Stake
 from app.items.table_view import Cell, Column, DataTable, Kind, Row
-from app.qt_loop import ended
+from app.query import Buttons, Mutation
 from app.screens.screen import Navigator
 from app.screens.settings.section import SettingsSection
 from app.screens.targets import OpenQuery
@@ -28,6 +29,8 @@ from app.widgets.section import SectionHead
 from core.approvals.models import Operator
 from core.errors import QuarterdeckError
 from core.service.wishes import operator_added, operator_removed
+
+Answer = TypeVar("Answer")
 
 COLUMNS = (
     Column("name", "Operator", Kind.NAME, 120),
@@ -261,14 +264,13 @@ class Operators(SettingsSection):
         if one.unlocked:
             self._nav.keys.lock()
         else:
-            self._link.spawn("unlock a key", self._unlock(one))
+            self._unlock(one)
 
-    async def _unlock(self, one: Known) -> None:
+    def _unlock(self, one: Known) -> None:
+        what = f"unlock the key of {one.name}"
         if not one.has_passphrase:
-            try:
-                await self._nav.keys.unlock(one.name, None)
-            except QuarterdeckError as error:
-                self._say(error.message, error.info.next)
+            unlocking = Mutation[None](self, self._link, None, self._say_error, what)
+            unlocking.carry(lambda: self._nav.keys.unlock(one.name, None))
             return
         sheet = Sheet(
             self.window(), f"Unlock the key of {one.name}", "It is held in this window until it is locked."
@@ -279,22 +281,23 @@ class Operators(SettingsSection):
         sheet.add_answer("cancel", "Cancel")
         unlock = sheet.add_answer("unlock", "Unlock", "primary", closes=False)
 
-        async def attempt() -> None:
-            unlock.set_working("The key is being opened.")
-            try:
-                await self._nav.keys.unlock(one.name, secret.text())
-            except QuarterdeckError as error:
-                sheet.say(error.message)
-                unlock.set_working("")
-                secret.selectAll()
-                secret.setFocus()
-            else:
-                sheet.finish("unlock")
+        def say_wrong(error: QuarterdeckError) -> None:
+            sheet.say(error.message)
+            secret.selectAll()
+            secret.setFocus()
 
-        unlock.clicked.connect(lambda: self._link.spawn("open the key", attempt()))
+        opening = Mutation[None](
+            sheet,
+            self._link,
+            lambda _none: sheet.finish("unlock"),
+            say_wrong,
+            what,
+            unlock,
+            "The key is being opened.",
+        )
+        unlock.clicked.connect(lambda: opening.carry(lambda: self._nav.keys.unlock(one.name, secret.text())))
         secret.returnPressed.connect(unlock.click)
         sheet.open(secret)
-        await ended(sheet.finished)
 
     # Making and registering
 
@@ -328,13 +331,10 @@ class Operators(SettingsSection):
 
     def _create(self, with_passphrase: bool) -> None:
         name, secret = self.name_field.text().strip(), self.secret_field.text()
-        self._say("")
-        self._say_working("The key is being made.")
         passphrase = secret if with_passphrase else None
-        self._nav.signing.carry(
-            lambda: self._make(name, passphrase), self._made, self._failed, "make an operator key",
-            self._not_signed,
-        )  # fmt: skip
+        making = self._mutation(self._made, "make an operator key", "The key is being made.")
+        making.carry(lambda: self._make(name, passphrase))
+        self._check_form()
 
     async def _make(self, name: str, passphrase: str | None) -> Operator:
         """Make a key and have it registered; the first one without a signature."""
@@ -351,14 +351,23 @@ class Operators(SettingsSection):
             raise
         return await self._link.perform(lambda console: console.approvals.register_operator(made, signed))
 
-    def _say_working(self, words: str) -> None:
-        """One key at a time: it is made, registered or removed, by whichever button."""
-        for button in (self.make, self.register, self.remove):
-            button.set_working(words)
+    def _mutation(
+        self, done: Callable[[Answer], None], what: str, busy: str = "The service is asked."
+    ) -> Mutation[Answer]:
+        """One key at a time: it is made, registered or removed, and all three buttons are off meanwhile.
+
+        What was typed is still there where it was not signed.
+        """
+        self._say("")
+        buttons = Buttons(self.make, self.register, self.remove)
+        return Mutation(self, self._link, done, self._failed, what, buttons, busy, declined=self._show_all)
+
+    def _show_all(self) -> None:
         self._check_form()
+        self.show_state()
 
     def _made(self, operator: Operator) -> None:
-        self._say_working("")
+        self._check_form()
         for field in (self.name_field, self.secret_field, self.again_field):
             field.clear()
         self._nav.toast(f"{operator.name} can approve now")
@@ -366,35 +375,26 @@ class Operators(SettingsSection):
         if back and self.isVisible():
             self._nav.open(back)
 
-    def _not_signed(self) -> None:
-        """What was typed is still there."""
-        self._say_working("")
-        self.show_state()
-
     def _register_chosen(self) -> None:
         one = self.chosen()
         if one is None or one.registered:
             return
         operator = Operator(name=one.name, public_key=one.public_key, has_passphrase=one.has_passphrase)
-        self._say("")
-        self._say_working("The service is asked.")
-        self._nav.signing.ask(
-            operator_added(operator),
-            lambda console, signed: console.approvals.register_operator(operator, signed),
-            self._made, self._failed, "register an operator", on_cancel=self._not_signed,
-        )  # fmt: skip
+        self._mutation(self._made, "register an operator").carry(
+            lambda: self._nav.signing.carry_out(
+                operator_added(operator),
+                lambda console, signed: console.approvals.register_operator(operator, signed),
+            )
+        )
+        self._check_form()
 
     def _remove_chosen(self) -> None:
         one = self.chosen()
         if one is None or not one.registered:
             return
         operator = Operator(name=one.name, public_key=one.public_key, has_passphrase=one.has_passphrase)
-        self._say("")
-        self._say_working("The service is asked.")
-        self._nav.signing.carry(
-            lambda: self._remove(operator), self._removed, self._failed, "remove an operator",
-            self._not_signed,
-        )  # fmt: skip
+        self._mutation(self._removed, "remove an operator").carry(lambda: self._remove(operator))
+        self._check_form()
 
     async def _remove(self, operator: Operator) -> str:
         given = await self._link.perform(lambda console: console.approvals.grants())
@@ -409,12 +409,14 @@ class Operators(SettingsSection):
         return operator.name
 
     def _removed(self, name: str) -> None:
-        self._say_working("")
+        self._check_form()
         self._nav.toast(f"{name} decides nothing any more")
 
     def _failed(self, error: QuarterdeckError) -> None:
-        self._say_working("")
-        self.show_state()
+        self._show_all()
+        self._say_error(error)
+
+    def _say_error(self, error: QuarterdeckError) -> None:
         self._say(error.message, error.info.next)
 
     def _say(self, problem: str, next_step: str = "") -> None:
