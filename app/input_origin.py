@@ -126,15 +126,6 @@ class DeafSource(BlindSource):
         return Hand.SYNTHETIC
 
 
-def platform_source() -> InputSource:
-    """The source for the window system that Qt uses."""
-    if QGuiApplication.platformName() != "xcb":
-        return BlindSource()
-    from app.x11_input import X11Source
-
-    return X11Source()
-
-
 def source_of(widget: QWidget) -> InputSource:
     """The `input_source` of the window around this widget."""
     place: QWidget | None = widget

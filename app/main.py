@@ -12,7 +12,7 @@ from PySide6.QtCore import QSettings
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
-from app.input_origin import InputSource, platform_source
+from app.input_origin import InputSource
 from app.overrides import install_guard
 from app.qt_loop import ErrorReporter, run_on_qt
 from app.service_client import ConsoleLink
@@ -22,6 +22,7 @@ from app.signing.signing_session import OperatorKeys
 from app.state import AppState
 from app.theme.theme import Theme
 from app.window import MainWindow
+from app.x11_input import platform_source
 from core.errors import QuarterdeckError
 from core.home import Home
 from core.service.console import Console

@@ -1,12 +1,19 @@
-"""Counts, times, durations and people as the screens write them."""
+"""Counts, times, durations, people and profiles as the screens write them."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from core.policy.models import Profile
 from core.text import escape_hidden
 
 THIN_SPACE = "\N{THIN SPACE}"
+PROFILE_WORDS: dict[Profile, str] = {
+    Profile.OBSERVE: "reads only, nothing else is sent",
+    Profile.GUARDED: "low risk runs, the rest asks",
+    Profile.TRUSTED: "low and medium risk run, the rest asks",
+    Profile.LOCKDOWN: "everything asks",
+}
 
 
 def one_line(text: str) -> str:

@@ -18,7 +18,7 @@ from PySide6.QtGui import (
     QShortcut,
     QWindow,
 )
-from PySide6.QtWidgets import QApplication, QHBoxLayout, QMainWindow, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.input_origin import InputSource
 from app.screens.screen import Screen
@@ -30,6 +30,7 @@ from app.shell.message_bars import Notices
 from app.shell.navigation_bar import Nav
 from app.shell.screen_registry import SCREENS, ScreenEntry
 from app.shell.session_controller import Control
+from app.shell.shell_window import ShellWindow
 from app.shell.status_bar import StatusBar
 from app.shell.top_bar import TopBar
 from app.signing.change_signing import Signing
@@ -47,7 +48,7 @@ from core.policy.models import Profile
 USUAL_SIZE = QSize(1440, 900)
 
 
-class MainWindow(QMainWindow):
+class MainWindow(ShellWindow):
     """The window of one home; it is the `Navigator` of its screens.
 
     Signals:

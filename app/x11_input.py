@@ -11,7 +11,7 @@ import structlog
 from PySide6.QtCore import QAbstractNativeEventFilter, QByteArray, QObject, QSocketNotifier, Qt
 from PySide6.QtGui import QGuiApplication
 
-from app.input_origin import Hand, Stroke
+from app.input_origin import BlindSource, Hand, InputSource, Stroke
 from core.tasks import TaskGroupOwner
 
 if TYPE_CHECKING:
@@ -159,3 +159,10 @@ def _real_devices() -> frozenset[int]:
     except LOST as error:
         log.warning("the input devices are not known", problem=str(error))
         return frozenset()
+
+
+def platform_source() -> InputSource:
+    """The source for the window system that Qt uses."""
+    if QGuiApplication.platformName() != "xcb":
+        return BlindSource()
+    return X11Source()

@@ -9,8 +9,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.forms.base import Editor, FormOptions, NotSent
-from app.forms.field_row import FieldRow
+from app.forms.base import Editor, FieldRow, FormOptions, NotSent
 from app.widgets.buttons import Button, IconButton
 from app.widgets.labels import Label, Link
 from core.schema_forms.form import Field

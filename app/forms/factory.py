@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QWidget
 
-from app.forms.base import Editor, FormOptions
-from app.forms.scalar_editors import ChoiceEditor, LineEditor, RawEditor, TextEditor
+from app.forms.array_editor import ArrayEditor
+from app.forms.base import Editor, FormOptions, RawEditor
+from app.forms.object_editor import ObjectEditor
+from app.forms.scalar_editors import ChoiceEditor, LineEditor, TextEditor
+from app.forms.union_editor import AnyOfEditor
 from core.schema_forms.form import Field, FieldKind
 
 _EDITORS: dict[FieldKind, type[Editor]] = {
@@ -21,23 +24,18 @@ _EDITORS: dict[FieldKind, type[Editor]] = {
     FieldKind.NULL: ChoiceEditor,
     FieldKind.JSON: RawEditor,
 }
+_NESTED: dict[FieldKind, type[Editor]] = {
+    FieldKind.OBJECT: ObjectEditor,
+    FieldKind.ARRAY: ArrayEditor,
+    FieldKind.ANY_OF: AnyOfEditor,
+}
 MOST_FIELDS = 120
 
 
 def editor_for(field: Field, options: FormOptions, parent: QWidget | None = None) -> Editor:
     """Make the editor for a field."""
-    # Rows hold editors and these editors hold rows, so one of the two has to be looked up late.
-    from app.forms.array_editor import ArrayEditor
-    from app.forms.object_editor import ObjectEditor
-    from app.forms.union_editor import AnyOfEditor
-
-    nested: dict[FieldKind, type[Editor]] = {
-        FieldKind.OBJECT: ObjectEditor,
-        FieldKind.ARRAY: ArrayEditor,
-        FieldKind.ANY_OF: AnyOfEditor,
-    }
     kind = field.kind
     is_full = options.builder is not None and options.builder.is_full
-    if kind in nested and (is_full or len(field.keys.get("properties") or ()) > MOST_FIELDS):
+    if kind in _NESTED and (is_full or len(field.keys.get("properties") or ()) > MOST_FIELDS):
         return RawEditor(field, options, parent)
-    return (nested.get(kind) or _EDITORS[kind])(field, options, parent)
+    return (_NESTED.get(kind) or _EDITORS[kind])(field, options, parent)

@@ -10,9 +10,8 @@ from typing import Any
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
-from app.forms.base import Editor, FormOptions, NotSent
+from app.forms.base import Editor, ErrorLine, FieldRow, FormOptions, NotSent, RawEditor
 from app.forms.factory import editor_for
-from app.forms.field_row import ErrorLine, FieldRow
 from app.forms.lazy_builder import Builder
 from app.forms.validator import STILL_CHECKED, Check
 from app.widgets.labels import Label
@@ -53,7 +52,7 @@ class SchemaForm(QWidget):
     def __init__(self, options: FormOptions | None = None, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._builder = Builder(self)
-        self._options = replace(options or FormOptions(), builder=self._builder)
+        self._options = replace(options or FormOptions(), builder=self._builder, editor_for=editor_for)
         self._check = Check(parent=self)
         self._schema: Any = True
         self._secrets: frozenset[str] = frozenset()
@@ -111,8 +110,6 @@ class SchemaForm(QWidget):
 
     def _as_json(self) -> Editor:
         """Give up on fields for a value that fits none of them; it is kept and shown as JSON."""
-        from app.forms.scalar_editors import RawEditor
-
         old = self._editor
         fresh = RawEditor(form_for(self._schema), self._options, self)
         fresh.changed.connect(self._changed)

@@ -8,8 +8,7 @@ from typing import Any
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.forms.base import Editor, FormOptions, NotSent
-from app.forms.field_row import FieldRow
+from app.forms.base import Editor, FieldRow, FormOptions, NotSent
 from app.forms.field_widgets import LineInput
 from app.widgets.buttons import Button, IconButton
 from app.widgets.labels import Label, Link, rule

@@ -6,30 +6,22 @@ from collections.abc import Iterator
 from typing import Any
 
 from PySide6.QtGui import QAction, QContextMenuEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
-from app.forms.base import Editor, FormOptions, NotSent
+from app.forms.base import Editor, FormOptions, fill_with
 from app.forms.field_widgets import ChoiceBox, GrowingText, LineInput
-from app.widgets.json_edit import JsonEditor
 from core.schema_forms.form import NUMBER_KINDS, Choice, Field, FieldKind
 from core.schema_forms.json_values import (
     UNSET,
     Path,
     is_expression,
     is_plain,
-    json_text,
     parse_number,
     path_text,
     same_json,
     shown,
 )
 from core.schema_forms.validator import FieldError
-
-
-def _only(editor: Editor, widget: QWidget) -> None:
-    layout = QVBoxLayout(editor)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.addWidget(widget)
 
 
 class _TextOrEmpty(GrowingText):
@@ -63,7 +55,7 @@ class TextEditor(Editor):
         self.input.left.connect(self.left)
         self.empty_action.setCheckable(True)
         self.empty_action.toggled.connect(self._empty_toggled)
-        _only(self, self.input)
+        fill_with(self, self.input)
         self._show_hint()
 
     def _edited(self) -> None:
@@ -117,7 +109,7 @@ class LineEditor(Editor):
         self.input.left.connect(self.left)
         self._given: Any = UNSET
         self._given_text = ""
-        _only(self, self.input)
+        fill_with(self, self.input)
 
     def value(self) -> Any:
         """The number; text that is no number stays text, and `problems` says so."""
@@ -188,7 +180,7 @@ class ChoiceEditor(Editor):
         self.input.left.connect(self.left)
         self.input.searched.connect(self._searched)
         self._chosen = 0
-        _only(self, self.input)
+        fill_with(self, self.input)
 
     @staticmethod
     def _choices_of(field: Field) -> tuple[Choice, ...]:
@@ -233,48 +225,6 @@ class ChoiceEditor(Editor):
         """Choose the only entry there is."""
         if self.field.kind is FieldKind.CONST and self.field.required and self._chosen == 0:
             self.set_value(self._choices[0].value)
-
-    def inputs(self) -> Iterator[QWidget]:
-        """The one input."""
-        yield self.input
-
-
-class RawEditor(Editor):
-    """Any value, as JSON. Text that is no JSON keeps the last value that was."""
-
-    def __init__(self, field: Field, options: FormOptions, parent: QWidget | None = None) -> None:
-        super().__init__(field, options, parent)
-        self.input = JsonEditor(compact=True, parent=self)
-        self.input.setReadOnly(options.read_only)
-        self.input.edited.connect(self.changed)
-        self.input.left.connect(self.left)
-        self._value: Any = UNSET
-        _only(self, self.input)
-
-    def value(self) -> Any:
-        """The value of the text; the last one that could be read while it is no JSON."""
-        if not self.input.text().strip():
-            self._value = UNSET
-        elif self.input.problem is None and not same_json(self._value, self.input.value):
-            self._value = self.input.value
-        return self._value
-
-    def can_show(self, value: Any) -> bool:
-        """Everything."""
-        return True
-
-    def set_value(self, value: Any) -> None:
-        """Show a value as JSON text."""
-        self._value = value
-        self.input.set_text("" if value is UNSET else json_text(value))
-
-    def problems(self, path: Path) -> list[FieldError]:
-        """Text that is no JSON."""
-        problem = self.input.problem
-        if problem is None or not self.input.text().strip():
-            return []
-        where = path_text(path) or "This"
-        return [NotSent(path, f"{where} is not JSON yet, line {problem.line}: {problem.message}.")]
 
     def inputs(self) -> Iterator[QWidget]:
         """The one input."""

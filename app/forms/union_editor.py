@@ -8,8 +8,7 @@ from typing import Any
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.forms.base import Editor, FormOptions
-from app.forms.field_row import FieldRow
+from app.forms.base import Editor, FieldRow, FormOptions
 from app.forms.field_widgets import ChoiceBox
 from core.schema_forms.form import Field, best_alternative
 from core.schema_forms.json_values import UNSET, Path

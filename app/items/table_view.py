@@ -1,33 +1,58 @@
-"""The table all lists of rows are shown in."""
+"""The table view of all lists of rows, with its delegate and its header."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QSettings, Qt, QTimer, Signal
+from PySide6.QtCore import (
+    QEvent,
+    QItemSelectionModel,
+    QModelIndex,
+    QPersistentModelIndex,
+    QRect,
+    QRectF,
+    QSettings,
+    QSize,
+    Qt,
+    QTimer,
+    Signal,
+)
 from PySide6.QtGui import (
     QAccessible,
+    QContextMenuEvent,
     QFocusEvent,
     QGuiApplication,
     QKeyEvent,
     QKeySequence,
     QMouseEvent,
+    QPainter,
     QPaintEvent,
     QResizeEvent,
     QShowEvent,
 )
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView, QWidget
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHeaderView,
+    QMenu,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+    QWidget,
+)
 
-from app.items.table_delegate import PAD, CellDelegate, TableHead, cell_width, row_rect_in
+from app.items.cell_painter import PAD, cell_width, paint_cell
 from app.items.table_model import Cell, Column, Index, Kind, Row, RowsModel, cell_text, spoken
+from app.theme.shapes import paint_glyph
 from app.theme.status_styles import cell_look
-from app.theme.theme import theme_of
+from app.theme.theme import Theme, theme_of
 from app.theme.tokens import FRAME
 from app.widgets import painting
 from app.widgets.animation_timer import pulse_of
+from app.widgets.badges import paint_production_band
 from app.widgets.util import once
 
 __all__ = ["Cell", "Column", "DataTable", "Kind", "Row", "RowsModel"]
@@ -562,3 +587,154 @@ class DataTable(QTableView):
             needed -= columns[number].width
         if gone != self._no_room:
             self.take_room(gone)
+
+
+if TYPE_CHECKING:
+    from app.items.table_view import DataTable
+
+
+class CellDelegate(QStyledItemDelegate):
+    """Paints every cell of a `DataTable` from its row; state comes from the view, words are ready."""
+
+    def __init__(self, table: DataTable) -> None:
+        super().__init__(table)
+        self._table = table
+
+    def paint(
+        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> None:
+        """Draw background, marks of the row, content, the line below."""
+        row = self._table.rows_model.row_at(index.row())
+        if row is None:
+            return
+        theme = theme_of(self._table)
+        rect = QRectF(option.rect)
+        state = option.state
+        first = self._table.is_first_column(index.column())
+        painter.save()
+        painter.setClipRect(rect)
+        self._paint_back(painter, rect, row, state, index.row(), theme)
+        if first:
+            self._paint_row_marks(painter, rect, row, state, theme)
+        column = self._table.rows_model.columns[index.column()]
+        left = FRAME.first_column if first else PAD
+        inner = rect.adjusted(left, 0, -PAD, -1)
+        paint_cell(painter, inner, column, row.cells[index.column()], row, theme, self._table.step())
+        if self._table.shows_current_ring(index.row()):
+            self._paint_current_ring(painter, rect, index.column(), theme)
+        painter.restore()
+
+    def _paint_back(
+        self, painter: QPainter, rect: QRectF, row: Row, state: QStyle.StateFlag, place: int, theme: Theme
+    ) -> None:
+        fill = row.tint
+        if state & QStyle.StateFlag.State_Selected:
+            fill = "selected" if self._table.drives() else "sel_idle"
+        elif place == self._table.hovered_row():
+            fill = "hover"
+        if fill:
+            painter.fillRect(rect, theme.color(fill))
+        painter.fillRect(QRectF(rect.x(), rect.bottom() - 1, rect.width(), 1), theme.color("border"))
+
+    def _paint_row_marks(
+        self, painter: QPainter, rect: QRectF, row: Row, state: QStyle.StateFlag, theme: Theme
+    ) -> None:
+        if state & QStyle.StateFlag.State_Selected and self._table.drives():
+            painter.fillRect(QRectF(rect.x(), rect.y(), 2, rect.height() - 1), theme.color("accent"))
+        if row.production:
+            band = QRectF(rect.x() + 3, rect.y() + 1, 5, rect.height() - 3)
+            paint_production_band(painter, band, theme)
+
+    def _paint_current_ring(self, painter: QPainter, rect: QRectF, column: int, theme: Theme) -> None:
+        accent = theme.color("accent")
+        painter.fillRect(QRectF(rect.x(), rect.y(), rect.width(), 2), accent)
+        painter.fillRect(QRectF(rect.x(), rect.bottom() - 2, rect.width(), 2), accent)
+        if self._table.is_first_column(column):
+            painter.fillRect(QRectF(rect.x(), rect.y(), 2, rect.height()), accent)
+        if self._table.is_last_column(column):
+            painter.fillRect(QRectF(rect.right() - 2, rect.y(), 2, rect.height()), accent)
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex) -> QSize:
+        """What the cell needs, for fitting a column to its content."""
+        row = self._table.rows_model.row_at(index.row())
+        if row is None:
+            return QSize(0, 0)
+        column = self._table.rows_model.columns[index.column()]
+        left = FRAME.first_column if self._table.is_first_column(index.column()) else PAD
+        width = cell_width(column, row.cells[index.column()], theme_of(self._table))
+        return QSize(round(width) + left + PAD + 1, self._table.row_height())
+
+
+class TableHead(QHeaderView):
+    """Column heads: small grey words, an arrow at the sorted one, aligned as their column is."""
+
+    def __init__(self, table: DataTable) -> None:
+        super().__init__(Qt.Orientation.Horizontal, table)
+        self._table = table
+        self.setHighlightSections(False)
+        self.setSectionsMovable(True)
+        self.setFirstSectionMovable(False)
+        self.setMinimumSectionSize(32)
+        self.setAccessibleName("Columns")
+        self._pressed = False
+        self.sectionResized.connect(self._resized)
+
+    def _resized(self, number: int, before: int, now: int) -> None:
+        del before, now
+        if self._pressed:
+            self._table.section_dragged(number)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """While a button is down, the operator sizes columns; else the program does."""
+        self._pressed = True
+        super().mousePressEvent(event)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """The drag has ended."""
+        super().mouseReleaseEvent(event)
+        self._pressed = False
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """Which columns are shown, fit, reset."""
+        menu = self._table.head_menu()
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(event.globalPos())
+
+    def sizeHint(self) -> QSize:
+        """A head's height."""
+        return QSize(super().sizeHint().width(), theme_of(self).metrics.table_head)
+
+    def paintSection(self, painter: QPainter, rect: QRect, logical: int) -> None:
+        """Draw one head."""
+        theme = theme_of(self)
+        whole = QRectF(rect)
+        painter.save()
+        painter.setClipRect(whole)
+        painter.fillRect(whole, theme.color("raised"))
+        painter.fillRect(QRectF(whole.x(), whole.bottom() - 1, whole.width(), 1), theme.color("border"))
+        if 0 <= logical < len(self._table.rows_model.columns):
+            self._paint_title(painter, whole, logical, theme)
+        painter.restore()
+
+    def _paint_title(self, painter: QPainter, whole: QRectF, logical: int, theme: Theme) -> None:
+        column = self._table.rows_model.columns[logical]
+        left = FRAME.first_column if self._table.is_first_column(logical) else PAD
+        room = whole.adjusted(left, 0, -PAD, -1)
+        sorted_here = self.isSortIndicatorShown() and self.sortIndicatorSection() == logical
+        mark = 15.0 if sorted_here else 0.0
+        width = min(painting.text_width(column.title, theme, "label"), max(0.0, room.width() - mark))
+        right = column.right or column.kind in (Kind.NUMBER, Kind.SPARK)
+        x = room.right() - width - mark if right else room.x()
+        tone = "text" if sorted_here else "text3"
+        painting.text(
+            painter, QRectF(x, room.y(), width + 1, room.height()), column.title, theme, "label", tone
+        )
+        if sorted_here:
+            up = self.sortIndicatorOrder() == Qt.SortOrder.AscendingOrder
+            place = QRectF(x + width + 4, room.y(), 11, room.height())
+            paint_glyph(painter, place, "sort_up" if up else "sort_down", theme.color(tone))
+
+
+def row_rect_in(view: QWidget, top: int, height: int) -> QRect:
+    """The whole width of a row, for repainting it."""
+    return QRect(0, top, view.width(), height)

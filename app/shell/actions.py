@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QAction, QKeySequence
@@ -15,13 +14,11 @@ from app.screens.targets import OpenBatch, OpenPairing, OpenSection, OpenVerific
 from app.service_client import ConsoleLink
 from app.shell.screen_registry import ScreenEntry
 from app.shell.session_controller import Control
+from app.shell.shell_window import ShellWindow
 from app.signing.signing_session import OperatorKeys
 from app.state import AppState, Link
 from app.theme.theme import theme_of
 from app.theme.tokens import Mode
-
-if TYPE_CHECKING:
-    from app.window import MainWindow
 
 STOP_KEYS = "Ctrl+Shift+X"
 NO_SERVICE = "The service does not answer."
@@ -70,7 +67,7 @@ class WindowActions(QObject):
 
     def __init__(
         self,
-        window: MainWindow,
+        window: ShellWindow,
         state: AppState,
         link: ConsoleLink,
         keys: OperatorKeys,

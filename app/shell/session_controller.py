@@ -14,12 +14,12 @@ from app.query import Mutation
 from app.screens.targets import OpenSection
 from app.service_client import ConsoleLink
 from app.shell.message_bars import Notices
-from app.shell.top_bar import PROFILE_WORDS
+from app.shell.shell_window import ShellWindow
 from app.signing.change_signing import Signing
 from app.signing.signing_session import OperatorKeys
 from app.signing.unlock_section import UnlockPart
 from app.state import AppState
-from app.text import plural
+from app.text import PROFILE_WORDS, plural
 from app.widgets.dialog import Sheet
 from app.widgets.sentences import Sentences
 from core.errors import QuarterdeckError
@@ -30,7 +30,6 @@ from core.service.console import PolicyStatus
 from core.service.wishes import RESUME, policy_change, settings_change
 
 if TYPE_CHECKING:
-    from app.window import MainWindow
     from core.approvals.operator_keys import KeyFile
 
 
@@ -39,7 +38,7 @@ class Control(QObject):
 
     def __init__(
         self,
-        window: MainWindow,
+        window: ShellWindow,
         state: AppState,
         link: ConsoleLink,
         keys: OperatorKeys,

@@ -7,6 +7,7 @@ from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QMenu, QSizePolicy, QWidget
 
 from app.state import AppState
+from app.text import PROFILE_WORDS
 from app.theme.icons import paint_icon
 from app.theme.theme import theme_of
 from app.theme.tokens import FRAME, RADIUS
@@ -17,12 +18,6 @@ from app.widgets.shortcut_label import paint_key_cap
 from core.policy.models import Profile
 
 PLACEHOLDER = "Find devices, tools, runs, entries, commands"
-PROFILE_WORDS: dict[Profile, str] = {
-    Profile.OBSERVE: "reads only, nothing else is sent",
-    Profile.GUARDED: "low risk runs, the rest asks",
-    Profile.TRUSTED: "low and medium risk run, the rest asks",
-    Profile.LOCKDOWN: "everything asks",
-}
 
 
 class _Brand(QWidget):

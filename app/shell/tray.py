@@ -6,20 +6,17 @@ Where the desktop has no tray there is none, and nothing else is different: noth
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QMenu, QSystemTrayIcon, QWidget
 
 from app.screens.targets import OpenApproval
+from app.shell.shell_window import ShellWindow
 from app.state import AppState
 from app.theme.status_styles import risk_look
 from core.approvals.models import Approval
 from core.text import escape_hidden, shorten_middle
-
-if TYPE_CHECKING:
-    from app.window import MainWindow
 
 MOST_NAME = 60
 SHOWN_MS = 10_000
@@ -64,7 +61,7 @@ class TrayIcon(QObject):
 class Tray(QObject):
     """Watches the queue and says what came in while nobody was looking at the window."""
 
-    def __init__(self, window: MainWindow, state: AppState, icon: TrayIcon) -> None:
+    def __init__(self, window: ShellWindow, state: AppState, icon: TrayIcon) -> None:
         super().__init__(window)
         self._window, self._state, self._icon = window, state, icon
         self._known: set[str] | None = None
@@ -107,7 +104,7 @@ def note_words(new: list[Approval]) -> tuple[str, str]:
     return title, words
 
 
-def make_tray(window: MainWindow, state: AppState, icon: Callable[[], QIcon]) -> Tray | None:
+def make_tray(window: ShellWindow, state: AppState, icon: Callable[[], QIcon]) -> Tray | None:
     """A tray where the desktop has one; None where it has not, and nothing is shown there."""
     if not QSystemTrayIcon.isSystemTrayAvailable():
         return None

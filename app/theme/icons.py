@@ -7,14 +7,11 @@ are blank; then everything that is on the screen is painted once more.
 from __future__ import annotations
 
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from PySide6.QtCore import QPoint, QRect, QRectF, QSize, Qt, QTimer
 from PySide6.QtGui import QColor, QIcon, QIconEngine, QPainter, QPixmap
 from PySide6.QtWidgets import QApplication
-
-if TYPE_CHECKING:
-    from app.theme.theme import Theme
 
 ICONS: dict[str, str] = {
     "brand": "ship-wheel",
@@ -172,16 +169,23 @@ def paint_icon(painter: QPainter, rect: QRectF, concept: str, color: QColor) -> 
     painter.drawPixmap(QRectF(x, y, size, size), pixmap, QRectF(0, 0, pixmap.width(), pixmap.height()))
 
 
+class Colors(Protocol):
+    """Where an icon's colours come from: the theme."""
+
+    def color(self, role: str) -> QColor:
+        """The colour of a role now."""
+
+
 class ThemedIcon(QIconEngine):
     """Paints a concept in the theme's colours of the moment of painting."""
 
-    def __init__(self, theme: Theme, concept: str, role: str, disabled_role: str) -> None:
+    def __init__(self, theme: Colors, concept: str, role: str, disabled_role: str) -> None:
         super().__init__()
         self._theme, self._concept = theme, concept
         self._role, self._disabled_role = role, disabled_role
 
     @staticmethod
-    def make(theme: Theme, concept: str, role: str, disabled_role: str) -> QIcon:
+    def make(theme: Colors, concept: str, role: str, disabled_role: str) -> QIcon:
         """An icon for Qt's own widgets: menus, line edits, tabs.
 
         Raises:

@@ -24,7 +24,7 @@ from PySide6.QtWidgets import QFrame, QTextEdit, QToolTip, QWidget
 from app.theme.shapes import paint_glyph
 from app.theme.theme import theme_of
 from app.widgets import painting
-from app.widgets.code_gutters import LINE, RoomyLayout, lines_in_sight
+from app.widgets.code_view import LINE, RoomyLayout, lines_in_sight
 from app.widgets.labels import plain_tip
 from app.widgets.redo_key import RedoKey
 from core.text import hidden_characters

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QApplication
 
-from app.input_origin import InputSource, platform_source
+from app.input_origin import InputSource
 from app.main import Desk, attach
 from app.overrides import install_guard
 from app.qt_loop import run_on_qt
 from app.theme.theme import Theme
-from app.x11_input import X11Source
+from app.x11_input import X11Source, platform_source
 from core.home import Home
 from tests.fakes.window import seen
 

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 from app.screens.approvals.request_payload import DigestCheck, what_is_sent
 from app.screens.targets import OpenApproval, OpenRun
 from app.theme.theme import Theme
-from app.widgets import code_gutters
+from app.widgets import code_view
 from app.widgets.labels import Label
 from core.canonical_json import canonical_bytes
 from core.fleet.models import Risk
@@ -327,13 +327,13 @@ def test_every_finding_has_its_number_beside_the_line_also_four_of_one(
     parts = ("sudo rm", "rm -rf", "sudo systemctl", "systemctl")
     findings = [find_in(command, part, "high", f"Does {part}") for part in parts]
     painted: dict[int, QRectF] = {}
-    real = code_gutters.paint_finding_number
+    real = code_view.paint_finding_number
 
     def paint(painter: QPainter, rect: QRectF, number: int, risk: str, theme: Theme) -> None:
         painted[number] = rect
         real(painter, rect, number, risk, theme)
 
-    monkeypatch.setattr(code_gutters, "paint_finding_number", paint)
+    monkeypatch.setattr(code_view, "paint_finding_number", paint)
 
     async def story(desk: ApprovalsDesk) -> None:
         await desk.guard_over()

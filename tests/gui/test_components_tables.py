@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QGuiApplication, QImage, QPainter
 from PySide6.QtTest import QAbstractItemModelTester, QTest
 from pytestqt.qtbot import QtBot
 
-from app.items.table_delegate import cell_width, paint_cell
+from app.items.cell_painter import cell_width, paint_cell
 from app.items.table_view import Cell, Column, DataTable, Kind, Row, RowsModel
 from app.theme.theme import Theme
 from app.widgets import painting

@@ -10,7 +10,7 @@ from PySide6.QtGui import QContextMenuEvent, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu
 
-from app.items.table_delegate import cell_width
+from app.items.cell_painter import cell_width
 from app.main import Desk
 from app.screens.fleet.batch_targets import run_targets
 from app.screens.fleet.device_menu import device_menu

@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QPushButton, QScrollArea, QWidget
 
-from app.items.table_delegate import cell_width, text_that_fits
+from app.items.cell_painter import cell_width, text_that_fits
 from app.items.table_model import Cell
 from app.main import Desk
 from app.records.rejected_connections import REFUSED_COLUMNS, refusal_rows

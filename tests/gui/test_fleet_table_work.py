@@ -13,8 +13,8 @@ from PySide6.QtCore import QEvent, QModelIndex, QObject, Qt
 from PySide6.QtGui import QImage, QPainter, QPaintEvent
 from PySide6.QtTest import QAbstractItemModelTester
 
-from app.items.table_delegate import CellDelegate
 from app.items.table_model import Cell, Row, RowsModel, cell_text
+from app.items.table_view import CellDelegate
 from app.main import Desk
 from app.screens.fleet import devices_view as listing_module
 from app.screens.fleet.device_rows import DEVICE_COLUMNS, device_row

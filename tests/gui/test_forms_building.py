@@ -11,9 +11,8 @@ from PySide6.QtWidgets import QApplication, QScrollArea
 from pytestqt.qtbot import QtBot
 
 from app.forms import FormWithJson, SchemaForm
-from app.forms.field_row import FieldRow
+from app.forms.base import FieldRow, RawEditor
 from app.forms.lazy_builder import AT_ONCE, MOST_ROWS
-from app.forms.scalar_editors import RawEditor
 from app.forms.union_editor import AnyOfEditor
 from app.forms.wrapping_label import WrappedWords
 from app.theme.theme import Theme

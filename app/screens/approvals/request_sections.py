@@ -13,8 +13,7 @@ from app.theme.tokens import SPACE
 from app.widgets import painting
 from app.widgets.badges import RiskBadge
 from app.widgets.banner import Notice
-from app.widgets.code_gutters import paint_finding_number
-from app.widgets.code_view import CodeBox, Highlight
+from app.widgets.code_view import CodeBox, Highlight, paint_finding_number
 from app.widgets.icon_label import IconMark
 from app.widgets.labels import ElidedLabel, Label, Link, rule
 from app.widgets.property_list import short_digest

@@ -15,8 +15,8 @@ from PySide6.QtCore import QModelIndex, QObject, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent
 from PySide6.QtWidgets import QAbstractItemView
 
+from app.items.cell_painter import PAD, cell_width
 from app.items.context_menu import ask_for_menu
-from app.items.table_delegate import PAD, cell_width
 from app.items.table_model import Index, Row, RowsModel, cell_text
 from app.items.table_view import DataTable
 from app.screens.fleet.device_rows import DEVICE_COLUMNS, NAME, said_aloud

@@ -18,9 +18,8 @@ from app.screens.settings.policy_document import PolicyWork
 from app.screens.settings.rule_dialog import ask_for_rule
 from app.screens.settings.simulation_tab import TimeMachineTab
 from app.service_client import ConsoleLink
-from app.shell.top_bar import PROFILE_WORDS
 from app.state import AppState
-from app.text import plural
+from app.text import PROFILE_WORDS, plural
 from app.theme.tokens import SPACE
 from app.widgets.banner import Banner
 from app.widgets.buttons import Button, IconButton, Segmented
