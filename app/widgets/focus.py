@@ -84,11 +84,15 @@ class _Ring(QFocusFrame):
         self.hide()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Take the ring away from a control that the pointer uses."""
+        """Take the ring away from a control that the pointer uses; keep it when the theme changes."""
         if event.type() == QEvent.Type.MouseButtonPress and not isinstance(watched, _TEXT_INPUTS):
             self.leave()
             return False
-        return super().eventFilter(watched, event)
+        answer = super().eventFilter(watched, event)
+        if event.type() == QEvent.Type.StyleChange and watched == self.widget():
+            # Qt hides a focus frame then, and shows it only with the next widget that has the focus.
+            self.setVisible(self.widget().isVisible())
+        return answer
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the ring."""

@@ -37,6 +37,28 @@ def test_the_ring_follows_the_keyboard_but_not_the_pointer(theme: Theme, qtbot: 
     QTest.mouseRelease(button, Qt.MouseButton.LeftButton)
 
 
+def test_the_ring_stays_when_the_theme_changes(theme: Theme, qtbot: QtBot) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    column = QVBoxLayout(window)
+    button, other = Button("Approve once"), Button("Deny…")
+    column.addWidget(button)
+    column.addWidget(other)
+    frame = FocusFrame(window)
+    theme.dress(window)
+    window.show()
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    button.setFocus(Qt.FocusReason.TabFocusReason)
+    theme.set_mode("light")
+    assert frame.ring_rect() == button.geometry().adjusted(-4, -4, 4, 4)
+    theme.set_density("compact")
+    qtbot.waitUntil(lambda: frame.ring_rect() == button.geometry().adjusted(-4, -4, 4, 4))
+    QTest.mouseClick(other, Qt.MouseButton.LeftButton)
+    theme.set_mode("dark")
+    assert frame.ring_rect().isEmpty()
+
+
 def test_the_ring_outlives_a_list_that_was_deleted_with_the_focus_in_it(theme: Theme, qtbot: QtBot) -> None:
     window, scroller, inside = QWidget(), QScrollArea(), QLineEdit()
     qtbot.addWidget(window)
