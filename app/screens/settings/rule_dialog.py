@@ -140,7 +140,7 @@ class RuleSheet(Sheet):
         self.approvers = DropDown("Approvers")
         for number in range(1, 6):
             self.approvers.addItem("one operator" if number == 1 else f"{number} operators", number)
-        self.reason = TextField("Reason", "shown to whoever decides")
+        self.reason = TextField("Reason", "Shown to the operator who decides")
         self.name_field = TextField("Id", "made of the rest", mono=True)
         self.preview = CodeBox("The rule as TOML", most_lines=9, numbers=False)
         self._lay_out()
