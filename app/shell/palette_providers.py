@@ -8,6 +8,7 @@ from itertools import islice
 
 from PySide6.QtCore import QObject
 
+from app.query import quietly
 from app.records.run_search import RunSearch
 from app.records.run_text import actor_words, devices_words, effect_words
 from app.screens.fleet.device_rows import platform_icon, tool_title
@@ -21,7 +22,6 @@ from app.state import AppState
 from app.text import clock, count_words, left_words, one_line, plural
 from app.widgets.util import once
 from core.audit.entries import Entry, Kind
-from core.errors import QuarterdeckError
 from core.fleet.models import Device, Health, Tool
 from core.policy.models import Answer, Decision
 from core.service.console import EntryPage
@@ -199,14 +199,14 @@ class Sources(QObject):
             self._batches = names
             self._changed()
 
-        self._link.ask(lambda console: console.runs.batch_names(), came, _quietly, what="list the batches")
+        self._link.ask(lambda console: console.runs.batch_names(), came, quietly, what="list the batches")
 
     def _read_tools(self, device: str) -> None:
         def came(tools: list[Tool]) -> None:
             self._tools[device] = [(tool, tool_about(tool)) for tool in tools]
             self._changed()
 
-        self._link.ask(lambda console: console.devices.tools(device), came, _quietly, what="read tools")
+        self._link.ask(lambda console: console.devices.tools(device), came, quietly, what="read tools")
 
     def _explain(self, device: str, tool: str) -> None:
         def came(decision: Decision) -> None:
@@ -214,7 +214,7 @@ class Sources(QObject):
             self._changed()
 
         self._link.ask(
-            lambda console: console.policy.explain(device, tool, {}), came, _quietly, what="explain"
+            lambda console: console.policy.explain(device, tool, {}), came, quietly, what="explain"
         )
 
     def _count(self, query: str) -> None:
@@ -229,7 +229,7 @@ class Sources(QObject):
         self._link.ask(
             lambda console: console.journal.entries(query, limit=ENTRIES_SHOWN),
             came,
-            _quietly,
+            quietly,
             what="count entries",
         )
 
@@ -244,7 +244,7 @@ class Sources(QObject):
 
         query = f"kind:{Kind.COMMAND_DECIDED.value} call:{call}"
         self._link.ask(
-            lambda console: console.journal.entries(query, limit=1), came, _quietly, what="read decisions"
+            lambda console: console.journal.entries(query, limit=1), came, quietly, what="read decisions"
         )
 
 
@@ -283,8 +283,3 @@ def tool_about(tool: Tool) -> About:
                 parts.extend(map(str, allowed[:MOST_ARGUMENTS] if isinstance(allowed, list) else ()))
             texts.append((f"argument {one_line(str(name))}", " ".join(parts)[:MOST_ABOUT].casefold()))
     return tuple(texts)
-
-
-def _quietly(error: QuarterdeckError) -> None:
-    """A line that cannot be completed is simply not offered; the palette is not a place for errors."""
-    del error

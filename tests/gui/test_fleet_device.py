@@ -389,3 +389,19 @@ def test_the_tab_of_a_device_whose_tools_were_never_listed_has_no_number(
         await seen(lambda: bar.tabText(1) == "Tools 11")
 
     play(theme, tmp_path, console, scenario)
+
+
+def test_a_device_that_is_shown_again_after_none_was_is_read_anew(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole()
+
+    async def scenario(desk: Desk) -> None:
+        panel = page_of(desk, "lab-lnx-01", "overview").panel
+        await seen(lambda: panel.overview.table.rows_model.rowCount() and "device_details" in console.asked)
+        device = desk.state.devices["lab-lnx-01"]
+        before = console.asked.count("tools"), console.asked.count("device_details")
+        panel.show_device(None)
+        panel.show_device(device)
+        await seen(lambda: (console.asked.count("tools"), console.asked.count("device_details")) > before)
+        await seen(lambda: panel.overview.table.rows_model.rowCount())
+
+    play(theme, tmp_path, console, scenario)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from PySide6.QtCore import Qt
@@ -12,6 +13,7 @@ from app.main import Desk
 from app.screens.runs.screen import RunsScreen
 from app.screens.targets import OpenQuery, OpenReplay, OpenRun
 from app.theme.theme import Theme
+from core.batch.models import RunSummary
 from core.errors import DeviceError
 from tests.fakes.console import FakeConsole
 from tests.fakes.runs_screen import CLEAN, opened_screens, runs_of
@@ -53,6 +55,35 @@ def test_a_cancel_that_fails_says_so_where_it_was_asked(theme: Theme, tmp_path: 
         await seen(screen.ask.problem.isVisible)
         assert screen.ask.problem.text().startswith("The line broke.")
         assert screen.ask.go_on.isEnabled()
+
+    play_without_fleet(theme, tmp_path, console, scenario)
+
+
+def test_a_cancel_that_fails_after_its_question_was_closed_is_told_by_the_banner(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = story()
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def stop(_run: str) -> RunSummary:
+        asked.set()
+        await answer.wait()
+        raise DeviceError("The line broke.")
+
+    console.runs.stop = stop  # type: ignore[method-assign]  # it fails late
+
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk, OpenRun(CLEAN))
+        await seen(lambda: screen.matrix.cells.rowCount() == 7)
+        screen.head.cancel.click()
+        screen.ask.go_on.click()
+        await asked.wait()
+        screen.ask.keep.click()
+        assert not screen.ask.isVisible()
+        answer.set()
+        await seen(desk.window.notices.words)
+        told = " ".join(desk.window.notices.words())
+        assert told.count(f"Could not cancel run {CLEAN}. The line broke.") == 1
 
     play_without_fleet(theme, tmp_path, console, scenario)
 

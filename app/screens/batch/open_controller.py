@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QWidget
 from shiboken6 import isValid
 
+from app.query import Mutation, Query
 from app.screens.batch.document import DEFAULT_TARGETS, Content, DraftStep, free_id
 from app.screens.batch.document_controller import BatchEditor
 from app.screens.batch.document_io import EXAMPLES, Files
@@ -39,6 +40,7 @@ class Opening(QObject):
         super().__init__(screen)
         self._screen, self._editor, self._files, self._head = screen, editor, files, head
         self._link: ConsoleLink | None = None
+        self._saved: Query[list[SavedBatch]] | None = None
         self._asking_name = False
         head.open_wanted.connect(self.ask)
         head.name.entered.connect(self._name_entered)
@@ -49,16 +51,12 @@ class Opening(QObject):
     def bind(self, link: ConsoleLink) -> None:
         """Where to ask."""
         self._link = link
+        self._saved = Query(self, link, self._choose, self._cannot_list, "list the batches")
 
     def ask(self) -> None:
         """Show what can be opened."""
-        if self._link is not None:
-            self._link.ask(
-                lambda console: console.runs.saved_batches(),
-                self._choose,
-                self._cannot_list,
-                what="list the batches",
-            )
+        if self._saved is not None:
+            self._saved.load(lambda console: console.runs.saved_batches())
 
     def _cannot_list(self, error: QuarterdeckError) -> None:
         self.failed.emit(f"The saved batches cannot be listed. {error.message}", error.info.next)
@@ -108,7 +106,7 @@ class Opening(QObject):
                 self.failed.emit(error.message, advice.strip())
 
         assert self._link is not None
-        self._link.ask(change, done, refused, what=what)
+        Mutation(self, self._link, done, refused, what).run(change)
 
     @staticmethod
     def _show_files(sheet: OpenSheet, saved: list[SavedBatch], choose: str = "") -> None:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from PySide6.QtCore import QObject, Signal
 
+from app.query import Query
 from app.screens.batch.text import effect_group
 from app.service_client import ConsoleLink
 from core.errors import QuarterdeckError
@@ -64,20 +65,19 @@ class ToolShelf(QObject):
         super().__init__(parent)
         self.offer = Offer()
         self._link: ConsoleLink | None = None
+        self._tools: Query[Answer] | None = None
         self._matched: list[Device] = []
         self._known: dict[str, tuple[tuple[object, ...], list[Tool]]] = {}
-        self._wanted = False
-        self._asking = False
         self._problem = ""
 
     def bind(self, link: ConsoleLink) -> None:
         """Where to ask."""
         self._link = link
+        self._tools = Query(self, link, self._take, self._fail, "read the tools")
 
     def show_devices(self, matched: Sequence[Device]) -> None:
         """These are matched now; reads the tools of those that are new or changed."""
         self._matched = list(matched)
-        self._wanted = True
         self._read()
 
     def forget(self) -> None:
@@ -94,17 +94,15 @@ class ToolShelf(QObject):
 
     def _read(self) -> None:
         missing = self._missing()
-        if not missing or self._link is None or not self._link.connected:
+        if not missing or self._tools is None or self._link is None or not self._link.connected:
             self._tell(reading=bool(missing))
             return
         self._tell(reading=True)
-        if self._asking:
-            return  # the answer under way looks again when it is here
-        self._asking, self._wanted = True, False
-        self._link.ask(_reader(missing), self._take, self._fail, what="read the tools")
+        if not self._tools.loading:  # the answer under way looks again when it is here
+            self._tools.load(_reader(missing))
 
     def _take(self, answer: Answer) -> None:
-        self._asking, self._problem = False, ""
+        self._problem = ""
         for device, found in answer:
             if isinstance(found, str):
                 # It is not asked again until it is in another state.
@@ -115,7 +113,7 @@ class ToolShelf(QObject):
         self._read()
 
     def _fail(self, error: QuarterdeckError) -> None:
-        self._asking, self._problem = False, error.message
+        self._problem = error.message
         self._tell(reading=False)
 
     def _tell(self, reading: bool) -> None:
