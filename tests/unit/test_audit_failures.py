@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from core.audit import writer
 from core.audit.entries import Kind, NewEntry
 from core.audit.journal import Journal
 from core.audit.store import Store
@@ -28,6 +29,12 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits, mounts and m
 
 def new(text: str, size: int = 0) -> NewEntry:
     return NewEntry(kind=Kind.COMMAND_SENT, actor="service", body={"text": text, "fill": "x" * size})
+
+
+@pytest.fixture(autouse=True)
+def soon_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a journal heals is tested here, not how long it rests between two tries."""
+    monkeypatch.setattr(writer, "RETRY_SECONDS", 0.1)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from core.audit import writer
+from core.audit import store, writer
 from core.audit.checkpoint import read_checkpoint
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
@@ -299,13 +299,16 @@ async def test_a_second_journal_on_the_same_folder_is_refused_and_the_first_goes
     assert (await journal.append(new())).seq == 2
 
 
-async def test_a_stranger_that_holds_the_database_is_named_as_the_cause(journal, monkeypatch):
+async def test_a_stranger_that_holds_the_database_is_named_as_the_cause(memory_path, monkeypatch):
+    monkeypatch.setattr(store, "BUSY_SECONDS", 0.1)
+    journal = await Journal.open(memory_path, KEY, "desk")
     stranger = sqlite3.connect(journal.folder / "journal.db", isolation_level=None)
     stranger.execute("BEGIN IMMEDIATE")
     with pytest.raises(JournalUnavailable, match="another program is writing"):
         await journal.append(new("refused"))
     stranger.execute("ROLLBACK")
     stranger.close()
+    await journal.close()
 
 
 async def test_after_a_strangers_write_nothing_more_is_written(memory_path):

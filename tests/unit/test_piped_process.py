@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from core.device.processes import piped_process
 from core.device.processes.piped_process import PipedProcess, start_supervised, start_unsupervised
 from core.device.processes.supervisor_client import SupervisorClient
 from tests.fakes.ended import all_ended
@@ -46,6 +47,13 @@ async def start(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await supervisor.close()
 
 
+@pytest.fixture
+def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that end only by a signal are not waited for as long as others."""
+    monkeypatch.setattr(piped_process, "_CLOSE_POLITE_S", 0.1)
+    monkeypatch.setattr(piped_process, "_TERM_POLITE_S", 0.1)
+
+
 async def pid_of(process: PipedProcess) -> psutil.Process:
     async with asyncio.timeout(20):
         return psutil.Process(int((await process.stdout.readline()).split()[1]))
@@ -78,7 +86,10 @@ async def test_a_program_that_ends_at_the_end_of_its_input_gets_no_signal(
     assert (tmp_path / "ended").read_text() == "in order"
 
 
-async def test_a_program_that_ignores_its_input_gets_sigterm(start: Start, tmp_path: Path) -> None:
+async def test_a_program_that_ignores_its_input_gets_sigterm(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(piped_process, "_CLOSE_POLITE_S", 0.1)
     handler = "def end(*_): open('ended', 'w').write('on request'); os._exit(0)"
     process = await start(
         f"import os, signal, time\n{handler}\nsignal.signal({int(signal.SIGTERM)}, end)\n{UP}time.sleep(1000)"
@@ -89,6 +100,7 @@ async def test_a_program_that_ignores_its_input_gets_sigterm(start: Start, tmp_p
     assert (tmp_path / "ended").read_text() == "on request"
 
 
+@pytest.mark.usefixtures("little_patience")
 async def test_a_program_that_ignores_sigterm_is_killed_with_its_group(start: Start) -> None:
     process = await start(
         f"import signal; signal.signal(15, signal.SIG_IGN); import os; os.fork(); {UP} time.sleep(1000)"
@@ -98,6 +110,7 @@ async def test_a_program_that_ignores_sigterm_is_killed_with_its_group(start: St
     await all_ended([own, child], 20)
 
 
+@pytest.mark.usefixtures("little_patience")
 async def test_closing_does_not_wait_for_input_that_the_program_does_not_read(start: Start) -> None:
     process = await start(f"{UP} signal.signal(15, signal.SIG_IGN); time.sleep(1000)")
     own = await pid_of(process)
