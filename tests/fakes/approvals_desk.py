@@ -33,7 +33,7 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.hand import ScriptedHand
 
 # Only a test that fails waits so long; a passing one on a busy machine may need some of it.
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 KEYS = Qt.Key
 CTRL = Qt.KeyboardModifier.ControlModifier
 

@@ -31,7 +31,7 @@ from core.service.console import Console
 from tests.fakes.hand import ScriptedHand
 
 # Only a test that fails waits so long; a passing one on a busy machine may need some of it.
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def apply_to_parts(theme: Theme, app: QApplication) -> None:
