@@ -37,6 +37,7 @@ SOON_MS = 300
 SETTLE_S = 1.0
 
 Found = TypeVar("Found", bound=QWidget)
+Seen = TypeVar("Seen")
 
 
 class StepDidNotHappen(Exception):
@@ -63,17 +64,18 @@ class Hand:
         self._link = link
         self.album = album
 
-    async def until(self, what: str, is_so: Callable[[], bool]) -> None:
-        """Wait until something is so, as a person would by looking.
+    async def until(self, what: str, look: Callable[[], Seen]) -> Seen:
+        """Look, as a person would, until there is something to see, which is returned.
 
         Raises:
-            StepDidNotHappen: it was not so in time; says what was waited for.
+            StepDidNotHappen: there was nothing in time; says what was waited for.
         """
         deadline = time.monotonic() + PATIENCE_S
-        while not is_so():
+        while not (seen := look()):
             if time.monotonic() > deadline:
                 raise StepDidNotHappen(f"waited {PATIENCE_S:.0f} s in vain: {what}")
             await asyncio.sleep(LOOK_EVERY_S)
+        return seen
 
     async def find(
         self, kind: type[Found], name: str, inside: QWidget | None = None, enabled: bool = True
@@ -88,8 +90,7 @@ class Hand:
                 if one.isVisible() and (one.isEnabled() or not enabled) and name in _names(one)
             ]
 
-        await self.until(f"a {kind.__name__} that says {name!r}", lambda: bool(candidates()))
-        return candidates()[0]
+        return (await self.until(f"a {kind.__name__} that says {name!r}", candidates))[0]
 
     async def press(self, name: str, inside: QWidget | None = None) -> None:
         """Click the button that says `name`."""
@@ -155,8 +156,7 @@ class Hand:
                         return view.visualRect(index).center()
             return None
 
-        await self.until(f"a row that says {text!r}", lambda: place() is not None)
-        point = place()
+        point = await self.until(f"a row that says {text!r}", place)
         assert point is not None
         QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=point)
         await asyncio.sleep(0)

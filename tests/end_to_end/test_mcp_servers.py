@@ -106,9 +106,7 @@ async def http_server(**options: Any) -> AsyncIterator[int]:
 
 
 @pytest.mark.parametrize("json_answers", [False, True])
-async def test_a_server_over_http_does_the_same_and_is_found_again_when_it_comes_back(
-    tmp_path: Path, whistle: Whistle, json_answers: bool
-):
+async def test_a_server_over_http_does_the_same(tmp_path: Path, whistle: Whistle, json_answers: bool):
     secret = f"Bearer {TOKEN}"
     async with http_server(token=secret, json=json_answers) as port:
         entry = {"type": "http", "url": f"http://127.0.0.1:{port}/mcp", "headers": {"Authorization": secret}}
@@ -118,10 +116,8 @@ async def test_a_server_over_http_does_the_same_and_is_found_again_when_it_comes
                 await speaks_every_kind(built)
                 return
             await behaves(built, whistle)
-            lost = await built.call("end")
-            assert code(lost) is ErrorCode.OUTCOME_UNKNOWN
-            async with http_server(token=secret, port=port):
-                await speaks_every_kind(built)
+            # That it is found again when it comes back is shown in test_mcp_web, with a server that is quick.
+            assert code(await built.call("end")) is ErrorCode.OUTCOME_UNKNOWN
 
 
 async def test_an_http_server_that_refuses_us_is_given_up_on_without_a_word_of_the_token(

@@ -332,7 +332,7 @@ def serve_http(options: dict[str, Any]) -> None:
 
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(("127.0.0.1", options.get("port", 0)))
+    listener.bind(("127.0.0.1", 0))
     # Whoever hears of the port may call at once, before the server is up: such a call waits.
     listener.listen()
     print(listener.getsockname()[1], flush=True)
