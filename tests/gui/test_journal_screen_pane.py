@@ -29,7 +29,7 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.journal_proof import entry_bytes, prove_entry
 from tests.fakes.pictures import desktop_png
 from tests.fakes.story import story
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 
 async def entry_of(desk: Desk, seq: int, tab: str = "entry") -> JournalScreen:
@@ -136,7 +136,7 @@ def test_p_proves_the_entry_and_shows_the_way_to_the_checkpoint(theme: Theme, tm
         QTest.mouseClick(proof.tree.more, Qt.MouseButton.LeftButton)
         assert proof.tree._open
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_forged_proof_is_shown_as_a_failure(theme: Theme, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_forged_proof_is_shown_as_a_failure(theme: Theme, tmp_path: Path) -> N
         assert not screen.pane.proof.verdict.isVisible()
         assert "does not lead" in screen.pane.proof.failure.accessibleName()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_proof_that_cannot_be_had_says_why(theme: Theme, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_proof_that_cannot_be_had_says_why(theme: Theme, tmp_path: Path) -> No
         screen = await entry_of(desk, first_seq(console, "kind:command_refused"), "proof")
         await seen(lambda: "The line broke." in screen.pane.proof.message.words())
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 # Entry and neighbours
@@ -182,7 +182,7 @@ def test_the_pane_shows_the_fields_and_the_body(theme: Theme, tmp_path: Path) ->
         assert screen.pane.entry_tab.facts.value("Command").text() == entry.call_id
         assert screen.pane._title.text().startswith(f"screenshot on {entry.device}, {entry.run} step")
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_neighbours_are_shown_and_the_same_command_is_marked(theme: Theme, tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_neighbours_are_shown_and_the_same_command_is_marked(theme: Theme, tmp_p
         await seen(lambda: screen.pane.entry is not None and screen.pane.entry.seq == 23)
         assert screen.pane.current_tab() == "around"
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 # Blobs
@@ -231,7 +231,7 @@ def test_pictures_texts_and_a_damaged_blob_each_have_their_place(theme: Theme, t
         assert box.toPlainText() == "stdout of a command\nsecond line\n"
         assert "There is no blob abababababab." in notice.accessibleName()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_blob_that_is_not_what_it_was_says_so_in_its_place(theme: Theme, tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_a_blob_that_is_not_what_it_was_says_so_in_its_place(theme: Theme, tmp_p
         notice = screen.pane.pictures.findChild(Notice)
         assert notice.accessibleName().startswith("The blob is not what was stored.")
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_long_text_is_cut_between_letters() -> None:
@@ -282,7 +282,7 @@ def test_r_replays_the_run_or_what_was_around(theme: Theme, tmp_path: Path, in_r
             assert not screen.pane.run.isEnabled()
             assert "no run" in screen.pane.run.toolTip()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_enter_goes_into_the_pane_and_escape_comes_back_then_closes_it(theme: Theme, tmp_path: Path) -> None:
@@ -299,7 +299,7 @@ def test_enter_goes_into_the_pane_and_escape_comes_back_then_closes_it(theme: Th
         QTest.keyClick(screen.table, Qt.Key.Key_Return)
         assert screen.pane.isVisible()
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_going_through_rows_quickly_asks_for_the_last_proof_only(theme: Theme, tmp_path: Path) -> None:
@@ -316,4 +316,4 @@ def test_going_through_rows_quickly_asks_for_the_last_proof_only(theme: Theme, t
         await asyncio.wait_for(asyncio.shield(screen.pane.proof._ask), 20)
         assert console.asked.count("proof") == before + 1
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
