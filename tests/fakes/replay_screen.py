@@ -17,7 +17,7 @@ from core.audit.entries import Entry, Kind
 from tests.fakes.bay_count import DEVICE, RUN
 from tests.fakes.console import FakeConsole
 from tests.fakes.story import story
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 KEYS = Qt.Key
 Scenario = Callable[[Desk, ReplayScreen, FakeConsole], Awaitable[None]]
@@ -50,7 +50,7 @@ def replay(
         await seen(lambda: QApplication.focusWidget() is screen.film)
         await scenario(desk, screen, told)
 
-    play_without_fleet(theme, folder, told, whole, size)
+    play_frame(theme, folder, told, whole, size)
 
 
 def press(screen: ReplayScreen, key: Qt.Key, modifier: Qt.KeyboardModifier | None = None) -> None:

@@ -34,7 +34,7 @@ from core.service.service import Service
 from core.service.wishes import policy_change
 from core.user import user_name
 from tests.fakes.desk import choose_channel, open_service
-from tests.fakes.window import seen
+from tests.fakes.window import NO_SCREEN, begin_on, seen
 
 SETTINGS = 'this_computer = "in-process"\nlisten = "127.0.0.1:0"\n'
 
@@ -78,7 +78,7 @@ def play_on_service(
     scenario: Callable[[Bay], Coroutine[Any, Any, None]],
     operators: tuple[tuple[str, str | None], ...] = (("harbour", None),),
     policy: str = "",
-    begins_on: str = "batch",
+    begins_on: str = NO_SCREEN,
 ) -> None:
     """Play `scenario`; `operators` are names and passphrases, `policy` the accepted text."""
     app = QApplication.instance()
@@ -101,11 +101,10 @@ def play_on_service(
                 return doors[-1]
 
             desk = Desk(home, theme, opened)
-            desk.store.setValue("window/screen", begins_on)
             desk.window.resize(1440, 900)
             uncaught: list[str] = []
             desk.reporter.happened.connect(lambda words, details: uncaught.append(f"{words}\n{details}"))
-            desk.begin()
+            begin_on(desk, begins_on)
             try:
                 await seen(lambda: desk.state.loaded and len(desk.keys.listed) == len(keys))
                 desk.state.flush()

@@ -20,7 +20,7 @@ from core.approvals.models import Approval, ApprovalState
 from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press
 from tests.fakes.console import FakeConsole
 from tests.fakes.pace import within
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 
 def ask_for(desk: ApprovalsDesk, text: str) -> None:
@@ -345,7 +345,7 @@ def test_ctrl_f_and_slash_lead_there_escape_clears_and_then_goes_back_to_the_lis
         assert not field.hasFocus(), "nothing behind a question is reached"
         sheet.finish("keep")
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_thousand_requests_are_narrowed_between_two_keys(play: Play) -> None:

@@ -25,7 +25,7 @@ from core.policy.constraints import Constraint
 from core.statements import verify_signature
 from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 
 def write(number: int, path: str = "/srv/a/x.txt", **more: Any) -> Approval:
@@ -294,4 +294,4 @@ def test_in_the_window_the_chord_answers_the_sheet_and_not_the_card_below(
         await seen(lambda: console.grant_book.all())
         assert console.asked.count("decide") == 1
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)

@@ -18,7 +18,7 @@ from app.theme.theme import Theme
 from core.batch.models import Batch, Parallel, Run, Step
 from tests.fakes.console import FakeConsole
 from tests.fakes.pointer import move_pointer
-from tests.fakes.window import play_from_journal, seen
+from tests.fakes.window import play_frame, seen
 
 Key: TypeAlias = Qt.Key
 Mod: TypeAlias = Qt.KeyboardModifier
@@ -129,7 +129,7 @@ def test_three_steps_are_built_by_keyboard_alone_and_run_exactly_as_typed(
         assert name == "runs"
         assert isinstance(target, OpenRun)
 
-    play_from_journal(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_three_steps_are_built_with_the_pointer_and_run(theme: Theme, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_three_steps_are_built_with_the_pointer_and_run(theme: Theme, tmp_path: 
             "screenshot",
         ]
 
-    play_from_journal(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_the_text_of_a_step_is_called_valid_only_when_the_step_is(theme: Theme, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_the_text_of_a_step_is_called_valid_only_when_the_step_is(theme: Theme, 
         screen.editor.set_parameters(facts, {"info_type": "cpu"})
         await seen(lambda: words.accessibleName() == "The text: valid")
 
-    play_from_journal(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def _sheet_is_open(desk: Desk) -> bool:
@@ -216,7 +216,7 @@ def test_what_was_not_typed_is_not_sent_and_what_was_cleared_neither(theme: Them
             press(desk, Key.Key_Backspace)
         assert screen.editor.current.parameters == {}
 
-    play_from_journal(theme, tmp_path, FakeConsole(), scenario)
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 def test_undo_takes_back_typing_as_one_and_every_other_change_by_itself(theme: Theme, tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_undo_takes_back_typing_as_one_and_every_other_change_by_itself(theme: T
         assert not screen.editor.undo_stack.canUndo()
         assert not screen.editor.dirty
 
-    play_from_journal(theme, tmp_path, FakeConsole(), scenario)
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 def test_steps_are_moved_by_key_and_the_moved_one_stays_open(theme: Theme, tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_steps_are_moved_by_key_and_the_moved_one_stays_open(theme: Theme, tmp_p
         press(desk, Key.Key_Up, Mod.AltModifier)
         assert ids(screen) == ["b", "a", "c"]
 
-    play_from_journal(theme, tmp_path, FakeConsole(), scenario)
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 def test_a_card_dragged_above_another_goes_before_it_and_esc_stops_a_drag(
@@ -285,7 +285,7 @@ def test_a_card_dragged_above_another_goes_before_it_and_esc_stops_a_drag(
         QTest.mouseRelease(view.viewport(), Left, Mod.NoModifier, above_first)
         assert ids(screen) == ["c", "a", "b"]
 
-    play_from_journal(theme, tmp_path, FakeConsole(), scenario)
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 def test_p_lets_a_step_run_with_the_next_one_and_again_alone(theme: Theme, tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ def test_p_lets_a_step_run_with_the_next_one_and_again_alone(theme: Theme, tmp_p
         press(desk, Key.Key_P)
         assert screen.editor.content.as_batch() == three()
 
-    play_from_journal(theme, tmp_path, FakeConsole(), scenario)
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 def test_a_switched_off_step_stays_in_the_batch_and_is_off(theme: Theme, tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_a_switched_off_step_stays_in_the_batch_and_is_off(theme: Theme, tmp_pat
         await seen(lambda: screen._plan is not None and screen._plan.cells[0].outcome == "off")
         assert not screen.editor.content.steps[0].enabled
 
-    play_from_journal(theme, tmp_path, FakeConsole(), scenario)
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 def test_a_tool_from_elsewhere_becomes_a_batch_of_one_step_on_that_device(
@@ -328,7 +328,7 @@ def test_a_tool_from_elsewhere_becomes_a_batch_of_one_step_on_that_device(
         assert screen.head.run.text() == "Run on 1"
         assert not screen.editor.dirty
 
-    play_from_journal(theme, tmp_path, FakeConsole(), scenario)
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 def test_in_a_narrow_window_a_opens_the_tools_and_esc_closes_them(theme: Theme, tmp_path: Path) -> None:
@@ -348,7 +348,7 @@ def test_in_a_narrow_window_a_opens_the_tools_and_esc_closes_them(theme: Theme, 
         assert not screen.tools.isVisible()
         assert QApplication.focusWidget() is screen.steps.view
 
-    play_from_journal(theme, tmp_path, FakeConsole(), scenario, size=COMPACT)
+    play_frame(theme, tmp_path, FakeConsole(), scenario, size=COMPACT)
 
 
 @pytest.mark.parametrize("size", [(1440, 900), COMPACT])
@@ -369,4 +369,4 @@ def test_the_id_of_the_open_step_is_whole_and_its_tool_is_not_said_twice(
             assert pane.tool.isVisible() == (id_ != tool)
             assert pane.undo.isVisible() != pane.undo_below.isVisible()
 
-    play_from_journal(theme, tmp_path, Recorder(), scenario, size)
+    play_frame(theme, tmp_path, Recorder(), scenario, size)

@@ -16,7 +16,7 @@ from app.theme.theme import Theme
 from tests.fakes.batch_screen import batch_of, risky, sheet_of
 from tests.fakes.console import FakeConsole
 from tests.fakes.story import story
-from tests.fakes.window import play_from_journal, seen
+from tests.fakes.window import play_frame, seen
 
 Key, Mod = Qt.Key, Qt.KeyboardModifier
 
@@ -40,8 +40,8 @@ def test_a_half_built_batch_is_there_again_after_a_restart(theme: Theme, tmp_pat
         assert screen.editor.dirty
         assert not screen.editor.undo_stack.canUndo()
 
-    play_from_journal(theme, tmp_path, FakeConsole(), first)
-    play_from_journal(theme, tmp_path, FakeConsole(), second)
+    play_frame(theme, tmp_path, FakeConsole(), first)
+    play_frame(theme, tmp_path, FakeConsole(), second)
 
 
 def test_a_draft_that_cannot_be_read_is_set_aside_and_said(theme: Theme, tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_draft_that_cannot_be_read_is_set_aside_and_said(theme: Theme, tmp_pat
         assert "window-draft.broken" in screen.notice.accessibleName()
         assert (tmp_path / "window-draft.broken").exists()
 
-    play_from_journal(theme, tmp_path, FakeConsole(), scenario)
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 def test_the_first_save_asks_for_a_name_and_the_next_one_does_not(theme: Theme, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_the_first_save_asks_for_a_name_and_the_next_one_does_not(theme: Theme, 
         QTest.keyClick(screen.steps.view, Key.Key_S, Mod.ControlModifier)
         await seen(lambda: len(console.saved["Nightly picture"].steps) == 2)
 
-    play_from_journal(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_another_batch_of_the_same_name_is_not_overwritten_without_a_question(
@@ -98,7 +98,7 @@ def test_another_batch_of_the_same_name_is_not_overwritten_without_a_question(
         sheet.answer("replace").click()
         await seen(lambda: console.saved["Clean"] == risky("name:this-computer", "new"))
 
-    play_from_journal(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_loading_another_batch_asks_about_what_is_not_saved(theme: Theme, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_loading_another_batch_asks_about_what_is_not_saved(theme: Theme, tmp_pa
         assert "Mine" in console.saved
         assert not screen.editor.undo_stack.canUndo()
 
-    play_from_journal(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_open_lists_saved_batches_and_examples_and_is_worked_by_keyboard(
@@ -139,7 +139,7 @@ def test_open_lists_saved_batches_and_examples_and_is_worked_by_keyboard(
         assert [step.group for step in screen.editor.content.steps] == [1, 1, 1]
         assert not screen.editor.dirty
 
-    play_from_journal(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_secrets_are_not_kept_in_the_draft(theme: Theme, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_secrets_are_not_kept_in_the_draft(theme: Theme, tmp_path: Path) -> None
         screen.leave()
         assert "hunter2" not in _draft(tmp_path)
 
-    play_from_journal(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def _draft(folder: Path) -> str:

@@ -18,7 +18,7 @@ from app.theme.theme import Theme
 from core.batch.models import Batch
 from tests.fakes.batch_screen import batch_of, sheet_of
 from tests.fakes.console import SAVED_AT, FakeConsole
-from tests.fakes.window import play_from_journal, seen
+from tests.fakes.window import play_frame, seen
 
 Key = Qt.Key
 
@@ -57,7 +57,7 @@ def test_each_saved_batch_has_its_steps_size_and_time(theme: Theme, tmp_path: Pa
         words = [model.index(0, column).data() for column in range(model.columnCount())]
         assert words == ["Tidy", "2", "512 bytes", short_clock(SAVED_AT)]
 
-    play_from_journal(theme, tmp_path, console_with("Tidy"), scenario)
+    play_frame(theme, tmp_path, console_with("Tidy"), scenario)
 
 
 def test_f2_renames_and_the_open_batch_follows(theme: Theme, tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_f2_renames_and_the_open_batch_follows(theme: Theme, tmp_path: Path) -> 
         assert editor.content.name == "Größe & Ordnung"
         assert not editor.dirty
 
-    play_from_journal(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_delete_asks_first_and_the_safe_answer_has_the_keyboard(theme: Theme, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_delete_asks_first_and_the_safe_answer_has_the_keyboard(theme: Theme, tm
         assert screen.editor.saved_as == ""
         assert screen.editor.dirty
 
-    play_from_journal(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_examples_are_neither_renamed_nor_deleted(theme: Theme, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_examples_are_neither_renamed_nor_deleted(theme: Theme, tmp_path: Path) 
         assert not sheet.answer("rename").isEnabled()
         assert not sheet.answer("delete").isEnabled()
 
-    play_from_journal(theme, tmp_path, FakeConsole(), scenario)
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 def test_the_list_of_keys_names_renaming_and_deleting(theme: Theme, tmp_path: Path) -> None:
@@ -153,4 +153,4 @@ def test_the_list_of_keys_names_renaming_and_deleting(theme: Theme, tmp_path: Pa
         QTest.keyClick(desk.window, Key.Key_F1)
         await seen(lambda: isinstance(sheet_of(desk), KeysOverlay))
 
-    play_from_journal(theme, tmp_path, FakeConsole(), scenario)
+    play_frame(theme, tmp_path, FakeConsole(), scenario)

@@ -16,7 +16,7 @@ from core.policy.models import Answer, Profile
 from tests.fakes.batch_screen import Recorder, batch_of, risky
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices
-from tests.fakes.window import play_from_journal, seen
+from tests.fakes.window import play_frame, seen
 
 Key = Qt.Key
 
@@ -39,7 +39,7 @@ def test_the_plan_says_what_runs_asks_and_is_denied_and_its_counts_stand_on_the_
         copied = QApplication.clipboard().text()
         assert "build-lnx-03 (Production)\truns\tdenied\tclean: Profile observe: reads only." in copied
 
-    play_from_journal(theme, tmp_path, FakeConsole(), scenario)
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 def test_planning_and_judging_send_nothing(theme: Theme, tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_planning_and_judging_send_nothing(theme: Theme, tmp_path: Path) -> None
         await seen(lambda: screen._plan is not None and "explain" in console.asked)
         assert not {"call", "start_run", "decide"} & set(console.asked)
 
-    play_from_journal(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_above_fifty_devices_a_plan_is_made_on_f5_only(theme: Theme, tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_above_fifty_devices_a_plan_is_made_on_f5_only(theme: Theme, tmp_path: P
         QTest.keyClick(desk.window, Key.Key_F5)
         await seen(lambda: screen._plan is not None and len(screen._plan.devices) == 60)
 
-    play_from_journal(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_the_open_step_is_judged_while_it_is_typed(theme: Theme, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_the_open_step_is_judged_while_it_is_typed(theme: Theme, tmp_path: Path)
         await seen(lambda: "Not judged yet" in judged.text())
         assert "command" in judged.text()
 
-    play_from_journal(theme, tmp_path, FakeConsole(), scenario)
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 def test_what_the_form_says_is_in_the_text_and_the_other_way_round(theme: Theme, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_what_the_form_says_is_in_the_text_and_the_other_way_round(theme: Theme,
         assert screen.step.timeout_field.error
         assert screen.editor.content.steps[1].timeout == 15
 
-    play_from_journal(theme, tmp_path, FakeConsole(), scenario)
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 def test_words_of_a_device_are_never_taken_for_markup(theme: Theme, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_words_of_a_device_are_never_taken_for_markup(theme: Theme, tmp_path: Pa
         tip = model.data(model.index(place), Qt.ItemDataRole.ToolTipRole)
         assert "&lt;b&gt;Harmless" in tip
 
-    play_from_journal(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_secrets_are_neither_on_the_card_nor_in_its_words(theme: Theme, tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_secrets_are_neither_on_the_card_nor_in_its_words(theme: Theme, tmp_path
         assert row.note.summary == "token •••, deep •••"
         assert "hunter2" not in str(screen.steps.view.steps.data(screen.steps.view.steps.index(0)))
 
-    play_from_journal(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_reasons_of_a_plan_name_their_steps() -> None:

@@ -16,7 +16,7 @@ from app.widgets.json_edit import JsonEditor
 from core.errors import ErrorCode, Refused
 from tests.fakes.batch_screen import Recorder, batch_of, opened_screens, risky, sheet_of, words_in
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import play_from_journal, seen
+from tests.fakes.window import play_frame, seen
 
 Key, Mod = Qt.Key, Qt.KeyboardModifier
 
@@ -45,7 +45,7 @@ def test_production_is_named_before_a_run_and_enter_on_run_starts_it(theme: Them
         assert console.started[0][1] == ["build-lnx-03", "lab-lnx-01"]
         assert isinstance(opened[0][1], OpenRun)
 
-    play_from_journal(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_one_production_device_alone_is_asked_about_too(theme: Theme, tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_one_production_device_alone_is_asked_about_too(theme: Theme, tmp_path: 
         await seen(lambda: sheet_of(desk) is None and screen.head.run.isEnabled())
         assert not console.started
 
-    play_from_journal(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_refused_start_is_shown_in_place_with_what_to_do(theme: Theme, tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_refused_start_is_shown_in_place_with_what_to_do(theme: Theme, tmp_pat
         QTest.keyClick(desk.window, Key.Key_Escape)
         assert not screen.notice.isVisible()
 
-    play_from_journal(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_devices_that_changed_after_the_question_are_not_run_on(theme: Theme, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_devices_that_changed_after_the_question_are_not_run_on(theme: Theme, tm
         assert "other devices" in screen.notice.accessibleName()
         assert not console.work.summaries()
 
-    play_from_journal(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_wrong_filter_names_the_column_and_forbids_to_run(theme: Theme, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_wrong_filter_names_the_column_and_forbids_to_run(theme: Theme, tmp_pa
         assert screen.editor.content.targets == "name:this-computer"
         assert not screen.head.error.isVisible()
 
-    play_from_journal(theme, tmp_path, FakeConsole(), scenario)
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 @pytest.mark.parametrize("notation", ["json", "yaml"])
@@ -142,7 +142,7 @@ def test_text_that_cannot_be_read_keeps_the_step_and_forbids_to_run(
         assert "allowed" in text.problem
         assert screen.editor.content.steps[0].tool == "get_system_info"
 
-    play_from_journal(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_json_of_one_field_that_cannot_be_read_forbids_to_run(theme: Theme, tmp_path: Path) -> None:
@@ -164,4 +164,4 @@ def test_json_of_one_field_that_cannot_be_read_forbids_to_run(theme: Theme, tmp_
         assert screen.notice.isVisible()
         assert not console.started
 
-    play_from_journal(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)

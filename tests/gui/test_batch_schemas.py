@@ -20,7 +20,7 @@ from core.schema_forms import validator
 from tests.fakes import pace
 from tests.fakes.batch_screen import Recorder, batch_of, opened_screens
 from tests.fakes.pace import within
-from tests.fakes.window import play_from_journal, seen
+from tests.fakes.window import play_frame, seen
 from tests.fakes.work_watch import WorkWatch
 
 # As many as a device may send, where it is measured how long the loop stands; else enough for the process.
@@ -95,7 +95,7 @@ def test_steps_of_a_slow_schema_are_judged_and_the_window_goes_on(theme: Theme, 
         await seen(lambda: problems(screen)[0].startswith("timeout must be at most 600"))
         assert problems(screen)[2] == "command is required."
 
-    play_from_journal(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_very_many_steps_are_judged_a_few_at_a_time(
@@ -120,7 +120,7 @@ def test_very_many_steps_are_judged_a_few_at_a_time(
         await seen(lambda: all(problems(screen)))
         assert len(problems(screen)) == MANY
 
-    play_from_journal(theme, tmp_path, console_with(SHELL), scenario)
+    play_frame(theme, tmp_path, console_with(SHELL), scenario)
 
 
 def test_a_run_is_asked_for_while_steps_are_still_checked(theme: Theme, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_run_is_asked_for_while_steps_are_still_checked(theme: Theme, tmp_path
         await seen(lambda: opened)
         assert [step.parameters for step in console.started[0][0].steps] == [{"command": "uptime"}]  # type: ignore[union-attr]  # one step
 
-    play_from_journal(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_text_that_is_not_sent_is_known_without_any_schema(theme: Theme, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_text_that_is_not_sent_is_known_without_any_schema(theme: Theme, tmp_pat
         assert not console.started
         assert screen.notice.isVisible()
 
-    play_from_journal(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_secret_behind_a_reference_is_masked_in_the_steps_and_their_text(
@@ -168,7 +168,7 @@ def test_a_secret_behind_a_reference_is_masked_in_the_steps_and_their_text(
         assert screen.notes.secrets(step, screen.shelf.offer.find("shell_execute")) == {"token"}
         assert "hunter2" not in problems_and_words(screen)
 
-    play_from_journal(theme, tmp_path, console_with(hidden), scenario)
+    play_frame(theme, tmp_path, console_with(hidden), scenario)
 
 
 def problems_and_words(screen: BatchScreen) -> str:

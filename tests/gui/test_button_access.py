@@ -18,7 +18,7 @@ from app.theme.theme import Theme
 from app.widgets.badges import Chip
 from app.widgets.buttons import Button, Segmented
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import play_from_journal
+from tests.fakes.window import play_frame
 
 # Qt's own name for it, which changed with Qt 6.12.
 FOCUS = QAccessibleActionInterface.setFocusAction()
@@ -142,7 +142,7 @@ def test_toggle_on_the_rail_opens_the_screen(theme: Theme, tmp_path: Path) -> No
         assert desk.window.current.name == "settings"
         assert not seen(desk.window.navigation._lines["journal"]).state().checked
 
-    play_from_journal(theme, tmp_path, FakeConsole(), scenario)
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 def test_buttons_that_were_looked_at_go_without_a_trace(theme: Theme, qtbot: QtBot) -> None:

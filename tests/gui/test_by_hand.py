@@ -39,7 +39,7 @@ from tests.fakes.fleet_data import CHANGED_KEY
 from tests.fakes.hand import ScriptedHand, press_button
 from tests.fakes.sign_sheets import sign_sheet
 from tests.fakes.story import story
-from tests.fakes.window import play, play_without_fleet, seen
+from tests.fakes.window import play, play_frame, seen
 
 PASSPHRASE = "calm seas and wind"
 NO_HAND = "from a program, not from your hand"
@@ -302,7 +302,7 @@ def go(
         await seen(lambda: desk.keys.unlocked)
         await scenario(desk, console)
 
-    play_without_fleet(theme, folder, console, whole, hand=hand)
+    play_frame(theme, folder, console, whole, hand=hand)
 
 
 def press_by(desk: Desk, button: QAbstractButton, hand: Hand) -> None:

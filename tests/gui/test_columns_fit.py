@@ -22,7 +22,7 @@ from tests.fakes.batch_screen import batch_of, sheet_of
 from tests.fakes.console import FakeConsole
 from tests.fakes.runs_screen import drawer_of
 from tests.fakes.story import story
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 # What these show changes all the time: they keep the width they were made with, which is no room to spare.
 LIVE = {Kind.NUMBER, Kind.TIME, Kind.SPARK, Kind.RISK, Kind.VERDICT, Kind.HEALTH, Kind.PLAN}
@@ -250,4 +250,4 @@ def test_no_text_is_cut_while_another_column_has_room_to_spare(
         faults = {width: cut_beside_room(await fitted(desk, width, height)) for width, height in WIDTHS}
         assert faults == {width: [] for width, _ in WIDTHS}
 
-    play_without_fleet(theme, tmp_path, tagged(), scenario, WIDTHS[0])
+    play_frame(theme, tmp_path, tagged(), scenario, WIDTHS[0])

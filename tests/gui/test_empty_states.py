@@ -31,7 +31,7 @@ from tests.fakes.batch_screen import batch_of, risky, sheet_of
 from tests.fakes.console import FakeConsole
 from tests.fakes.runs_screen import change_cell, drawer_of, runs_of
 from tests.fakes.story import story
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 
 @dataclass
@@ -428,7 +428,7 @@ def test_what_has_no_content_says_so_in_one_shape_in_its_middle(
             state.button.click()
             await seen(empty.done)
 
-    play_without_fleet(theme, tmp_path, console(), scenario)
+    play_frame(theme, tmp_path, console(), scenario)
 
 
 def test_the_block_stays_in_the_middle_and_a_low_area_loses_the_sentence_first(

@@ -28,7 +28,7 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.journal_proof import entry_bytes, prove_entry
 from tests.fakes.pictures import desktop_png
 from tests.fakes.story import story
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 
 async def entry_of(desk: Desk, seq: int, tab: str = "entry") -> JournalScreen:
@@ -135,7 +135,7 @@ def test_p_proves_the_entry_and_shows_the_way_to_the_checkpoint(theme: Theme, tm
         QTest.mouseClick(proof.tree.more, Qt.MouseButton.LeftButton)
         assert proof.tree._open
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_forged_proof_is_shown_as_a_failure(theme: Theme, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_forged_proof_is_shown_as_a_failure(theme: Theme, tmp_path: Path) -> N
         assert not screen.pane.proof.verdict.isVisible()
         assert "does not lead" in screen.pane.proof.failure.accessibleName()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_proof_that_cannot_be_had_says_why(theme: Theme, tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_proof_that_cannot_be_had_says_why(theme: Theme, tmp_path: Path) -> No
         screen = await entry_of(desk, first_seq(console, "kind:command_refused"), "proof")
         await seen(lambda: "The line broke." in screen.pane.proof.message.words())
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 # Entry and neighbours
@@ -181,7 +181,7 @@ def test_the_pane_shows_the_fields_and_the_body(theme: Theme, tmp_path: Path) ->
         assert screen.pane.entry_tab.facts.value("Command").text() == entry.call_id
         assert screen.pane._title.text().startswith(f"screenshot on {entry.device}, {entry.run} step")
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_neighbours_are_shown_and_the_same_command_is_marked(theme: Theme, tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_neighbours_are_shown_and_the_same_command_is_marked(theme: Theme, tmp_p
         await seen(lambda: screen.pane.entry is not None and screen.pane.entry.seq == 23)
         assert screen.pane.current_tab() == "around"
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 # Blobs
@@ -230,7 +230,7 @@ def test_pictures_texts_and_a_damaged_blob_each_have_their_place(theme: Theme, t
         assert box.toPlainText() == "stdout of a command\nsecond line\n"
         assert "There is no blob abababababab." in notice.accessibleName()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_blob_that_is_not_what_it_was_says_so_in_its_place(theme: Theme, tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_blob_that_is_not_what_it_was_says_so_in_its_place(theme: Theme, tmp_p
         notice = screen.pane.pictures.findChild(Notice)
         assert notice.accessibleName().startswith("The blob is not what was stored.")
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_long_text_is_cut_between_letters() -> None:
@@ -281,7 +281,7 @@ def test_r_replays_the_run_or_what_was_around(theme: Theme, tmp_path: Path, in_r
             assert not screen.pane.run.isEnabled()
             assert "no run" in screen.pane.run.toolTip()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_enter_goes_into_the_pane_and_escape_comes_back_then_closes_it(theme: Theme, tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_enter_goes_into_the_pane_and_escape_comes_back_then_closes_it(theme: Th
         QTest.keyClick(screen.table, Qt.Key.Key_Return)
         assert screen.pane.isVisible()
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_going_through_rows_quickly_asks_for_the_last_proof_only(theme: Theme, tmp_path: Path) -> None:
@@ -315,4 +315,4 @@ def test_going_through_rows_quickly_asks_for_the_last_proof_only(theme: Theme, t
         await seen(lambda: screen.pane.proof.verdict.isVisible())
         assert console.asked.count("proof") == before + 1
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)

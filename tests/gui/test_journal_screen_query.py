@@ -31,7 +31,7 @@ from core.audit.query import TextTerm, parse_query
 from core.errors import ServiceError
 from tests.fakes.console import FakeConsole
 from tests.fakes.story import story
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 
 async def journal_of(desk: Desk, query: str | None = None) -> JournalScreen:
@@ -68,7 +68,7 @@ def test_a_window_that_opens_on_the_journal_reads_it_when_the_service_answers(
         await seen(lambda: screen.table.entries.rowCount() > 0)
         assert not screen.trouble.isVisible()
 
-    play_without_fleet(theme, tmp_path, door, scenario, wait=False)
+    play_frame(theme, tmp_path, door, scenario, wait=False)
 
 
 def test_terms_are_found_with_their_quotes_and_negation() -> None:
@@ -160,7 +160,7 @@ def test_the_beginning_of_a_key_offers_keys_and_tab_goes_on_to_its_values(
         await seen(lambda: screen.feed.query == "verdict:unknown" and not screen.feed.loading)
         assert {row.cells[7].text for row in screen.table.entries.rows} == {"unknown"}
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_values_come_with_how_many_entries_have_them(theme: Theme, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_values_come_with_how_many_entries_have_them(theme: Theme, tmp_path: Pat
         spoken = str(model.index(0, 0).data(Qt.ItemDataRole.AccessibleTextRole))
         assert spoken == f"agent:clerk, {console.fake_journal.facets('actor', 'ag', 1)[0].count}"
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_enter_after_a_plain_word_looks_for_the_word(theme: Theme, tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_enter_after_a_plain_word_looks_for_the_word(theme: Theme, tmp_path: Pat
         QTest.keyClick(screen.bar.field, Qt.Key.Key_Return)
         assert screen.feed.query == "s"
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_enter_never_takes_what_was_offered_for_another_place_of_the_query(
@@ -207,7 +207,7 @@ def test_enter_never_takes_what_was_offered_for_another_place_of_the_query(
         assert field.text() == "tool:shell_execute verdict:unknown"
         assert screen.feed.query == "tool:shell_execute verdict:unknown"
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_enter_takes_what_an_arrow_chose_and_else_applies_what_is_typed(theme: Theme, tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_enter_takes_what_an_arrow_chose_and_else_applies_what_is_typed(theme: T
         QTest.keyClick(field, Qt.Key.Key_Return)
         assert field.text() == f"verdict:{chosen} "
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_an_error_is_said_under_the_bar_with_its_column_and_the_rows_stay(
@@ -245,7 +245,7 @@ def test_an_error_is_said_under_the_bar_with_its_column_and_the_rows_stay(
         QTest.keyClick(screen.bar.field, Qt.Key.Key_Backspace)
         assert not screen.bar.error.isVisible()
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_a_term_that_is_still_being_typed_is_no_error(theme: Theme, tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_a_term_that_is_still_being_typed_is_no_error(theme: Theme, tmp_path: Pa
         screen.table.setFocus()
         assert screen.bar.error.isVisible(), "whoever goes on is told"
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_the_count_says_how_many_of_how_many_and_how_long_it_took(theme: Theme, tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_the_count_says_how_many_of_how_many_and_how_long_it_took(theme: Theme, 
         count = len(console.fake_journal.matching("tool:screenshot"))
         await seen(lambda: screen.bar.field._count == f"{count} of 18,204 entries, 3 ms")
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_the_cross_brings_everything_back(theme: Theme, tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_the_cross_brings_everything_back(theme: Theme, tmp_path: Path) -> None:
         await seen(lambda: screen.feed.query == "" and not screen.feed.loading)
         assert screen.table.entries.rowCount() > few
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_arrow_up_in_the_empty_field_brings_earlier_queries_back(theme: Theme, tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_arrow_up_in_the_empty_field_brings_earlier_queries_back(theme: Theme, t
         QTest.keyClick(field, Qt.Key.Key_Down)
         assert field.text() == ""
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 @pytest.mark.parametrize("keys", ["/", "Ctrl+F"])
@@ -316,7 +316,7 @@ def test_keys_lead_into_the_query_and_escape_out_of_it(theme: Theme, tmp_path: P
             assert screen.escape()
         assert screen.table.hasFocus()
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_no_match_says_what_to_change_and_does_it(theme: Theme, tmp_path: Path) -> None:
@@ -330,7 +330,7 @@ def test_no_match_says_what_to_change_and_does_it(theme: Theme, tmp_path: Path) 
         await seen(lambda: screen.table.isVisible() and screen.feed.query == "status:failure")
         assert screen.bar.field.text() == "status:failure"
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_a_click_on_a_bar_narrows_the_query_to_its_time(theme: Theme, tmp_path: Path) -> None:
@@ -348,7 +348,7 @@ def test_a_click_on_a_bar_narrows_the_query_to_its_time(theme: Theme, tmp_path: 
         assert screen.feed.total >= count
         assert screen.feed.total < len(console.fake_journal.entries)
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_journal_that_cannot_be_read_says_so_and_can_be_read_again(theme: Theme, tmp_path: Path) -> None:
@@ -363,4 +363,4 @@ def test_a_journal_that_cannot_be_read_says_so_and_can_be_read_again(theme: Them
         screen.trouble.acted.emit("again")
         await seen(lambda: not screen.trouble.isVisible())
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)

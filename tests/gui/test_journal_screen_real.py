@@ -18,7 +18,7 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
 from core.service.console import Bucket, EntryPage, Facet, JournalChanged, Proof, VerifyReport
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 COUNT = 1_000
 
@@ -119,7 +119,7 @@ def test_a_real_journal_is_searched_proved_and_verified(theme: Theme, tmp_path: 
         assert "1,000 entries, 1 blob," in screen.verify_banner.banner.words()
         await console.disk.close()
 
-    play_without_fleet(theme, tmp_path / "home", console, scenario)
+    play_frame(theme, tmp_path / "home", console, scenario)
 
 
 def test_a_changed_entry_and_a_damaged_blob_are_found_out(theme: Theme, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_changed_entry_and_a_damaged_blob_are_found_out(theme: Theme, tmp_path
         await seen(lambda: screen.pane.pictures.findChildren(Notice))
         await console.disk.close()
 
-    play_without_fleet(theme, tmp_path / "home", console, scenario)
+    play_frame(theme, tmp_path / "home", console, scenario)
 
 
 def change_entry(path: Path, seq: int) -> None:

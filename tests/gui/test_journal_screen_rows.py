@@ -27,7 +27,7 @@ from core.audit.entries import Kind
 from tests.fakes.long_journal import LongConsole, made_entry
 from tests.fakes.pace import within
 from tests.fakes.story import story
-from tests.fakes.window import PATIENCE_S, play_without_fleet, seen
+from tests.fakes.window import PATIENCE_S, play_frame, seen
 
 MILLION = 1_000_000
 PAGE_S = 0.05
@@ -137,7 +137,7 @@ def test_a_page_of_a_million_entries_shows_in_time(theme: Theme, tmp_path: Path)
                     await page.painted.wait()
             page.forget()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_scrolling_reads_on_and_keeps_memory_bounded(theme: Theme, tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_scrolling_reads_on_and_keeps_memory_bounded(theme: Theme, tmp_path: Pat
         screen.table.verticalScrollBar().setValue(0)
         await seen(lambda: entries.entry_at(0) == made_entry(MILLION))
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_the_oldest_entry_is_one_key_away_and_the_scroll_bar_covers_the_whole_journal(
@@ -176,7 +176,7 @@ def test_the_oldest_entry_is_one_key_away_and_the_scroll_bar_covers_the_whole_jo
         QTest.keyClick(screen.table, Qt.Key.Key_Home)
         await seen(lambda: screen.pane.entry == made_entry(MILLION))
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_million_chosen_rows_do_not_stop_the_window_when_others_come(qtbot: QtBot, theme: Theme) -> None:
@@ -213,7 +213,7 @@ def test_the_end_of_a_filtered_journal_is_one_key_away(theme: Theme, tmp_path: P
         assert [entries.seq_at(place) for place in (17_998, 17_999)] == [3, 1]
         assert len(console.queries) - asked < 8
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 @pytest.mark.parametrize("query", ["", "tool:screenshot"])
@@ -239,7 +239,7 @@ def test_any_entry_is_gone_to_by_its_number_or_by_a_time(theme: Theme, tmp_path:
         assert not screen.go_to.isVisible()
         assert screen.table.hasFocus()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_what_may_be_gone_to_is_a_number_a_day_or_a_time() -> None:
@@ -274,7 +274,7 @@ def test_scrolling_does_not_wait_for_an_answer(theme: Theme, tmp_path: Path) -> 
         held.set()
         await seen(lambda: entries.entry_at(entries.rowCount() - 1) == made_entry(1))
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_late_answer_to_an_earlier_query_is_dropped(theme: Theme, tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_a_late_answer_to_an_earlier_query_is_dropped(theme: Theme, tmp_path: Pa
         await seen(lambda: not screen.feed.loading)
         assert [row.key for row in screen.table.entries.rows] == [str(seq) for seq in range(30, 20, -1)]
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 # What is new
@@ -314,7 +314,7 @@ def test_new_entries_wait_above_while_the_view_is_elsewhere(theme: Theme, tmp_pa
         assert screen.table.current_key() == "4955"
         assert screen.table.at_top()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_new_entries_appear_while_the_view_is_at_the_top(theme: Theme, tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_new_entries_appear_while_the_view_is_at_the_top(theme: Theme, tmp_path:
         assert screen.table.at_top()
         assert screen.feed.total == 5_003
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_more_than_a_page_of_news_leaves_no_gap(theme: Theme, tmp_path: Path) -> None:
@@ -345,7 +345,7 @@ def test_more_than_a_page_of_news_leaves_no_gap(theme: Theme, tmp_path: Path) ->
         assert seqs == list(range(5_700, 5_700 - len(seqs), -1))
         assert screen.pane.entry == made_entry(4_990), "what somebody reads stays"
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 # Rows in words
@@ -363,7 +363,7 @@ def test_rows_say_what_happened_in_words_and_colours(theme: Theme, tmp_path: Pat
         await seen(lambda: screen.feed.query == "kind:device_lost" and not screen.feed.loading)
         assert screen.table.entries.row_at(0).cells[KIND].tone == "warn"
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_request_waits_for_you_only_as_long_as_it_does(theme: Theme, tmp_path: Path) -> None:
@@ -376,7 +376,7 @@ def test_a_request_waits_for_you_only_as_long_as_it_does(theme: Theme, tmp_path:
         await seen(lambda: not desk.state.approvals)
         await seen(lambda: screen.table.entries.row_at(0).cells[7].text == "")
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_hidden_characters_from_a_device_are_seen(theme: Theme, tmp_path: Path) -> None:
@@ -387,7 +387,7 @@ def test_hidden_characters_from_a_device_are_seen(theme: Theme, tmp_path: Path) 
         screen = await journal_of(desk)
         assert screen.table.entries.row_at(0).cells[TOOL].text == "rm[U+202E]gnp.exe[U+000A]second"
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 # Copying and filtering
@@ -407,7 +407,7 @@ def test_rows_are_copied_as_tab_separated_lines(theme: Theme, tmp_path: Path) ->
         assert lines[0][2:6] == ["result recorded", "lab-lnx-05", "device", "read_file"]
         assert {len(line) for line in lines} == {len(COLUMNS) - 1}
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_rows_that_were_let_go_are_read_again_to_be_copied(theme: Theme, tmp_path: Path) -> None:
@@ -423,7 +423,7 @@ def test_rows_that_were_let_go_are_read_again_to_be_copied(theme: Theme, tmp_pat
         first = json.loads(QGuiApplication.clipboard().text().splitlines()[3])
         assert first == made_entry(19_997).model_dump(mode="json")
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 @pytest.mark.parametrize(("word", "sign"), [("Only", ""), ("Without", "!")])
@@ -444,7 +444,7 @@ def test_the_menu_filters_by_the_value_that_is_pointed_at(
         assert (devices == {entry.device}) == (word == "Only")
         menu.deleteLater()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 # Being sent here
@@ -461,7 +461,7 @@ def test_an_entry_far_down_is_shown_among_its_neighbours(theme: Theme, tmp_path:
         assert screen.bar.field.text() == "seq:412295..412395"
         assert screen.pane.current_tab() == "proof"
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_an_entry_that_is_not_there_is_said_not_to_be(theme: Theme, tmp_path: Path) -> None:
@@ -473,7 +473,7 @@ def test_an_entry_that_is_not_there_is_said_not_to_be(theme: Theme, tmp_path: Pa
         await seen(lambda: "There is no entry 5,020." in screen.trouble.words())
         assert screen.table.entries.newest == 5_000
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_narrow_panes_let_actor_and_tool_share_a_column(theme: Theme, tmp_path: Path) -> None:
@@ -487,4 +487,4 @@ def test_narrow_panes_let_actor_and_tool_share_a_column(theme: Theme, tmp_path: 
         assert {"Entry", "Device", "Outcome"} <= shown
         assert not screen.histogram.isVisible(), "low windows have no bars"
 
-    play_without_fleet(theme, tmp_path, console, scenario, size=(1024, 640))
+    play_frame(theme, tmp_path, console, scenario, size=(1024, 640))

@@ -17,7 +17,7 @@ from core.service.console import JournalChanged, VerifyReport, WorkProgressed
 from tests.fakes.console import FakeConsole
 from tests.fakes.journal import stamp
 from tests.fakes.story import story
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 
 async def journal_of(desk: Desk) -> JournalScreen:
@@ -63,7 +63,7 @@ def test_v_verifies_in_the_background_and_says_what_was_checked(theme: Theme, tm
         assert words.endswith(" in 0.40 s")
         assert console.asked.count("verify") == 1
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_the_keyboard_stays_in_the_journal_when_the_link_that_was_pressed_goes(
@@ -89,7 +89,7 @@ def test_the_keyboard_stays_in_the_journal_when_the_link_that_was_pressed_goes(
         held.set()
         await seen(lambda: not screen.verify_banner.running)
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_journal_that_was_never_verified_is_not_called_well(theme: Theme, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_journal_that_was_never_verified_is_not_called_well(theme: Theme, tmp_
         QTest.mouseClick(link_of(screen, "Verify now"), Qt.MouseButton.LeftButton)
         await seen(lambda: screen.verify_banner.banner.kind == "ok")
 
-    play_without_fleet(theme, tmp_path, FakeConsole(), scenario)
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 def test_a_verification_older_than_a_day_is_not_called_well(theme: Theme, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_verification_older_than_a_day_is_not_called_well(theme: Theme, tmp_pa
         assert screen.verify_banner.banner.kind == "warn"
         assert "more than a day ago" in screen.verify_banner.banner.words()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_failed_verification_names_the_entry_shows_it_and_says_what_to_do(
@@ -142,7 +142,7 @@ def test_a_failed_verification_names_the_entry_shows_it_and_says_what_to_do(
         QTest.mouseClick(link_of(screen, "Show entry"), Qt.MouseButton.LeftButton)
         await seen(lambda: screen.pane.entry is not None and screen.pane.entry.seq == 18_010)
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_verification_that_could_not_be_made_says_nothing_about_the_journal(
@@ -157,7 +157,7 @@ def test_a_verification_that_could_not_be_made_says_nothing_about_the_journal(
         await seen(lambda: screen.verify_banner.banner.words().startswith("Not verified. The line broke."))
         assert screen.verify_banner.banner.kind == "warn"
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_journal_that_cannot_be_written_says_why_and_what_to_do(theme: Theme, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_journal_that_cannot_be_written_says_why_and_what_to_do(theme: Theme, 
         tell(console, writable=True, problem="")
         await seen(lambda: not screen.verify_banner.unwritable.isVisible())
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_the_banner_says_how_many_of_how_many_entries_are_verified(theme: Theme, tmp_path: Path) -> None:
@@ -190,4 +190,4 @@ def test_the_banner_says_how_many_of_how_many_entries_are_verified(theme: Theme,
         await seen(lambda: banner.words().startswith("19 of 9,216 entries verify. 9,197 newer not looked at"))
         assert banner.kind == "warn"
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)

@@ -28,7 +28,7 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.hand import press_button
 from tests.fakes.sign_sheets import PHRASE, operator_of
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import play_frame, seen
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 ALT = Qt.KeyboardModifier.AltModifier
@@ -87,7 +87,7 @@ def test_after_unlocking_from_the_card_the_queue_has_the_keyboard(theme: Theme, 
         key(desk, Qt.Key.Key_D)
         assert await keyboard_at(desk) is screen.bar.reason
 
-    play(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 async def approvals_of(desk: Desk) -> ApprovalsScreen:
@@ -118,7 +118,7 @@ def test_the_chord_on_a_critical_card_goes_where_the_name_is_typed(theme: Theme,
         await seen(lambda: console.queue[approval.id].state is ApprovalState.APPROVED)
         await keyboard_at(desk)
 
-    play(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_the_chord_goes_to_the_box_whose_end_was_not_seen_and_the_bar_names_it(
@@ -143,7 +143,7 @@ def test_the_chord_goes_to_the_box_whose_end_was_not_seen_and_the_bar_names_it(
         assert screen.card.group.head.hint.text().endswith("end seen")
         assert "decide" not in console.asked
 
-    play(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_tab_goes_through_a_card_as_it_is_read(theme: Theme, tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_tab_goes_through_a_card_as_it_is_read(theme: Theme, tmp_path: Path) -> 
         order = [walked.index(one) for one in (screen.card.bytes.box, copy, *rows, run)]
         assert order == sorted(order)
 
-    play(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_c_in_fleet_begins_a_batch_of_the_device_where_its_tool_is_typed(
@@ -204,7 +204,7 @@ def test_c_in_fleet_begins_a_batch_of_the_device_where_its_tool_is_typed(
         QTest.keyClicks(QApplication.focusWidget(), "uptime")
         await seen(lambda: batch.editor.content.steps[0].parameters.get("command") == "uptime")
 
-    play(theme, tmp_path, FakeConsole(operators=[operator_of(tmp_path)]), scenario)
+    play_frame(theme, tmp_path, FakeConsole(operators=[operator_of(tmp_path)]), scenario)
 
 
 def test_the_arrow_from_a_search_goes_below_what_enter_would_take(theme: Theme, tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_the_arrow_from_a_search_goes_below_what_enter_would_take(theme: Theme, 
         assert sheet.list.isAncestorOf(await keyboard_at(desk))
         assert sheet.list.current_key() != first
 
-    play(theme, tmp_path, FakeConsole(), scenario)
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 def test_a_tool_is_searched_by_its_name_before_its_description(theme: Theme, tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_a_tool_is_searched_by_its_name_before_its_description(theme: Theme, tmp
         assert chosen is not None
         assert chosen.tool.tool_name == "screenshot"
 
-    play(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_pairing_asked_for_in_settings_has_the_keyboard_in_the_name(theme: Theme, tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_pairing_asked_for_in_settings_has_the_keyboard_in_the_name(theme: Theme
         sheet = desk.window.findChildren(PairingSheet)[0]
         assert await keyboard_at(desk) is sheet.form.name_field
 
-    play(theme, tmp_path, FakeConsole(operators=[operator_of(tmp_path)]), scenario)
+    play_frame(theme, tmp_path, FakeConsole(operators=[operator_of(tmp_path)]), scenario)
 
 
 SCREENS = ["fleet", "batch", "approvals", "runs", "replay", "journal", "settings"]
@@ -297,4 +297,4 @@ def test_after_every_key_of_a_screen_something_sensible_has_the_keyboard(
             assert desk.window.current.name == name
             assert await keyboard_at(desk), f"{alt} after {keys}"
 
-    play(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)

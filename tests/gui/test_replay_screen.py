@@ -24,7 +24,7 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.pointer import move_pointer
 from tests.fakes.replay_screen import KEYS, add_entry, entries_of, press, replay, seq_of
 from tests.fakes.story import story
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 
 def test_without_a_target_the_latest_run_opens_at_its_end(theme: Theme, tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_without_a_target_the_latest_run_opens_at_its_end(theme: Theme, tmp_path
         assert screen.reel.timeline.run == desk.state.runs_newest_first()[0].id
         assert screen.place == len(screen.reel) - 1
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_before_the_service_answers_the_screen_does_not_say_that_nothing_has_run(
@@ -57,7 +57,7 @@ def test_before_the_service_answers_the_screen_does_not_say_that_nothing_has_run
         answers.set()
         await seen(lambda: "Nothing has run yet." in screen.empty.accessibleName())
 
-    play_without_fleet(theme, tmp_path, door, scenario, wait=False)
+    play_frame(theme, tmp_path, door, scenario, wait=False)
 
 
 def test_with_no_run_at_all_the_screen_says_what_will_appear(theme: Theme, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_with_no_run_at_all_the_screen_says_what_will_appear(theme: Theme, tmp_p
         await console.runs.call("lab-lnx-01", "screenshot", {})
         await seen(lambda: screen.pages.currentIndex() == 0)
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_arrow_keys_step_through_the_entries_and_stay_at_the_ends(theme: Theme, tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_a_timeline_that_cannot_be_read_is_said_in_its_place(theme: Theme, tmp_p
         desk.window.open("replay", OpenReplay(run=RUN))
         await seen(lambda: screen.pages.currentIndex() == 0)
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_low_window_puts_head_and_transport_into_one_row(theme: Theme, tmp_path: Path) -> None:

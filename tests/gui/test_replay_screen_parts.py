@@ -25,7 +25,7 @@ from app.screens.replay.timeline_view import Lanes
 from app.theme.theme import Theme
 from core.replay.models import Frame, Moment, Span, Timeline
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 BEGAN = "2026-01-01T10:35:04.500000Z"
 
@@ -200,7 +200,7 @@ def shelf_of(
         shelf.stop()
         shelf.deleteLater()
 
-    play_without_fleet(theme, folder, console, whole)
+    play_frame(theme, folder, console, whole)
 
 
 def test_changes_far_apart_are_places_of_their_own(theme: Theme, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from tests.fakes.journal import FakeJournal
 from tests.fakes.pictures import desktop_png
 from tests.fakes.runs_screen import CLEAN, change_cell, drawer_of, opened_screens
 from tests.fakes.story import story
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 
 def fact(drawer: Drawer, label: str) -> str:
@@ -51,7 +51,7 @@ def test_a_result_is_a_tree_and_its_verdict_says_what_it_rests_on(theme: Theme, 
         assert fact(drawer, "call_id") == "c-0418-00"
         assert not drawer.banner.isVisible()
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_the_basis_is_told_in_words(
         drawer = await drawer_of(desk, "lab-lnx-01", "mark")
         assert fact(drawer, "Basis") == words
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_an_error_says_what_happened_its_code_and_what_to_do(theme: Theme, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_an_error_says_what_happened_its_code_and_what_to_do(theme: Theme, tmp_p
             "rm: cannot remove 'lock': Device or resource busy tool_failed: Read what the tool said."
         )
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_an_answer_that_comes_too_late_is_told_and_the_outcome_stays_unknown(
@@ -109,7 +109,7 @@ def test_an_answer_that_comes_too_late_is_told_and_the_outcome_stays_unknown(
         keys = [row.key for row in drawer.entries.table.rows_model.rows]
         assert str(late.seq) in keys
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_an_unknown_outcome_says_that_it_may_have_happened(theme: Theme, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_an_unknown_outcome_says_that_it_may_have_happened(theme: Theme, tmp_pat
         assert "Look at the device" in drawer.banner.detail.text()
         assert fact(drawer, "Basis") == "no answer came: look before running again"
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_refusal_says_by_whom_and_why(
         assert "Because of this." in drawer.banner.detail.text()
         assert ("Nothing was sent." in drawer.banner.detail.text()) == (basis is Basis.NOTHING_SENT)
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_denial_names_the_operator_when_and_why(theme: Theme, tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_denial_names_the_operator_when_and_why(theme: Theme, tmp_path: Path) 
         assert drawer.tab == "decision"
         assert "Not today." in words_in(drawer)
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_picture_can_be_zoomed_dragged_and_opened_over_the_window(theme: Theme, tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_picture_can_be_zoomed_dragged_and_opened_over_the_window(theme: Theme
         assert drawer.picture.full is None
         assert drawer.isVisible()
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_ctrl_f_in_the_result_finds_in_the_result(theme: Theme, tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_ctrl_f_in_the_result_finds_in_the_result(theme: Theme, tmp_path: Path) 
         QTest.keyClick(field, Qt.Key.Key_Escape)
         assert tree.hasFocus()
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_several_pictures_are_chosen_by_their_number(theme: Theme, tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_several_pictures_are_chosen_by_their_number(theme: Theme, tmp_path: Pat
         await seen(lambda: drawer.picture.view.image() != first)
         assert chooser.currentText() == "2 of 2: picture"
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_bytes_that_are_no_picture_are_not_shown_as_one(theme: Theme, tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_bytes_that_are_no_picture_are_not_shown_as_one(theme: Theme, tmp_path: 
         assert view.image().isNull()
         assert not drawer.picture.open_full.isEnabled()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_the_decision_shows_answer_risk_reasons_and_who_approved(theme: Theme, tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_the_decision_shows_answer_risk_reasons_and_who_approved(theme: Theme, t
         assert fact(drawer, "Contract") == "sha256 cccc … cccc"
         assert fact(drawer, "Decision").startswith("asked, approved once by harbour")
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_enter_on_an_entry_opens_it_in_the_journal(theme: Theme, tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ def test_enter_on_an_entry_opens_it_in_the_journal(theme: Theme, tmp_path: Path)
         QTest.keyClick(drawer.entries.table, Qt.Key.Key_Return)
         assert opened == [("journal", OpenEntry(int(row.key)))]
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_a_waiting_cell_links_to_its_request(theme: Theme, tmp_path: Path) -> None:
@@ -340,7 +340,7 @@ def test_a_waiting_cell_links_to_its_request(theme: Theme, tmp_path: Path) -> No
         assert drawer.cell.approval is not None
         assert opened == [("approvals", OpenApproval(drawer.cell.approval))]
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_enter_opens_the_drawer_and_escape_closes_it(theme: Theme, tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ def test_enter_opens_the_drawer_and_escape_closes_it(theme: Theme, tmp_path: Pat
         assert drawer.title.text() == "lab-lnx-01, keep"
         assert drawer.result.json.hasFocus()
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_a_journal_that_cannot_be_read_leaves_the_result_in_sight(theme: Theme, tmp_path: Path) -> None:
@@ -370,7 +370,7 @@ def test_a_journal_that_cannot_be_read_leaves_the_result_in_sight(theme: Theme, 
         await seen(lambda: "Entry 7 does not match." in drawer.entries.place.words)
         assert drawer.result.json.isVisible()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_tool_that_imitates_markup_is_shown_as_text(theme: Theme, tmp_path: Path) -> None:
@@ -390,7 +390,7 @@ def test_a_tool_that_imitates_markup_is_shown_as_text(theme: Theme, tmp_path: Pa
         said = screen.matrix.currentIndex().data(Qt.ItemDataRole.AccessibleTextRole)
         assert "a[U+200B]b" in str(said)
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_an_edited_request_shows_the_digest_and_arguments_that_were_sent_and_who_edited_them() -> None:
@@ -453,4 +453,4 @@ def test_a_read_whose_answer_was_lost_is_unknown_in_the_matrix_as_in_the_facts(
         assert look_key(shown, False) == "unknown"
         assert screen.matrix.cells.counts["unknown"] == 1
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)

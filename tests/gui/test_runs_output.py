@@ -16,7 +16,7 @@ from app.screens.runs.terminal_colors import MOST_COLORED, take_colors
 from app.theme.theme import Theme
 from tests.fakes.runs_screen import CLEAN, change_cell, drawer_of
 from tests.fakes.story import story
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 
 def test_output_shows_both_streams_and_tints_what_was_complained_about(theme: Theme, tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_output_shows_both_streams_and_tints_what_was_complained_about(theme: Th
         drawer.output.copy.click()
         await seen(lambda: QApplication.clipboard().text() == "rm: busy\none\ntwo\n")
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_hidden_characters_in_output_are_written_out_and_never_markup(theme: Theme, tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_hidden_characters_in_output_are_written_out_and_never_markup(theme: The
         await seen(lambda: drawer.output.box.toPlainText() == words)
 
     words = "a[U+001B][2K[U+001B]]8;;http://x[U+0007]<b>[U+202E]txt.exe</b>[U+200B]"
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_output_has_the_colors_that_a_command_wrote_and_not_their_escapes(
@@ -82,7 +82,7 @@ def test_output_has_the_colors_that_a_command_wrote_and_not_their_escapes(
         drawer.output.copy.click()
         await seen(lambda: QApplication.clipboard().text() == text)
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_one_color_over_a_flood_of_lines_is_bounded_too(theme: Theme, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_one_color_over_a_flood_of_lines_is_bounded_too(theme: Theme, tmp_path: 
         lines = [document.findBlockByNumber(number) for number in range(document.blockCount())]
         assert sum(bool(line.layout().formats()) for line in lines) == MOST_COLORED
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_large_output_is_read_from_its_blob_and_saved_whole(theme: Theme, tmp_
         await seen(target.exists)
         assert target.read_bytes() == data
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_an_output_that_cannot_be_read_says_why(theme: Theme, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_an_output_that_cannot_be_read_says_why(theme: Theme, tmp_path: Path) ->
         await seen(lambda: "There is no blob" in drawer.output.message.text())
         assert drawer.output.box.toPlainText() == ""
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_output_for_the_screen_is_bounded() -> None:
@@ -217,7 +217,7 @@ def test_an_output_is_searched_counted_and_walked_through_by_keyboard(theme: The
         assert drawer.isVisible()
         assert box.hasFocus()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_an_output_with_a_flood_of_places_counts_all_and_marks_some(theme: Theme, tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_an_output_with_a_flood_of_places_counts_all_and_marks_some(theme: Theme
         assert search.count.text() == "4,000 of 4,000"
         assert len(box.extraSelections()) == MOST_MARKED + 1
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_line_numbers_count_each_stream_and_are_not_copied(theme: Theme, tmp_path: Path) -> None:
@@ -260,5 +260,5 @@ def test_line_numbers_count_each_stream_and_are_not_copied(theme: Theme, tmp_pat
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         assert drawer.output.numbers.isChecked()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
-    play_without_fleet(theme, tmp_path, console, again)
+    play_frame(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, again)

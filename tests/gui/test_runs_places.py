@@ -16,7 +16,7 @@ from app.theme.theme import Theme
 from core.batch.models import Batch, Cell, CellState, Run
 from tests.fakes.runs_screen import CLEAN, runs_of
 from tests.fakes.story import story
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 
 async def show(desk: Desk, run: str) -> RunsScreen:
@@ -38,7 +38,7 @@ def test_a_banner_does_not_push_the_chosen_row_out_of_sight(theme: Theme, tmp_pa
         assert row.top() >= 0
         assert row.bottom() <= matrix.viewport().height()
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_a_closed_drawer_says_how_it_opens_and_a_run_of_one_device_has_its_own(
@@ -69,7 +69,7 @@ def test_a_closed_drawer_says_how_it_opens_and_a_run_of_one_device_has_its_own(
         assert not screen.pages.hint.isVisible()
 
     assert len(singles) >= 2
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_few_columns_of_many_devices_have_words_and_many_columns_shapes(theme: Theme, qtbot: QtBot) -> None:

@@ -27,7 +27,7 @@ from tests.fakes.pace import within
 from tests.fakes.runs_screen import CLEAN, drawer_of, runs_of
 from tests.fakes.story import story
 from tests.fakes.turns import Turns
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 COUNT = 1000
 # Of 50 ms that no turn may reach, what the machine of these bounds needs at most.
@@ -82,7 +82,7 @@ def test_a_burst_of_cells_goes_out_in_slices_newest_last_and_before_the_end_of_i
         assert ends == [COUNT]
         turns.close()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_cell_that_changes_while_others_go_out_is_told_as_it_is_at_last(
@@ -103,7 +103,7 @@ def test_a_cell_that_changes_while_others_go_out_is_told_as_it_is_at_last(
         await seen(lambda: len(told) == COUNT and told[run.cells[0].device] == ended(run.cells[0]))
         assert told[run.cells[-1].device] == ended(run.cells[-1])
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_reading_a_run_again_keeps_the_rows_and_shows_what_is_new(theme: Theme, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_reading_a_run_again_keeps_the_rows_and_shows_what_is_new(theme: Theme, 
         assert screen.matrix.verticalScrollBar().value() == top
         assert not resets
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_moving_from_cell_to_cell_makes_no_label_anew(
@@ -150,7 +150,7 @@ def test_moving_from_cell_to_cell_makes_no_label_anew(
             assert other.facts.value("Verdict").text() == "confirmed"
         assert made == []
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_a_decision_is_built_when_its_tab_comes_to_be_seen(theme: Theme, tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_decision_is_built_when_its_tab_comes_to_be_seen(theme: Theme, tmp_pat
         drawer.choose_tab("decision")
         assert [label.text() for label in drawer.decision.findChildren(Label)] != words
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_what_changes_of_one_run_paints_one_row_of_the_list(theme: Theme, tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_what_changes_of_one_run_paints_one_row_of_the_list(theme: Theme, tmp_pa
             assert max(painted.heights) <= row
         assert screen.list.model.find("r-0409") == changed
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_no_turn_is_long_while_a_run_over_a_thousand_devices_opens_and_goes_on(
@@ -226,4 +226,4 @@ def test_no_turn_is_long_while_a_run_over_a_thousand_devices_opens_and_goes_on(
             with one:
                 one.seconds = await longest_turn(desk, next(waiting))
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)

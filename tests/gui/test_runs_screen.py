@@ -21,7 +21,7 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import ago
 from tests.fakes.runs_screen import CLEAN, opened_screens, runs_of
 from tests.fakes.story import story
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 
 def listed(screen: RunsScreen) -> list[str]:
@@ -81,7 +81,7 @@ def test_until_the_service_answers_the_screen_says_that_it_reads_and_offers_noth
         assert screen.head.title.text()
         assert desk.window.focusWidget() is screen.matrix
 
-    play_without_fleet(theme, tmp_path, door, scenario, wait=False)
+    play_frame(theme, tmp_path, door, scenario, wait=False)
 
 
 def test_the_keyboard_waits_with_the_cells_while_another_run_is_read(theme: Theme, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_the_keyboard_waits_with_the_cells_while_another_run_is_read(theme: Them
         await seen(lambda: screen.matrix.isVisible())
         assert screen.list.field.hasFocus(), "the operator went elsewhere meanwhile"
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_runs_are_listed_newest_first_with_state_and_how_much_is_done(theme: Theme, tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_runs_are_listed_newest_first_with_state_and_how_much_is_done(theme: The
         assert said.startswith("Free disk space, r-0418, waits, 7 devices")
         assert said.endswith("19 of 42 done")
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_the_list_is_filtered_by_name_id_and_state(theme: Theme, tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_the_list_is_filtered_by_name_id_and_state(theme: Theme, tmp_path: Path)
         QTest.keyClick(screen.list.field, Qt.Key.Key_Escape)
         await seen(lambda: len(listed(screen)) == len(desk.state.runs))
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_the_filter_finds_any_run_there_is_by_device_tool_and_asker(theme: Theme, tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_the_filter_finds_any_run_there_is_by_device_tool_and_asker(theme: Theme
         assert "night-shift" in str(words)
         await seen(lambda: not screen.list.place.words)
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_filter_is_one_question_to_the_service_however_many_runs_there_are(
@@ -191,7 +191,7 @@ def test_a_filter_is_one_question_to_the_service_however_many_runs_there_are(
         await seen(lambda: len([run for run in listed(screen) if run != "r-0007"]) == 100)
         assert listed(screen)[:100] == [f"r-{number:04d}" for number in range(2500, 2400, -1)]
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_run_that_starts_while_a_filter_stands_is_looked_for(theme: Theme, tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_run_that_starts_while_a_filter_stands_is_looked_for(theme: Theme, tmp
         console.emit(RunChanged(run=run.summary))
         await seen(lambda: listed(screen) == ["r-0061"])
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_click_leaves_the_arrow_keys_in_the_list_and_enter_goes_into_the_run(
@@ -229,7 +229,7 @@ def test_a_click_leaves_the_arrow_keys_in_the_list_and_enter_goes_into_the_run(
         QTest.keyClick(view, Qt.Key.Key_Return)
         await seen(lambda: screen.matrix.hasFocus())
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_runs_that_go_on_or_wait_stand_above_those_that_have_ended(theme: Theme, tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_runs_that_go_on_or_wait_stand_above_those_that_have_ended(theme: Theme,
         console.emit(RunChanged(run=old.summary))
         await seen(lambda: listed(screen)[:2] == ["r-0115", "r-0114"])
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_page_of_older_runs_takes_back_nothing_that_the_window_was_told_since(
@@ -264,7 +264,7 @@ def test_a_page_of_older_runs_takes_back_nothing_that_the_window_was_told_since(
         await seen(lambda: len(listed(screen)) == 100)
         assert screen.list.model.find("r-0080") == changed
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_older_runs_are_read_in_pages_while_the_list_is_scrolled(theme: Theme, tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_older_runs_are_read_in_pages_while_the_list_is_scrolled(theme: Theme, t
         assert not screen.list.older.isVisible()
         assert console.asked.count("find_runs") == 3
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_the_matrix_shows_every_cell_with_the_consoles_own_conclusion(theme: Theme, tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_the_matrix_shows_every_cell_with_the_consoles_own_conclusion(theme: The
         assert screen.counts.chips["idle"].accessibleName() == "9 skipped or not started"
         assert screen.counts.look.text() == "Needs a look 4"
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_n_goes_round_through_what_needs_a_look(theme: Theme, tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ def test_n_goes_round_through_what_needs_a_look(theme: Theme, tmp_path: Path) ->
             press(screen, Qt.Key.Key_N)
             assert at_cell(screen) == place
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_a_count_shows_only_the_devices_that_have_such_a_cell(theme: Theme, tmp_path: Path) -> None:
@@ -339,7 +339,7 @@ def test_a_count_shows_only_the_devices_that_have_such_a_cell(theme: Theme, tmp_
         assert len(screen.matrix.cells.devices) == 7
         assert screen.counts.all.isChecked()
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_enter_on_a_cell_that_waits_opens_its_request(theme: Theme, tmp_path: Path) -> None:
@@ -353,7 +353,7 @@ def test_enter_on_a_cell_that_waits_opens_its_request(theme: Theme, tmp_path: Pa
         assert cell.approval
         assert opened == [("approvals", OpenApproval(cell.approval))]
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_a_cell_changes_live_and_the_counts_with_it(theme: Theme, tmp_path: Path) -> None:
@@ -371,7 +371,7 @@ def test_a_cell_changes_live_and_the_counts_with_it(theme: Theme, tmp_path: Path
         assert screen.drawer.banner.fact.text() == "This may have happened. Nothing was sent again."
         assert at_cell(screen) == ("lab-lnx-02", "clean")
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_cells_of_another_run_do_not_touch_this_one(theme: Theme, tmp_path: Path) -> None:
@@ -388,7 +388,7 @@ def test_cells_of_another_run_do_not_touch_this_one(theme: Theme, tmp_path: Path
         assert dict(screen.matrix.cells.counts) == before
         assert screen.head.number.text() == CLEAN
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_an_interrupted_run_says_that_the_service_ended(theme: Theme, tmp_path: Path) -> None:
@@ -406,7 +406,7 @@ def test_an_interrupted_run_says_that_the_service_ended(theme: Theme, tmp_path: 
         assert screen.matrix.cells.counts["running"] == 0
         assert screen.matrix.cells.counts["to_go"] == 0
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_run_that_is_not_in_memory_is_read_and_shown(theme: Theme, tmp_path: Path) -> None:
@@ -423,7 +423,7 @@ def test_a_run_that_is_not_in_memory_is_read_and_shown(theme: Theme, tmp_path: P
         await seen(lambda: screen.matrix.cells.total() == 3)
         assert screen.list.current == "r-0002"
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_run_that_cannot_be_read_says_why(theme: Theme, tmp_path: Path) -> None:
@@ -434,7 +434,7 @@ def test_a_run_that_cannot_be_read_says_why(theme: Theme, tmp_path: Path) -> Non
         assert screen.message.isVisible()
         assert not screen.split.isVisible()
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_over_forty_devices_become_a_dense_matrix_of_shapes(theme: Theme, tmp_path: Path) -> None:
@@ -455,7 +455,7 @@ def test_over_forty_devices_become_a_dense_matrix_of_shapes(theme: Theme, tmp_pa
         said = screen.matrix.currentIndex().data(Qt.ItemDataRole.AccessibleTextRole)
         assert str(said).startswith("node-0999, shot: confirmed")
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_at_its_end_a_run_is_read_whole_once_more(theme: Theme, tmp_path: Path) -> None:
@@ -478,7 +478,7 @@ def test_at_its_end_a_run_is_read_whole_once_more(theme: Theme, tmp_path: Path) 
         await seen(lambda: screen.matrix.cells.counts["cancelled"] == 2)
         assert console.asked.count("run") == before + 1
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_errors_of_the_door_never_leave_a_screen_that_reads_forever(theme: Theme, tmp_path: Path) -> None:
@@ -495,4 +495,4 @@ def test_errors_of_the_door_never_leave_a_screen_that_reads_forever(theme: Theme
         await seen(lambda: screen.matrix.isVisible() and not screen.message.isVisible())
         await seen(lambda: screen.matrix.currentIndex() != QModelIndex())
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)

@@ -18,7 +18,7 @@ from core.errors import DeviceError
 from tests.fakes.console import FakeConsole
 from tests.fakes.runs_screen import CLEAN, opened_screens, runs_of
 from tests.fakes.story import story
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 
 def test_cancel_asks_inline_and_only_the_second_press_cancels(theme: Theme, tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_cancel_asks_inline_and_only_the_second_press_cancels(theme: Theme, tmp_
         assert not screen.head.cancel.isVisible()
         assert console.asked.count("cancel_run") == 1
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_cancel_that_fails_says_so_where_it_was_asked(theme: Theme, tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_cancel_that_fails_says_so_where_it_was_asked(theme: Theme, tmp_path: 
         assert screen.ask.problem.text().startswith("The line broke.")
         assert screen.ask.go_on.isEnabled()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_cancel_that_fails_after_its_question_was_closed_is_told_by_the_banner(
@@ -109,7 +109,7 @@ def test_a_run_is_saved_as_a_batch_and_none_is_replaced_unasked(theme: Theme, tm
         await seen(lambda: "check-limits-2" in console.saved)
         assert console.saved["check-limits-2"].name == "Free disk space"
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_replay_journal_and_copy_are_about_this_run(theme: Theme, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_replay_journal_and_copy_are_about_this_run(theme: Theme, tmp_path: Path
         assert opened == [("replay", OpenReplay(run="r-0410")), ("journal", OpenQuery("run:r-0410"))]
         assert QApplication.clipboard().text() == "r-0410"
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_a_narrow_window_hides_the_list_behind_the_title(theme: Theme, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_narrow_window_hides_the_list_behind_the_title(theme: Theme, tmp_path:
         assert not screen.list.isVisible()
         assert not screen.drawer.tabs._group.buttons()[-1].isHidden()
 
-    play_without_fleet(theme, tmp_path, story(), scenario, size=(1280, 720))
+    play_frame(theme, tmp_path, story(), scenario, size=(1280, 720))
 
 
 def test_without_a_run_the_screen_says_what_to_do(theme: Theme, tmp_path: Path) -> None:
@@ -154,4 +154,4 @@ def test_without_a_run_the_screen_says_what_to_do(theme: Theme, tmp_path: Path) 
         await seen(lambda: screen.matrix.cells.total() == 1)
         assert not screen.empty.isVisible()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)

@@ -17,7 +17,7 @@ from app.theme.theme import Theme
 from core.errors import BadInput
 from core.fleet.models import Listening
 from tests.fakes.story import story
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 
 def section_of(desk: Desk) -> Devices:
@@ -55,7 +55,7 @@ def test_another_address_is_listened_at_and_shown(theme: Theme, tmp_path: Path) 
         await seen(lambda: "this computer only" in section.facts.value("State").text())
         assert console.listens.address == "127.0.0.1:5001"
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_taken_port_is_said_below_the_field(theme: Theme, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_taken_port_is_said_below_the_field(theme: Theme, tmp_path: Path) -> N
         await seen(lambda: "is taken" in section.address_row.error)
         assert section.listen.isEnabled()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_console_that_does_not_listen_says_why(theme: Theme, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_console_that_does_not_listen_says_why(theme: Theme, tmp_path: Path) -
         # The same address may be tried again.
         assert section.listen.isEnabled()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_refused_attempts_of_strangers_are_listed_too(theme: Theme, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_refused_attempts_of_strangers_are_listed_too(theme: Theme, tmp_path: Pa
         assert words[0] == "The token is not known here."
         assert any(word.startswith("build-lnx-03: ") for word in words)
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_the_palette_offers_to_pair(theme: Theme, tmp_path: Path) -> None:
@@ -112,4 +112,4 @@ def test_the_palette_offers_to_pair(theme: Theme, tmp_path: Path) -> None:
             QTest.keyClick(desk.window.focusWidget(), Qt.Key.Key_Return)
         return False
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)

@@ -20,7 +20,7 @@ from core.audit.entries import Kind
 from tests.fakes.console import FakeConsole
 from tests.fakes.rules_door import make_grants
 from tests.fakes.story import story
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 
 async def grants_of(desk: Desk, grant: str = "") -> Grants:
@@ -59,7 +59,7 @@ def test_those_in_force_are_listed_and_others_on_demand(theme: Theme, tmp_path: 
         assert section.table.rows_model.rowCount() == 0
         assert not section.details._inner.isVisible()
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_a_grant_is_revoked_only_after_a_question_that_shows_its_scope(theme: Theme, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_grant_is_revoked_only_after_a_question_that_shows_its_scope(theme: Th
         await seen(lambda: section.table.current_key() == "g-0030-c0ffee")
         assert not section.details.revoke.isEnabled()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_what_a_grant_lets_run_is_the_last_to_lose_room(theme: Theme, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_what_a_grant_lets_run_is_the_last_to_lose_room(theme: Theme, tmp_path: 
         scope = [column.key for column in table.rows_model.columns].index("scope")
         await seen(lambda: table.columnWidth(scope) >= table.rows_model.columns[scope].width)
 
-    play_without_fleet(theme, tmp_path, story(), scenario, size=(1024, 640))
+    play_frame(theme, tmp_path, story(), scenario, size=(1024, 640))
 
 
 def test_a_grants_entries_are_looked_up_in_the_journal(theme: Theme, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_grants_entries_are_looked_up_in_the_journal(theme: Theme, tmp_path: P
         assert "g-0031-c0ffee" in journal.bar.field.text()
         assert "grant_used" in journal.bar.field.text()
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_where_nothing_was_granted_it_says_how_one_is_given(theme: Theme, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_where_nothing_was_granted_it_says_how_one_is_given(theme: Theme, tmp_pa
         await seen(section.empty.isVisible)
         assert not section.split.isVisible()
 
-    play_without_fleet(theme, tmp_path, FakeConsole(), scenario)
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 def test_ctrl_f_finds_a_grant_and_down_goes_to_the_list(theme: Theme, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_ctrl_f_finds_a_grant_and_down_goes_to_the_list(theme: Theme, tmp_path: 
         QTest.keyClick(section.search, Qt.Key.Key_Down)
         assert section.table.hasFocus()
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_who_revoked_a_grant_is_named_as_who_gave_it(theme: Theme, tmp_path: Path) -> None:
@@ -140,4 +140,4 @@ def test_who_revoked_a_grant_is_named_as_who_gave_it(theme: Theme, tmp_path: Pat
         assert words.endswith(" by harbour")
         assert section.details.facts.value("Given").text().endswith(" by harbour")
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)

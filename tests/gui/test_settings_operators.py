@@ -24,7 +24,7 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.hand import press_button
 from tests.fakes.rules_door import make_grants
 from tests.fakes.sign_sheets import do_not_sign, press, sign, sign_sheet
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 PHRASE = "correct horse battery"
 
@@ -75,7 +75,7 @@ def test_the_unlocked_operator_vouches_for_another_one(theme: Theme, tmp_path: P
         assert row_words(section, "quay")[2] == "yes"
         assert section.secret_field.text() == ""
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_while_a_key_is_made_the_keyboard_waits_on_its_button_and_a_second_press_makes_no_other(
@@ -106,7 +106,7 @@ def test_while_a_key_is_made_the_keyboard_waits_on_its_button_and_a_second_press
         assert section.make.hasFocus()
         assert console.asked.count("register_operator") == 1
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_key_that_no_operator_signs_for_is_deleted_and_what_was_typed_stays(
@@ -133,7 +133,7 @@ def test_a_key_that_no_operator_signs_for_is_deleted_and_what_was_typed_stays(
         assert "register_operator" not in console.asked
         assert [known.name for known in console.operators] == ["harbour"]
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_passphrase_unlocks_and_the_same_button_locks(theme: Theme, tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_passphrase_unlocks_and_the_same_button_locks(theme: Theme, tmp_path: 
         section.unlock.click()
         assert desk.window.keys.unlocked is None
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_key_that_nobody_registered_is_shown_and_registered_with_a_signature(
@@ -181,7 +181,7 @@ def test_a_key_that_nobody_registered_is_shown_and_registered_with_a_signature(
         await sign(desk)
         await seen(lambda: [one.name for one in console.operators] == ["harbour", "quay"])
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_another_key_under_a_registered_name_cannot_sign_for_them(theme: Theme, tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_another_key_under_a_registered_name_cannot_sign_for_them(theme: Theme, 
         fill(section, "quay", PHRASE, PHRASE)
         assert not section.make.isEnabled()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_the_first_operator_needs_nobody(theme: Theme, tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_the_first_operator_needs_nobody(theme: Theme, tmp_path: Path) -> None:
         await seen(lambda: [one.name for one in console.operators] == ["harbour"])
         assert desk.window.keys.unlocked == "harbour"
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_an_operator_is_removed_signed_with_the_consequence_said_and_their_grants_end(
@@ -246,7 +246,7 @@ def test_an_operator_is_removed_signed_with_the_consequence_said_and_their_grant
         await seen(lambda: not section.remove.isEnabled())
         assert "only operator stays" in section.remove.toolTip()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_card_without_any_operator_leads_to_making_a_key_and_back_to_it(
@@ -281,4 +281,4 @@ def test_a_card_without_any_operator_leads_to_making_a_key_and_back_to_it(
         desk.window.open("settings", OpenSection("operators"))
         assert "opens again" not in section.endorsed.text()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)

@@ -22,7 +22,7 @@ from core.policy.policy_check import PolicyProblem
 from core.service.console import ControlChanged
 from tests.fakes.console import FakeConsole
 from tests.fakes.story import story
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 RULE = '\n[[rule]]\nid = "typed"\ndecision = "ask"\n'
@@ -83,7 +83,7 @@ def test_a_window_that_opens_on_the_policy_reads_it_when_the_service_answers(
         assert not page.banner.isVisible()
         assert page.editor.current_line() == 3
 
-    play_without_fleet(theme, tmp_path, door, scenario, wait=False)
+    play_frame(theme, tmp_path, door, scenario, wait=False)
 
 
 def test_without_a_policy_file_the_page_says_that_the_default_holds(theme: Theme, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_without_a_policy_file_the_page_says_that_the_default_holds(theme: Theme
         page = await policy_of(desk)
         await seen(lambda: page.stand.text() == "Empty: the built-in default is in force")
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_that_the_policy_could_not_be_read_is_said_no_longer_than_it_is_so(
@@ -109,7 +109,7 @@ def test_that_the_policy_could_not_be_read_is_said_no_longer_than_it_is_so(
         page.work.read()
         await seen(lambda: not page.banner.isVisible())
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_fault_is_found_while_typing_underlined_at_its_key_and_led_to(theme: Theme, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_fault_is_found_while_typing_underlined_at_its_key_and_led_to(theme: T
         QTest.keyClick(page.check.table, Qt.Key.Key_Return)
         assert page.editor.hasFocus()
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_f5_checks_at_once_and_ctrl_s_saves_only_what_is_right(theme: Theme, tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_f5_checks_at_once_and_ctrl_s_saves_only_what_is_right(theme: Theme, tmp
         assert 'id = "typed"' in console.policy_on_disk
         assert page.stand.text() == "Saved; this is in force"
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_saving_right_after_typing_waits_for_the_check(theme: Theme, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_saving_right_after_typing_waits_for_the_check(theme: Theme, tmp_path: P
         QTest.keyClick(page.editor, Qt.Key.Key_S, CTRL)
         await seen(lambda: 'id = "typed"' in console.policy_on_disk)
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_file_changed_meanwhile_is_not_overwritten_but_compared(theme: Theme, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_file_changed_meanwhile_is_not_overwritten_but_compared(theme: Theme, 
         page.save.click()
         await seen(lambda: 'id = "typed"' in console.policy_on_disk)
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_taking_the_file_can_be_undone(theme: Theme, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_taking_the_file_can_be_undone(theme: Theme, tmp_path: Path) -> None:
         page.editor.undo()
         assert page.editor.text() == mine
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_another_text_on_the_disk_is_shown_when_nothing_was_typed(theme: Theme, tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_another_text_on_the_disk_is_shown_when_nothing_was_typed(theme: Theme, 
         await seen(lambda: page.editor.text().endswith("# by hand\n"))
         assert not page.work.dirty
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_unsaved_text_survives_the_window_and_is_gone_once_saved(theme: Theme, tmp_path: Path) -> None:
@@ -250,9 +250,9 @@ def test_unsaved_text_survives_the_window_and_is_gone_once_saved(theme: Theme, t
         folder = Path(desk.window.layout_store.fileName()).parent
         await seen(lambda: not (folder / FILE).exists())
 
-    play_without_fleet(theme, tmp_path, console, types)
+    play_frame(theme, tmp_path, console, types)
     fresh = story()
-    play_without_fleet(theme, tmp_path, fresh, comes_back)
+    play_frame(theme, tmp_path, fresh, comes_back)
     assert 'id = "typed"' in fresh.policy_on_disk
 
 
@@ -270,8 +270,8 @@ def test_a_draft_of_an_older_file_asks_before_it_replaces_the_newer_one(theme: T
         page.work.save()
         assert "save_policy" not in changed.asked
 
-    play_without_fleet(theme, tmp_path, story(), types)
-    play_without_fleet(theme, tmp_path, changed, comes_back)
+    play_frame(theme, tmp_path, story(), types)
+    play_frame(theme, tmp_path, changed, comes_back)
 
 
 def test_a_broken_draft_is_kept_beside_and_said(tmp_path: Path, theme: Theme) -> None:
@@ -282,7 +282,7 @@ def test_a_broken_draft_is_kept_beside_and_said(tmp_path: Path, theme: Theme) ->
         assert "cannot be read" in page.banner.words()
         assert (folder / FILE).with_suffix(".broken").exists()
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_a_broken_policy_says_everywhere_why_everything_asks_and_leads_to_the_line(
@@ -305,7 +305,7 @@ def test_a_broken_policy_says_everywhere_why_everything_asks_and_leads_to_the_li
         assert page.editor.hasFocus()
         await seen(lambda: page.editor.fault_at(33))
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_examples_are_ticked_or_crossed_with_the_reason(theme: Theme, tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ def test_examples_are_ticked_or_crossed_with_the_reason(theme: Theme, tmp_path: 
         page.examples.table.choose(first.key)
         assert page.editor.current_line() == 29
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_hidden_characters_are_named(theme: Theme, tmp_path: Path) -> None:
@@ -341,7 +341,7 @@ def test_hidden_characters_are_named(theme: Theme, tmp_path: Path) -> None:
         assert "CYRILLIC" in words[1]
         assert len(page.editor.extraSelections()) == 2
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_loose_pattern_is_warned_of_with_a_line_that_slips_through(theme: Theme, tmp_path: Path) -> None:
@@ -365,7 +365,7 @@ def test_a_loose_pattern_is_warned_of_with_a_line_that_slips_through(theme: Them
         assert page.editor.current_line() == start
         assert "| sh" in page.check.whole.text()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_refused_save_is_said_where_it_was_asked(theme: Theme, tmp_path: Path) -> None:
@@ -380,7 +380,7 @@ def test_a_refused_save_is_said_where_it_was_asked(theme: Theme, tmp_path: Path)
         assert page.work.dirty
         assert page.save.isEnabled()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_in_a_narrow_window_the_tabs_are_under_the_editor(theme: Theme, tmp_path: Path) -> None:
@@ -390,7 +390,7 @@ def test_in_a_narrow_window_the_tabs_are_under_the_editor(theme: Theme, tmp_path
         desk.window.resize(1440, 900)
         await seen(lambda: page.split.orientation() == Qt.Orientation.Horizontal)
 
-    play_without_fleet(theme, tmp_path, story(), scenario, size=(1280, 720))
+    play_frame(theme, tmp_path, story(), scenario, size=(1280, 720))
 
 
 def test_the_profile_is_chosen_by_the_window_and_shown_when_it_holds(theme: Theme, tmp_path: Path) -> None:
@@ -404,7 +404,7 @@ def test_the_profile_is_chosen_by_the_window_and_shown_when_it_holds(theme: Them
             ControlChanged(stopped=False, stopped_note="", policy=console.policy_status, operators=[])
         )
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_the_words_of_a_problem_and_its_exact_line() -> None:

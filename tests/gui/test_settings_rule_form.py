@@ -15,7 +15,7 @@ from app.screens.targets import OpenSection
 from app.theme.theme import Theme
 from core.policy.policy_file import parse_policy
 from tests.fakes.story import story
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 WHOLE = DraftRule(
     decision="ask",
@@ -85,4 +85,4 @@ def test_the_form_inserts_at_the_end_and_undo_takes_it_back(theme: Theme, tmp_pa
         page.editor.undo()
         assert page.editor.text() == before
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)

@@ -19,7 +19,7 @@ from core.errors import BadInput
 from core.policy.policy_check import Trial
 from core.service.console import WorkProgressed
 from tests.fakes.story import story
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 
 async def page_of(desk: Desk, tab: str) -> PolicyPage:
@@ -66,7 +66,7 @@ def test_the_line_about_live_pictures_stands_below_the_counts(theme: Theme, tmp_
         machine.run.click()
         await seen(lambda: not machine.running and machine.glimpses.isHidden())
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_the_edited_text_is_run_over_the_journal_and_its_rows_lead_there(
@@ -103,7 +103,7 @@ def test_the_edited_text_is_run_over_the_journal_and_its_rows_lead_there(
         journal = desk.window.current
         assert isinstance(journal, JournalScreen)
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_run_over_the_journal_can_be_cancelled(theme: Theme, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_run_over_the_journal_can_be_cancelled(theme: Theme, tmp_path: Path) -
         assert machine.run.isVisible()
         held.set()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_the_keyboard_is_on_run_again_before_while_and_after_it_runs(theme: Theme, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_the_keyboard_is_on_run_again_before_while_and_after_it_runs(theme: Them
         assert machine.run.hasFocus(), "Cancel is gone, and gave the keyboard back"
         held.set()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_text_that_cannot_be_run_says_why(theme: Theme, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_text_that_cannot_be_run_says_why(theme: Theme, tmp_path: Path) -> Non
         machine.run.click()
         await seen(lambda: "not TOML" in machine.against.text())
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def link_named(page: PolicyPage, words: str) -> Link:
@@ -192,7 +192,7 @@ def test_why_names_rules_with_lines_near_misses_and_near_grants(theme: Theme, tm
         assert isinstance(screen, SettingsScreen)
         await seen(lambda: screen.grants.table.current_key() == "g-0031-c0ffee")
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_why_says_how_many_must_approve_and_that_an_edit_is_not_in_force(
@@ -207,7 +207,7 @@ def test_why_says_how_many_must_approve_and_that_an_edit_is_not_in_force(
         page.editor.append_text("# typed\n")
         assert page.why.answer.edited.isVisible()
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_why_of_a_device_that_is_offline_says_so(theme: Theme, tmp_path: Path) -> None:
@@ -216,4 +216,4 @@ def test_why_of_a_device_that_is_offline_says_so(theme: Theme, tmp_path: Path) -
         page.why.choose("kiosk-yard")
         await seen(lambda: "offline" in page.why.answer.nothing.words())
 
-    play_without_fleet(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)

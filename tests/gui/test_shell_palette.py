@@ -26,7 +26,7 @@ from core.service.console import Console, ConsoleState, EntryPage
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.fleet_data import ago
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import play_frame, seen
 
 SENDS = {"call", "start_run", "decide", "cancel_run", "stop_all", "set_profile", "review_contract", "resume"}
 
@@ -118,7 +118,7 @@ def test_ctrl_k_finds_tools_of_the_device_that_is_named(theme: Theme, tmp_path: 
         assert target == OpenTool("build-lnx-03", "shell_execute")
         assert not palette.isVisible()
 
-    play(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
     assert not SENDS & set(console.asked)
 
 
@@ -135,7 +135,7 @@ def test_the_palette_never_sends_anything(theme: Theme, tmp_path: Path, typed: s
             QTest.keyClick(palette.field, Qt.Key.Key_Down)
         chosen_target(desk, palette)
 
-    play(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
     assert not SENDS & set(console.asked)
 
 
@@ -148,7 +148,7 @@ def test_words_become_a_journal_query(theme: Theme, tmp_path: Path) -> None:
         assert line.hit.target == OpenQuery("status:failure device:edge-gw-11")
         await seen(lambda: any("entr" in one.hit.detail for one in found_in(palette)))
 
-    play(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_tab_narrows_to_one_kind_and_escape_widens_then_closes(theme: Theme, tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_tab_narrows_to_one_kind_and_escape_widens_then_closes(theme: Theme, tmp
         QTest.keyClick(palette.field, Qt.Key.Key_Escape)
         assert not palette.isVisible()
 
-    play(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_a_click_leads_there_and_is_no_tab_and_lines_that_go_meanwhile_do_no_harm(
@@ -189,7 +189,7 @@ def test_a_click_leads_there_and_is_no_tab_and_lines_that_go_meanwhile_do_no_har
         assert not palette.isVisible()
         assert palette._group == ""
 
-    play(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_runs_are_found_by_the_service_by_what_no_line_shows_and_an_exact_id_comes_first(
@@ -221,7 +221,7 @@ def test_runs_are_found_by_the_service_by_what_no_line_shows_and_an_exact_id_com
             palette.hide()
         assert "run" not in console.asked
 
-    play(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_count_that_stops_at_a_bound_says_so(theme: Theme, tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_a_count_that_stops_at_a_bound_says_so(theme: Theme, tmp_path: Path) -> 
         palette = palette_of(desk)
         await seen(lambda: any(one.hit.detail == "10,000 or more entries" for one in found_in(palette)))
 
-    play(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_an_older_run_is_found_by_its_id(theme: Theme, tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_an_older_run_is_found_by_its_id(theme: Theme, tmp_path: Path) -> None:
         QTest.keyClicks(palette.field, "r-0411")
         await seen(lambda: any(one.hit.target == OpenRun("r-0411") for one in found_in(palette)))
 
-    play(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def described(name: str, *about: tuple[str, str]) -> Hit:
@@ -314,7 +314,7 @@ def test_a_question_finds_the_tool_by_what_its_device_says_of_it(theme: Theme, t
             assert "description: memory" in str(spoken)
             palette.dismiss()
 
-    play(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def commands_in(palette: Palette) -> dict[str, Found]:
@@ -358,7 +358,7 @@ def test_commands_are_the_windows_own_actions(theme: Theme, tmp_path: Path) -> N
             f"Alt+{number}" for number in range(1, 8)
         ]
 
-    play(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
     assert not SENDS & set(console.asked)
 
 
@@ -378,7 +378,7 @@ def test_the_theme_that_the_palette_chose_is_shown_in_settings_and_kept(theme: T
         type_and_enter(desk, "dark theme")
         assert theme_shown(settings) == "Dark"
 
-    play(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_a_command_that_cannot_be_done_says_why_and_does_nothing(theme: Theme, tmp_path: Path) -> None:
@@ -391,7 +391,7 @@ def test_a_command_that_cannot_be_done_says_why_and_does_nothing(theme: Theme, t
         assert (line.hit.off, line.hit.detail) == ("Nothing is stopped.", "Nothing is stopped.")
         assert not desk.window.commands.resume.isEnabled()
 
-    play(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
     assert not SENDS & set(console.asked)
 
 
@@ -413,7 +413,7 @@ def test_stop_all_is_not_met_by_enter_before_it_was_typed_whole(
         palette._refresh()
         QTest.keyClick(palette.field, Qt.Key.Key_Return)
 
-    play(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
     assert "stop_all" not in console.asked
 
 
@@ -424,7 +424,7 @@ def test_stop_all_typed_whole_stops(theme: Theme, tmp_path: Path) -> None:
         type_and_enter(desk, "stop all")
         await seen(lambda: desk.state.stopped)
 
-    play(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
     assert console.asked.count("stop_all") == 1
 
 
@@ -438,7 +438,7 @@ def test_the_key_is_locked_and_unlocked_by_one_command(theme: Theme, tmp_path: P
         type_and_enter(desk, "unlock")
         await seen(lambda: desk.keys.unlocked)
 
-    play(theme, tmp_path, story(), scenario)
+    play_frame(theme, tmp_path, story(), scenario)
 
 
 def test_entries_show_what_the_policy_said_of_their_command(theme: Theme, tmp_path: Path) -> None:
@@ -458,7 +458,7 @@ def test_entries_show_what_the_policy_said_of_their_command(theme: Theme, tmp_pa
         assert numbers == sorted(numbers, reverse=True)
         assert all(one.hit.state_of == "plan" for one in entries() if one.hit.state in ("asks", "runs"))
 
-    play(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_question_finds_this_computers_own_tool_and_its_entries_have_the_policys_answer(
@@ -495,4 +495,4 @@ def test_a_question_finds_this_computers_own_tool_and_its_entries_have_the_polic
         )
         await stack.aclose()
 
-    play(theme, tmp_path / "window", opened, scenario)
+    play_frame(theme, tmp_path / "window", opened, scenario)

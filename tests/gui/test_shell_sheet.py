@@ -14,7 +14,7 @@ from app.theme.theme import Theme
 from app.widgets.dialog import Sheet
 from app.widgets.fields import Field, TextField
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import play, play_without_fleet, seen
+from tests.fakes.window import play, play_frame, seen
 
 SMALLEST = (1024, 640)
 FIELDS = 12
@@ -96,4 +96,4 @@ def test_an_answer_is_told_also_when_what_opened_the_sheet_is_gone(theme: Theme,
         sheet.answer("go").click()
         assert answers == ["go"]
 
-    play_without_fleet(theme, tmp_path, FakeConsole(), scenario)
+    play_frame(theme, tmp_path, FakeConsole(), scenario)

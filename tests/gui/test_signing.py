@@ -30,7 +30,7 @@ from core.service.console import PolicyStatus
 from tests.fakes.approvals_desk import make_approval
 from tests.fakes.console import FakeConsole
 from tests.fakes.sign_sheets import PHRASE, do_not_sign, operator_of, sign, sign_sheet, sign_sheets
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 SMALLEST = (1024, 640)
 CTRL = Qt.KeyboardModifier.ControlModifier
@@ -116,7 +116,7 @@ def test_a_long_difference_has_to_be_read_to_its_end_before_it_can_be_signed_by_
         await seen(lambda: not console.policy_status.pending)
         assert len(console.signed) == 1
 
-    play_without_fleet(theme, tmp_path, console, scenario, size=SMALLEST)
+    play_frame(theme, tmp_path, console, scenario, size=SMALLEST)
 
 
 def test_the_keyboard_starts_on_cancel_stays_inside_and_goes_back_to_where_it_was(
@@ -157,7 +157,7 @@ def test_the_keyboard_starts_on_cancel_stays_inside_and_goes_back_to_where_it_wa
         assert "pair" not in console.asked
         pairing.dismiss()
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_the_sheet_and_its_parts_are_named_for_assistive_technology(theme: Theme, tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_the_sheet_and_its_parts_are_named_for_assistive_technology(theme: Theme
         assert sheet.unlock.secret.accessibleName() == "Passphrase of harbour"
         await do_not_sign(desk)
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_another_operator_can_be_chosen_to_sign(theme: Theme, tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_another_operator_can_be_chosen_to_sign(theme: Theme, tmp_path: Path) ->
         await seen(lambda: console.policy_status.profile is Profile.TRUSTED)
         assert console.signed[0].statement.approver == "quay"
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_key_whose_file_was_exchanged_signs_nothing(theme: Theme, tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_a_key_whose_file_was_exchanged_signs_nothing(theme: Theme, tmp_path: Pa
         await do_not_sign(desk)
         assert console.proved == ""
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_an_act_that_fails_after_it_was_signed_is_told_where_it_was_asked_for(
@@ -237,7 +237,7 @@ def test_an_act_that_fails_after_it_was_signed_is_told_where_it_was_asked_for(
         await sign(desk)
         await seen(lambda: console.policy_status.profile is Profile.TRUSTED)
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_service_that_is_lost_while_the_sheet_is_open_changes_nothing_and_says_so(
@@ -253,7 +253,7 @@ def test_a_service_that_is_lost_while_the_sheet_is_open_changes_nothing_and_says
         await seen(lambda: any("The line broke." in words for words in banners(desk)))
         assert console.policy_status.profile is Profile.GUARDED
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
     capsys.readouterr()
 
 
@@ -269,7 +269,7 @@ def test_another_screen_puts_the_sheet_away_unsigned(theme: Theme, tmp_path: Pat
         assert console.signed == []
         assert console.policy_status.profile is Profile.GUARDED
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_over_another_question_only_its_card_is_dimmed_once_more(theme: Theme, tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_over_another_question_only_its_card_is_dimmed_once_more(theme: Theme, t
         pairing.dismiss()
 
     theme.set_mode("light")
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 # Banners
@@ -331,7 +331,7 @@ def test_the_banner_of_what_waits_leads_to_the_sheet_and_to_the_page(theme: Them
         await sign(desk)
         await seen(lambda: not banners(desk))
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_banner_that_says_the_same_again_keeps_the_keyboard_on_its_link(
@@ -352,7 +352,7 @@ def test_a_banner_that_says_the_same_again_keeps_the_keyboard_on_its_link(
         await seen(lambda: told)
         assert QApplication.focusWidget() is link
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_what_does_not_count_is_told_whole_and_can_be_put_away_until_there_is_something_else(
@@ -381,7 +381,7 @@ def test_what_does_not_count_is_told_whole_and_can_be_put_away_until_there_is_so
         await seen(lambda: banners(desk))
         assert banners(desk)[0].startswith("2 things")
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_policy_that_cannot_be_read_says_why_and_the_page_what_to_do(theme: Theme, tmp_path: Path) -> None:
@@ -405,7 +405,7 @@ def test_a_policy_that_cannot_be_read_says_why_and_the_page_what_to_do(theme: Th
         await seen(lambda: console.policy_on_disk)
         assert console.signed == [], "what was accepted already needs no signature"
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 # Who asks
