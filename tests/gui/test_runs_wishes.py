@@ -85,7 +85,7 @@ def test_a_cancel_that_fails_after_its_question_was_closed_is_told_by_the_banner
         told = " ".join(desk.window.notices.words())
         assert told.count(f"Could not cancel run {CLEAN}. The line broke.") == 1
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_run_is_saved_as_a_batch_and_none_is_replaced_unasked(theme: Theme, tmp_path: Path) -> None:
