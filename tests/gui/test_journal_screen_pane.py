@@ -17,7 +17,7 @@ from app.components.picture import PictureView
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenEntry, OpenQuery, OpenReplay, OpenRun
-from app.screens.journal.blobs_tab import MOST_TEXT, read_blob
+from app.screens.journal.blobs_tab import MOST_TEXT, read_text
 from app.screens.journal.screen import JournalScreen
 from core.audit.checkpoint import Signer, origin_of
 from core.audit.entries import Entry, Kind
@@ -250,11 +250,11 @@ def test_a_blob_that_is_not_what_it_was_says_so_in_its_place(theme: Theme, tmp_p
 
 
 def test_a_long_text_is_cut_between_letters() -> None:
-    blob = read_blob("é".encode() * MOST_TEXT)
+    blob = read_text("é".encode() * MOST_TEXT)
     assert blob.text is not None
     assert set(blob.text) == {"é"}
     assert len(blob.text.encode()) <= MOST_TEXT + 4
-    assert read_blob(b"\xff\xfe\x00").text is None
+    assert read_text(b"\xff\xfe\x00").text is None
 
 
 # Ways on

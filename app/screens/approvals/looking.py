@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QImage
 
-from app.components.device_picture import decoded
+from app.images import ImageCache, ImageError, ImageKey, images_of
 from app.link import ConsoleLink
 from app.screens.approvals.card import RequestCard
 from app.screens.approvals.preview_part import Looked, has_preview, look
@@ -21,7 +21,7 @@ class Looking(QObject):
 
     def __init__(self, card: RequestCard, link: ConsoleLink) -> None:
         super().__init__(card)
-        self._card, self._link = card, link
+        self._card, self._link, self._images = card, link, images_of(link)
         card.helpers.run_asked.connect(self._run)
 
     def begin(self, one: Approval) -> None:
@@ -38,7 +38,7 @@ class Looking(QObject):
             return
         if has_preview(one):
             self._link.ask(
-                lambda console: look(console, one),
+                lambda console: look(console, one, self._images),
                 self._show_looked,
                 lambda error: self._say_no_preview(one.id, error),
                 what="read what is there now",
@@ -76,7 +76,7 @@ class Looking(QObject):
         if shown is None:
             return
         self._link.ask(
-            lambda console: _run_helper(console, shown.id, helper),
+            lambda console: _run_helper(console, shown.id, helper, self._images),
             lambda found: self._show_found(shown.id, helper, *found),
             lambda error: self._show_failed(shown.id, helper, error),
             what=helper.title,
@@ -93,9 +93,14 @@ class Looking(QObject):
             self._card.helpers.show_error(helper, error)
 
 
-async def _run_helper(console: Console, approval: str, helper: Helper) -> tuple[CommandResult, QImage | None]:
+async def _run_helper(
+    console: Console, approval: str, helper: Helper, images: ImageCache
+) -> tuple[CommandResult, QImage | None]:
     result = await console.approvals.run_helper(approval, helper.id)
     for one in result.evidence:
         if one.media_type.startswith("image/"):
-            return result, await decoded(await console.journal.blob(one.blob))
+            try:
+                return result, await images.load(console, ImageKey(one.blob))
+            except ImageError:
+                return result, QImage()
     return result, None

@@ -11,12 +11,12 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.components.buttons import Segmented
-from app.components.device_picture import decoded
 from app.components.diff_view import DiffView
 from app.components.file_diff import FileDiff, diff_of, shows_all_of
 from app.components.icon_mark import IconMark
 from app.components.label import ElidedLabel, Label
 from app.components.section import Section
+from app.images import ImageCache, ImageKey, image_problem
 from app.look.tokens import SPACE
 from app.screens.approvals.ghost import Ghost
 from app.screens.approvals.time_left import local_time
@@ -54,15 +54,16 @@ def has_preview(approval: Approval) -> bool:
     return approval.request.tool_name in (*FILE_TOOLS, *SCREEN_TOOLS)
 
 
-async def look(console: Console, approval: Approval) -> Looked:
+async def look(console: Console, approval: Approval, images: ImageCache) -> Looked:
     """Read the preview of a request, and what it names; comparing is done in a thread."""
     preview = await console.approvals.preview(approval.id)
     if preview.picture is not None:
         try:
-            data = await console.journal.blob(preview.picture)
+            picture = await images.load(console, ImageKey(preview.picture))
         except QuarterdeckError as error:
-            return Looked(approval.id, preview.model_copy(update={"problem": error.message, "picture": None}))
-        return Looked(approval.id, preview, picture=await decoded(data))
+            update = {"problem": image_problem(error), "picture": None}
+            return Looked(approval.id, preview.model_copy(update=update))
+        return Looked(approval.id, preview, picture=picture)
     # What is there is compared with only where it is known, or known not to be there.
     unknown = preview.before is None and not preview.is_new
     if preview.after is None or unknown:

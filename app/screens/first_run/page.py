@@ -13,10 +13,11 @@ from app.components.inputs import Field, TextField
 from app.components.label import Label, Link, surface
 from app.components.section import Card
 from app.hand import Hand, Stake
+from app.images import images_of
 from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenBatch, OpenDevice
 from app.screens.first_run.steps import Step, StepList
-from app.screens.fleet.pictures import PictureStore, Thumbnail
+from app.screens.fleet.pictures import Thumbnail
 from app.shell.words import one_line, plural
 from app.state import AppState
 from app.state import Link as LinkState
@@ -47,7 +48,7 @@ class FirstRunPage(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._state, self._link, self._nav = state, link, nav
         self._busy = False
-        self._pictures = PictureStore(link, self)
+        self._images = images_of(link)
         self._picture_shown: str | None = None
         self._build()
         state.devices_changed.connect(self.show_state)
@@ -295,10 +296,14 @@ class FirstRunPage(QScrollArea):
         self.go_on.set_words(*("Open the fleet", "fleet") if done else ("Skip this", ""))
         if device is not None and device.picture is not None and device.picture != self._picture_shown:
             self._picture_shown = device.picture
-            self._pictures.want(device.picture, self._picture_came)
+            fail = self._picture_cannot_be_read
+            self._images.want(self, device.picture, self._picture_came, fail)
 
     def _picture_came(self, image: QImage) -> None:
         self.picture.show_picture(image, "The first picture of this computer")
+
+    def _picture_cannot_be_read(self, _error: QuarterdeckError) -> None:
+        self._picture_came(QImage())
 
     # Wishes
 

@@ -11,6 +11,7 @@ from app.components.breaking import breakable
 from app.components.buttons import Button, IconButton
 from app.components.icon_mark import IconMark
 from app.components.label import ElidedLabel, Label, rule, surface
+from app.images import images_of
 from app.link import ConsoleLink
 from app.look.theme import theme_of
 from app.look.tokens import SPACE
@@ -20,7 +21,7 @@ from app.screens.fleet.device_tabs import TABS, DeviceTabs
 from app.screens.fleet.link_tab import LinkTab
 from app.screens.fleet.page_layout import PageLayout
 from app.screens.fleet.picture_wish import picture_problem, shoot
-from app.screens.fleet.pictures import PictureStore, Thumbnail
+from app.screens.fleet.pictures import Thumbnail
 from app.screens.fleet.recent_tab import RecentTab
 from app.screens.fleet.rows import platform_icon
 from app.screens.fleet.tools_tab import ToolsTab
@@ -57,7 +58,7 @@ class DevicePanel(QWidget):
         self._tools: list[Tool] | None = None
         self._tools_for: tuple[str, int, tuple[str, ...], Health] | None = None
         self._wanted_tool: str | None = None
-        self._pictures = PictureStore(link, self)
+        self._images = images_of(link)
         self._ask_tools = QTimer(self)
         self._ask_tools.setSingleShot(True)
         self._ask_tools.setInterval(TOOLS_PAUSE_MS)
@@ -272,7 +273,7 @@ class DevicePanel(QWidget):
             self.picture.show_picture(image, f"{words}, {device.name}", device.production)
             self._picture_words.setText(words if size.isValid() else "The picture cannot be read.")
 
-        self._pictures.want(blob, show)
+        self._images.want(self, blob, show, lambda _error: show(QImage()))
 
     def _say(self, problem: str) -> None:
         if problem and not self.isVisible() and self._device is not None:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import OrderedDict
-from collections.abc import Callable
-
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.components.buttons import Button, IconButton
-from app.components.device_picture import decoded
 from app.components.inputs import DropDown
 from app.components.label import Label, Link, surface
 from app.components.picture import STEP, PictureView
+from app.images import ImageError, images_of
 from app.link import ConsoleLink
 from app.look.tokens import SPACE
 from app.screens.base import Navigator
@@ -25,41 +21,10 @@ from core.dispatch.models import CommandResult, Evidence
 from core.errors import QuarterdeckError
 from core.service.console import Console
 
-KEPT = 6
-
 
 def pictures_of(result: CommandResult | None) -> list[Evidence]:
     """The pictures among a result's evidence."""
     return [one for one in result.evidence if one.media_type.startswith("image/")] if result else []
-
-
-class Pictures(QObject):
-    """Reads pictures through the door and decodes them in a thread; the latest few are kept."""
-
-    def __init__(self, link: ConsoleLink, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._link = link
-        self._kept: OrderedDict[str, QImage] = OrderedDict()
-
-    def want(
-        self, blob: str, show: Callable[[QImage], None], fail: Callable[[QuarterdeckError], None]
-    ) -> asyncio.Future[object] | None:
-        """Call `show` with the picture, now or later; a null one when the bytes are no picture."""
-        if (image := self._kept.get(blob)) is not None:
-            self._kept.move_to_end(blob)
-            show(image)
-            return None
-
-        async def read(console: Console) -> QImage:
-            return await decoded(await console.journal.blob(blob))
-
-        def came(image: QImage) -> None:
-            self._kept[blob] = image
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-            show(image)
-
-        return self._link.ask(read, came, fail, what="read a picture")
 
 
 class ZoomBar(QWidget):
@@ -139,11 +104,10 @@ class PictureTab(QWidget):
 
     def __init__(self, link: ConsoleLink, nav: Navigator, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._pictures = Pictures(link, self)
+        self._images = images_of(link)
         self._saver = Saver(self, link, nav.toast)
         self._shown: list[Evidence] = []
         self._title = ""
-        self._task: asyncio.Future[object] | None = None
         self.full: PictureWindow | None = None
         self.view = PictureView("Picture", "No picture")
         self.chooser = DropDown("Which picture")
@@ -187,9 +151,7 @@ class PictureTab(QWidget):
         return self._shown[at] if at < len(self._shown) else None
 
     def _read(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
+        self._images.cancel(self)
         one = self._current()
         self.open_full.setEnabled(False)
         self.save.setEnabled(one is not None)
@@ -199,18 +161,15 @@ class PictureTab(QWidget):
         self.view.set_empty_text("Reading the picture…")
         size = f"{one.width} × {one.height}, " if one.width and one.height else ""
         self.size_words.setText(f"{size}{size_words(one.size)}")
-        self._task = self._pictures.want(one.blob, self._came, self._failed)
+        self._images.want(self, one.blob, self._came, self._failed)
 
     def _came(self, image: QImage) -> None:
-        self._task = None
-        self.view.set_empty_text("These bytes are no picture that can be shown.")
         self.view.set_image(image, self._title)
-        self.open_full.setEnabled(not image.isNull())
+        self.open_full.setEnabled(True)
 
     def _failed(self, error: QuarterdeckError) -> None:
-        self._task = None
+        self.view.set_empty_text(error.message if isinstance(error, ImageError) else error.info.sentences)
         self.view.set_image(QImage())
-        self.view.set_empty_text(error.info.sentences)
 
     def open_window(self) -> None:
         """Show the picture over the whole window."""
