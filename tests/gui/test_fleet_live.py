@@ -11,6 +11,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
+from app.images import images_of
 from app.items.tile_painter import Tile
 from app.main import Desk
 from app.screens.fleet import live_preview
@@ -225,7 +226,7 @@ def test_the_old_picture_stands_until_the_new_one_has_come_and_is_dropped_then(
             assert shown() == first
         gate.set()
         await seen(lambda: shown() not in (0, first))
-        kept = {blob for blob, _ in thumbs._kept}
+        kept = {key.blob for key in images_of(desk.link).kept_keys()}
         assert blobs[2] in kept
         assert blobs[0] not in kept
 
@@ -263,6 +264,6 @@ def test_two_hundred_live_tiles_are_painted_twice_a_second_and_quickly(theme: Th
         assert 2 <= painted <= 2 * took + 2
         stalls.sort()
         assert stalls[-4] < 50.0, stalls[-8:]
-        assert len(fleet.listing._thumbs._kept) <= 2 * len(blobs)  # type: ignore[union-attr]
+        assert len(images_of(desk.link).kept_keys()) <= 2 * len(blobs)
 
     play(theme, tmp_path, console, scenario)

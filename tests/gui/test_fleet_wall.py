@@ -6,13 +6,14 @@ from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtCore import QAbstractItemModel, QPoint, QSize, Qt
 from PySide6.QtGui import QColor, QImage
 from PySide6.QtTest import QAbstractItemModelTester, QTest
 
-from app.images import picture_or_none
+from app.images import ImageError, decode_image
 from app.items.tile_layout import LEAST, MOST, USUAL, WallGroup, WallLayout
 from app.items.tile_model import WallModel
 from app.items.tile_painter import fit_picture
@@ -225,8 +226,9 @@ def test_a_tile_is_read_aloud_with_health_production_and_load(theme: Theme, tmp_
 
 
 def test_bytes_that_are_no_picture_become_no_picture() -> None:
-    assert picture_or_none(b"not an image", 320).isNull()
-    assert picture_or_none(desktop_png("x", size=(1280, 800)), 320).width() == 320
+    with pytest.raises(ImageError):
+        decode_image(b"not an image", 320)
+    assert decode_image(desktop_png("x", size=(1280, 800)), 320).width() == 320
 
 
 def test_the_model_is_a_sound_one(theme: Theme) -> None:

@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from app.main import Desk
-from app.screens.journal.attachments_tab import MOST_TEXT, read_blob
+from app.screens.journal.attachments_tab import MOST_TEXT, read_text
 from app.screens.journal.screen import JournalScreen
 from app.screens.targets import OpenEntry, OpenQuery, OpenReplay, OpenRun
 from app.theme.theme import Theme
@@ -249,11 +249,11 @@ def test_a_blob_that_is_not_what_it_was_says_so_in_its_place(theme: Theme, tmp_p
 
 
 def test_a_long_text_is_cut_between_letters() -> None:
-    blob = read_blob("é".encode() * MOST_TEXT)
+    blob = read_text("é".encode() * MOST_TEXT)
     assert blob.text is not None
     assert set(blob.text) == {"é"}
     assert len(blob.text.encode()) <= MOST_TEXT + 4
-    assert read_blob(b"\xff\xfe\x00").text is None
+    assert read_text(b"\xff\xfe\x00").text is None
 
 
 # Ways on

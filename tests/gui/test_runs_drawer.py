@@ -11,6 +11,7 @@ from PySide6.QtGui import QMouseEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLineEdit
 
+from app.images import ImageFault
 from app.main import Desk
 from app.records.run_text import look_key
 from app.screens.journal.entry_text import entry_words
@@ -273,9 +274,7 @@ def test_bytes_that_are_no_picture_are_not_shown_as_one(theme: Theme, tmp_path: 
     async def scenario(desk: Desk) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "shot")
         view = drawer.picture.view
-        await seen(
-            lambda: "no picture that can be shown" in view.accessibleName() or view._empty.startswith("These")
-        )
+        await seen(lambda: ImageFault.UNKNOWN_FORMAT in view.accessibleName())
         assert view.image().isNull()
         assert not drawer.picture.open_full.isEnabled()
 

@@ -5,34 +5,24 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import threading
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QBuffer, QIODevice
-from PySide6.QtGui import QImage
 
-from app import images
-from app.images import decode_picture, decoded
 from app.main import Desk
 from app.qt_loop import ended
 from app.screens.fleet.device_dialogs import start_revoke
-from app.screens.fleet.thumbnail import PictureStore
-from app.screens.journal.attachments_tab import read_blob
 from app.screens.replay.screen import ReplayScreen
 from app.screens.targets import OpenReplay
 from app.service_client import ConsoleLink
 from app.state import Link
 from app.theme.theme import Theme
-from app.widgets.image_view import PictureView
-from core.errors import BadInput, Refused
+from core.errors import Refused
 from core.service.console import Console, Proof
 from tests.fakes.approvals_desk import ApprovalsDesk, Play
 from tests.fakes.console import FakeConsole
-from tests.fakes.pictures import desktop_png
 from tests.fakes.sign_sheets import operator_of
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
@@ -151,58 +141,6 @@ def test_a_proof_of_another_entry_is_no_proof_of_the_one_that_was_asked_for(
         tab.read()
         await seen(lambda: "does not match its proof" in tab.notice.accessibleName())
         assert not tab.holds.isVisible()
-
-    play(theme, tmp_path, console, scenario)
-
-
-def huge_png() -> bytes:
-    """A file of some kB that claims 40,000 × 40,000 pixels."""
-    image = QImage(1, 1, QImage.Format.Format_Mono)
-    buffer = QBuffer()
-    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
-    image.save(buffer, "PNG")
-    data = bytearray(buffer.data().data())
-    header = b"IHDR" + (40_000).to_bytes(4, "big") * 2 + bytes(data[24:29])
-    data[12:29] = header
-    data[29:33] = zlib.crc32(header).to_bytes(4, "big")
-    return bytes(data)
-
-
-def svg_bomb() -> bytes:
-    """A drawing of a format that no device takes pictures in."""
-    return b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><rect width="9" height="9"/></svg>'
-
-
-@pytest.mark.parametrize("data", [huge_png(), svg_bomb(), b"", b"no picture", desktop_png("x")[:200]])
-def test_what_is_no_picture_of_a_known_kind_and_size_is_none_anywhere(data: bytes) -> None:
-    with pytest.raises(BadInput):
-        decode_picture(data)
-    assert read_blob(data).image is None
-
-
-def test_pictures_are_decoded_outside_the_gui_thread(
-    theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads = list[threading.Thread]()
-    real = images.picture_or_none
-
-    def picture_or_none(data: bytes, width: int | None = None) -> QImage:
-        threads.append(threading.current_thread())
-        return real(data, width)
-
-    monkeypatch.setattr(images, "picture_or_none", picture_or_none)
-    console = story()
-    console.fake_journal.blobs["d" * 64] = desktop_png("x")
-
-    async def scenario(desk: Desk) -> None:
-        shown = list[QImage]()
-        PictureStore(desk.link, desk.window).want("d" * 64, shown.append)
-        await seen(lambda: shown)
-        assert not shown[0].isNull()
-        assert not (await decoded(desktop_png("y"))).isNull()
-        assert threading.main_thread() not in threads
-        # No widget takes encoded bytes any more.
-        assert not hasattr(PictureView, "set_bytes")
 
     play(theme, tmp_path, console, scenario)
 

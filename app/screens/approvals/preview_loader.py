@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QImage
 
-from app.images import decoded
+from app.images import ImageCache, ImageError, ImageKey, images_of
 from app.query import Query, quietly
 from app.screens.approvals.preview_section import has_preview, look
 from app.screens.approvals.request_view import RequestCard
@@ -22,7 +22,7 @@ class Looking(QObject):
 
     def __init__(self, card: RequestCard, link: ConsoleLink) -> None:
         super().__init__(card)
-        self._card, self._link = card, link
+        self._card, self._link, self._images = card, link, images_of(link)
         # Without what was edited and without helpers the card is as it was; nothing depends on them.
         self._edited = Query(self, link, card.show_edited, quietly, "read what was edited")
         self._helpers = Query(self, link, card.show_helpers, quietly, "read what helps to decide")
@@ -44,7 +44,7 @@ class Looking(QObject):
         if one.state is not ApprovalState.WAITING:
             return
         if has_preview(one):
-            self._preview.load(lambda console: look(console, one))
+            self._preview.load(lambda console: look(console, one, self._images))
         self._helpers.load(lambda console: console.approvals.helpers(one.id))
 
     def stop(self) -> None:
@@ -62,7 +62,7 @@ class Looking(QObject):
         if shown is None:
             return
         self._link.ask(
-            lambda console: _run_helper(console, shown.id, helper),
+            lambda console: _run_helper(console, shown.id, helper, self._images),
             lambda found: self._show_found(shown.id, helper, *found),
             lambda error: self._show_failed(shown.id, helper, error),
             what=helper.title,
@@ -79,9 +79,14 @@ class Looking(QObject):
             self._card.helpers.show_error(helper, error)
 
 
-async def _run_helper(console: Console, approval: str, helper: Helper) -> tuple[CommandResult, QImage | None]:
+async def _run_helper(
+    console: Console, approval: str, helper: Helper, images: ImageCache
+) -> tuple[CommandResult, QImage | None]:
     result = await console.approvals.run_helper(approval, helper.id)
     for one in result.evidence:
         if one.media_type.startswith("image/"):
-            return result, await decoded(await console.journal.blob(one.blob))
+            try:
+                return result, await images.load(console, ImageKey(one.blob))
+            except ImageError:
+                return result, QImage()
     return result, None

@@ -10,7 +10,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.images import decoded
+from app.images import ImageCache, ImageKey, image_problem
 from app.screens.approvals.target_preview import Ghost
 from app.screens.approvals.text import local_time, one_line
 from app.theme.tokens import SPACE
@@ -53,15 +53,16 @@ def has_preview(approval: Approval) -> bool:
     return approval.request.tool_name in (*FILE_TOOLS, *SCREEN_TOOLS)
 
 
-async def look(console: Console, approval: Approval) -> Looked:
+async def look(console: Console, approval: Approval, images: ImageCache) -> Looked:
     """Read the preview of a request, and what it names; comparing is done in a thread."""
     preview = await console.approvals.preview(approval.id)
     if preview.picture is not None:
         try:
-            data = await console.journal.blob(preview.picture)
+            picture = await images.load(console, ImageKey(preview.picture))
         except QuarterdeckError as error:
-            return Looked(approval.id, preview.model_copy(update={"problem": error.message, "picture": None}))
-        return Looked(approval.id, preview, picture=await decoded(data))
+            update = {"problem": image_problem(error), "picture": None}
+            return Looked(approval.id, preview.model_copy(update=update))
+        return Looked(approval.id, preview, picture=picture)
     # What is there is compared with only where it is known, or known not to be there.
     unknown = preview.before is None and not preview.is_new
     if preview.after is None or unknown:

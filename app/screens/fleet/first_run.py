@@ -8,9 +8,10 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
+from app.images import images_of
 from app.input_origin import Hand, Stake
 from app.query import Mutation
-from app.screens.fleet.thumbnail import PictureStore, Thumbnail
+from app.screens.fleet.thumbnail import Thumbnail
 from app.screens.screen import Navigator
 from app.screens.targets import OpenBatch, OpenDevice
 from app.service_client import ConsoleLink
@@ -53,7 +54,7 @@ class FirstRunPage(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._state, self._link, self._nav = state, link, nav
-        self._pictures = PictureStore(link, self)
+        self._images = images_of(link)
         self._picture_shown: str | None = None
         self._is_built = False
         state.devices_changed.connect(self.show_state)
@@ -328,10 +329,14 @@ class FirstRunPage(QScrollArea):
         self.go_on.set_words(*("Open the fleet", "fleet") if done else ("Skip this", ""))
         if device is not None and device.picture is not None and device.picture != self._picture_shown:
             self._picture_shown = device.picture
-            self._pictures.want(device.picture, self._picture_came)
+            fail = self._picture_cannot_be_read
+            self._images.want(self, device.picture, self._picture_came, fail)
 
     def _picture_came(self, image: QImage) -> None:
         self.picture.show_picture(image, "The first picture of this computer")
+
+    def _picture_cannot_be_read(self, _error: QuarterdeckError) -> None:
+        self._picture_came(QImage())
 
     # Wishes
 

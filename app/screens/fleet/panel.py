@@ -6,6 +6,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QVBoxLayout, QWidget
 
+from app.images import images_of
 from app.query import Mutation, Query
 from app.screens.fleet.call_tab import TryTab
 from app.screens.fleet.connection_tab import LinkTab
@@ -14,7 +15,7 @@ from app.screens.fleet.device_tabs import TABS, DeviceTabs
 from app.screens.fleet.history_tab import RecentTab
 from app.screens.fleet.panel_layout import PageLayout
 from app.screens.fleet.screenshot_action import picture_problem, shoot
-from app.screens.fleet.thumbnail import PictureStore, Thumbnail
+from app.screens.fleet.thumbnail import Thumbnail
 from app.screens.fleet.tools_tab import ToolsTab
 from app.screens.screen import Navigator
 from app.screens.targets import OpenQuery, OpenReplay, OpenTool
@@ -60,7 +61,7 @@ class DevicePanel(QWidget):
         )
         self._tools_for: tuple[str, int, tuple[str, ...], Health] | None = None
         self._wanted_tool: str | None = None
-        self._pictures = PictureStore(link, self)
+        self._images = images_of(link)
         self._details_for: tuple[str, str, int, bool] | None = None
         self._details = Query(
             self, link, self._show_details, self._say_no_details, "read the device's history", PAUSE_MS
@@ -289,7 +290,7 @@ class DevicePanel(QWidget):
             self.picture.show_picture(image, f"{words}, {device.name}", device.production)
             self._picture_words.setText(words if size.isValid() else "The picture cannot be read.")
 
-        self._pictures.want(blob, show)
+        self._images.want(self, blob, show, lambda _error: show(QImage()))
 
     def _say(self, problem: str) -> None:
         if problem and not self.isVisible() and self._device is not None:

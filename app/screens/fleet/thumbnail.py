@@ -1,67 +1,16 @@
-"""The latest picture of a device, small: fetched by its digest, decoded once, kept for a while."""
+"""The latest picture of a device, small."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable
-
-from PySide6.QtCore import QObject, QRectF, QSize, Qt
+from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QImage, QPainter, QPainterPath, QPaintEvent, QPixmap
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.images import decoded
-from app.service_client import ConsoleLink
 from app.theme.icons import paint_icon
 from app.theme.theme import theme_of
 from app.theme.tokens import RADIUS
 from app.widgets import painting
 from app.widgets.badges import paint_production_band
-from core.errors import QuarterdeckError
-from core.service.console import Console
-
-KEPT = 64
-
-
-class PictureStore(QObject):
-    """Fetches pictures through the door; each digest once."""
-
-    def __init__(self, link: ConsoleLink, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._link = link
-        self._kept: OrderedDict[str, QImage] = OrderedDict()
-        self._wanted: dict[str, list[Callable[[QImage], None]]] = {}
-
-    def want(self, blob: str, show: Callable[[QImage], None]) -> None:
-        """Call `show` with the picture, now or when it has come; a null image when it cannot be had."""
-        if (image := self._kept.get(blob)) is not None:
-            self._kept.move_to_end(blob)
-            show(image)
-            return
-        waiting = self._wanted.setdefault(blob, [])
-        waiting.append(show)
-        if len(waiting) == 1:
-
-            async def read(console: Console) -> QImage:
-                return await decoded(await console.journal.blob(blob))
-
-            self._link.ask(
-                read,
-                lambda image: self._came(blob, image),
-                lambda error: self._failed(blob, error),
-                what="read a picture",
-            )
-
-    def _came(self, blob: str, image: QImage) -> None:
-        self._kept[blob] = image
-        while len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
-        for show in self._wanted.pop(blob, []):
-            show(image)
-
-    def _failed(self, blob: str, error: QuarterdeckError) -> None:
-        del error
-        for show in self._wanted.pop(blob, []):
-            show(QImage())
 
 
 class Thumbnail(QWidget):

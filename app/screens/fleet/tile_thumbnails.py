@@ -1,4 +1,4 @@
-"""Small pictures for the wall: fetched a few at a time, only what is seen, decoded in a thread, bounded."""
+"""Small pictures for the wall: only what is seen is fetched, what was seen last first, a few at a time."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QImage
 
-from app.images import decoded
+from app.images import BoundedCache, ImageKey, images_of
 from app.service_client import ConsoleLink
-from core.service.console import Console
 
 WIDTHS = (320, 640, 1280)
 AT_ONCE = 4
-KEPT_BYTES = 64 * 1024 * 1024
-
-Wanted = tuple[str, int]
+# Failures that are remembered, so that painting does not ask for them again.
+MOST_FAILED = 4096
 
 
 class Thumbs(QObject):
@@ -31,10 +29,10 @@ class Thumbs(QObject):
     def __init__(self, link: ConsoleLink, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._link = link
-        self._kept: OrderedDict[Wanted, QImage] = OrderedDict()
-        self._bytes = 0
-        self._wished: OrderedDict[Wanted, None] = OrderedDict()
-        self._under_way: set[Wanted] = set()
+        self._images = images_of(link)
+        self._failed: BoundedCache[ImageKey, QImage] = BoundedCache(MOST_FAILED)
+        self._wished: OrderedDict[ImageKey, None] = OrderedDict()
+        self._under_way: set[ImageKey] = set()
         self._before: dict[str, str] = {}
         # Screens that look alike share a picture: whether one is still shown somewhere.
         self.is_shown: Callable[[str], bool] = lambda blob: False
@@ -44,9 +42,8 @@ class Thumbs(QObject):
 
         While a newer one of the same device is fetched, the one before stands in for it.
         """
-        wanted = (blob, next((width for width in WIDTHS if width >= px), WIDTHS[-1]))
-        if (image := self._kept.get(wanted)) is not None:
-            self._kept.move_to_end(wanted)
+        wanted = ImageKey(blob, next((width for width in WIDTHS if width >= px), WIDTHS[-1]))
+        if (image := self._known(wanted)) is not None:
             return image
         if wanted not in self._under_way:
             self._wished[wanted] = None
@@ -56,12 +53,12 @@ class Thumbs(QObject):
                 self._wished.popitem(last=False)
             self._go_on()
         before = self._before.get(blob)
-        return self._kept.get((before, wanted[1])) if before else None
+        return self._known(ImageKey(before, wanted.width)) if before else None
 
     def replace(self, old: str, new: str) -> None:
         """A device shows `new` from now on. `old` stands in for it until it has come, and is dropped then."""
         for width in WIDTHS:
-            self._wished.pop((old, width), None)
+            self._wished.pop(ImageKey(old, width), None)
         before = self._before.pop(old, "")
         if self._has(new):
             self._drop(old)
@@ -72,15 +69,21 @@ class Thumbs(QObject):
         if before:
             self._drop(before)
 
+    def _known(self, key: ImageKey) -> QImage | None:
+        kept = self._images.get(key)
+        if kept is None:
+            return self._failed.get(key)
+        return kept if isinstance(kept, QImage) else QImage()
+
     def _has(self, blob: str) -> bool:
-        return any((blob, width) in self._kept for width in WIDTHS)
+        return any(self._known(ImageKey(blob, width)) is not None for width in WIDTHS)
 
     def _drop(self, blob: str) -> None:
         if self.is_shown(blob):
             return
         for width in WIDTHS:
-            if (image := self._kept.pop((blob, width), None)) is not None:
-                self._bytes -= image.sizeInBytes()
+            self._images.drop(ImageKey(blob, width))
+            self._failed.drop([ImageKey(blob, width)])
 
     def _go_on(self) -> None:
         while self._wished and len(self._under_way) < AT_ONCE:
@@ -88,27 +91,21 @@ class Thumbs(QObject):
             self._under_way.add(wanted)
             self._fetch(wanted)
 
-    def _fetch(self, wanted: Wanted) -> None:
-        blob, width = wanted
-
-        async def read(console: Console) -> QImage:
-            return await decoded(await console.journal.blob(blob), width)
-
+    def _fetch(self, wanted: ImageKey) -> None:
         self._link.ask(
-            read,
-            lambda image: self._take(wanted, image),
-            lambda _error: self._take(wanted, QImage()),
+            lambda console: self._images.load(console, wanted),
+            lambda _image: self._take(wanted),
+            lambda _error: self._fail(wanted),
             what="read a picture",
         )
 
-    def _take(self, wanted: Wanted, image: QImage) -> None:
+    def _fail(self, wanted: ImageKey) -> None:
+        self._failed.put(wanted, QImage(), 1)
+        self._take(wanted)
+
+    def _take(self, wanted: ImageKey) -> None:
         self._under_way.discard(wanted)
-        self._kept[wanted] = image
-        self._bytes += image.sizeInBytes()
-        if before := self._before.pop(wanted[0], ""):
+        if before := self._before.pop(wanted.blob, ""):
             self._drop(before)
-        while self._bytes > KEPT_BYTES and len(self._kept) > 1:
-            _, old = self._kept.popitem(last=False)
-            self._bytes -= old.sizeInBytes()
         self._go_on()
         self.came.emit()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
-from app.images import picture_or_none
+from app.images import ENTRY_BYTES, BoundedCache, ImageError, ImageKey, images_of
 from app.query import Query
 from app.service_client import ConsoleLink
 from app.theme.tokens import SPACE
@@ -27,7 +26,7 @@ from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.service.console import Console
 
-KEPT_BYTES = 48 * 1024 * 1024
+KEPT_TEXT_BYTES = 8 * 1024 * 1024
 MOST_TEXT = 256 * 1024
 _PICTURE_HEIGHT = 216
 
@@ -41,11 +40,8 @@ class Blob:
     text: str | None = None
 
 
-def read_blob(data: bytes) -> Blob:
-    """Decode a blob; runs on a thread. What Qt does not read as a picture may be a text."""
-    image = picture_or_none(data)
-    if not image.isNull():
-        return Blob(len(data), image=image)
+def read_text(data: bytes) -> Blob:
+    """Decode a blob that is not a picture; it may be a text."""
     try:
         return Blob(len(data), text=data[: MOST_TEXT + 4].decode("utf-8")[:MOST_TEXT] if data else "")
     except UnicodeDecodeError as error:
@@ -64,7 +60,8 @@ class BlobsTab(QScrollArea):
         self._entry: Entry | None = None
         self._shown_for = 0
         self._shown = False
-        self._kept: OrderedDict[str, Blob] = OrderedDict()
+        self._images = images_of(link)
+        self._texts: BoundedCache[str, Blob] = BoundedCache(KEPT_TEXT_BYTES)
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -111,25 +108,26 @@ class BlobsTab(QScrollArea):
 
     def _fill(self, section: _BlobSection) -> None:
         digest = section.digest
-        if (kept := self._kept.get(digest)) is not None:
-            self._kept.move_to_end(digest)
-            section.show_blob(kept)
+        key = ImageKey(digest)
+        image = self._images.get(key)
+        if isinstance(image, QImage):
+            section.show_blob(Blob(0, image=image))
+            return
+        if (text := self._texts.get(digest)) is not None:
+            section.show_blob(text)
             return
 
         async def read(console: Console) -> Blob:
-            return await asyncio.to_thread(read_blob, await console.journal.blob(digest))
-
-        def came(blob: Blob) -> None:
-            self._keep(digest, blob)
-            section.show_blob(blob)
+            data = await console.journal.blob(digest)
+            try:
+                return Blob(len(data), image=await self._images.decode(key, data))
+            except ImageError:
+                blob = await asyncio.to_thread(read_text, data)
+            self._texts.put(digest, blob, len(blob.text or "") + ENTRY_BYTES)
+            return blob
 
         # It ends with the section, when another entry is shown.
-        Query(section, self._link, came, section.show_error, "read a stored picture").load(read)
-
-    def _keep(self, digest: str, blob: Blob) -> None:
-        self._kept[digest] = blob
-        while len(self._kept) > 1 and sum(map(_memory, self._kept.values())) > KEPT_BYTES:
-            self._kept.popitem(last=False)
+        Query(section, self._link, section.show_blob, section.show_error, "read a stored picture").load(read)
 
 
 class _BlobSection(QWidget):
@@ -191,7 +189,3 @@ def _descriptions(value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list):
         for inner in value[:100]:
             yield from _descriptions(inner, depth + 1)
-
-
-def _memory(blob: Blob) -> int:
-    return blob.image.sizeInBytes() if blob.image is not None else blob.size

@@ -6,33 +6,36 @@ wanted now replaces what was wanted before, so that leaping through a long run l
 
 from __future__ import annotations
 
-import asyncio
-from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
 
 from PySide6.QtCore import QObject, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QImage, QPainterPath, QRegion
 
-from app.images import decode_picture
+from app.images import (
+    ENTRY_BYTES,
+    BoundedCache,
+    ImageFault,
+    ImageKey,
+    check_bytes,
+    decode_image,
+    image_problem,
+    images_of,
+)
 from app.service_client import ConsoleLink
-from core.errors import ErrorCode, QuarterdeckError
+from core.errors import QuarterdeckError
 from core.replay.image_diff import Changes, Rect, changed_tiles
 from core.service.console import Console
 
 # Steps are drawn at the same time: more threads than this make them stutter.
 WORKERS = 2
-MOST_BYTES = 96 * 1024 * 1024
+MOST_BYTES = 48 * 1024 * 1024
 MOST_SCALED_BYTES = 64 * 1024 * 1024
 MOST_CHANGES = 2000
 TILE = 16
 # Pictures that differ in more pieces than this are outlined piece by piece only as boxes.
 MOST_RECTS = 600
-
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,38 +87,6 @@ Job = Small | Pair | str
 Outcome = QImage | Spots | Problem
 
 
-class _Kept(Generic[Key, Value]):
-    """The newest things, up to a weight in all."""
-
-    def __init__(self, most: int) -> None:
-        self._most, self._weight = most, 0
-        self._things: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
-
-    def get(self, key: Key) -> Value | None:
-        found = self._things.get(key)
-        if found is None:
-            return None
-        self._things.move_to_end(key)
-        return found[0]
-
-    def put(self, key: Key, value: Value, weight: int) -> None:
-        if (old := self._things.pop(key, None)) is not None:
-            self._weight -= old[1]
-        self._things[key] = (value, weight)
-        self._weight += weight
-        while self._weight > self._most and len(self._things) > 1:
-            _, (_, lighter) = self._things.popitem(last=False)
-            self._weight -= lighter
-
-    def drop(self, unwanted: Iterable[Key]) -> None:
-        for key in unwanted:
-            if (old := self._things.pop(key, None)) is not None:
-                self._weight -= old[1]
-
-    def items(self) -> list[tuple[Key, Value]]:
-        return [(key, value) for key, (value, _) in self._things.items()]
-
-
 class PictureShelf(QObject):
     """Keeps pictures, their small copies and their differences, within bounds.
 
@@ -128,16 +99,24 @@ class PictureShelf(QObject):
     def __init__(self, link: ConsoleLink, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._link = link
-        self._bytes: _Kept[str, bytes] = _Kept(MOST_BYTES // 2)
-        self._images: _Kept[Job, Outcome] = _Kept(MOST_BYTES)
-        self._small: _Kept[Job, Outcome] = _Kept(MOST_SCALED_BYTES)
-        self._spots: _Kept[Job, Outcome] = _Kept(MOST_CHANGES)
+        self._images = images_of(link)
+        self._bytes: BoundedCache[str, bytes] = BoundedCache(MOST_BYTES)
+        self._problems: BoundedCache[str, Problem] = BoundedCache(MOST_CHANGES)
+        self._small: BoundedCache[Small, Outcome] = BoundedCache(MOST_SCALED_BYTES)
+        self._spots: BoundedCache[Pair, Outcome] = BoundedCache(MOST_CHANGES)
         self._wanted: dict[str, list[Job]] = {}
         self._running: set[Job] = set()
 
     def get(self, job: Job) -> Outcome | None:
         """What is there for a job, None when nothing is yet."""
-        return self._place(job).get(job)
+        if isinstance(job, Small):
+            return self._small.get(job)
+        if isinstance(job, Pair):
+            return self._spots.get(job)
+        kept = self._images.get(ImageKey(job))
+        if kept is None:
+            return self._problems.get(job)
+        return Problem(kept.value) if isinstance(kept, ImageFault) else kept
 
     def picture(self, blob: str) -> QImage | Problem | None:
         """A picture in full."""
@@ -161,17 +140,13 @@ class PictureShelf(QObject):
 
     def forget_problems(self) -> None:
         """Try failed pictures again, after a reconnection."""
-        for kept in (self._images, self._small, self._spots):
-            kept.drop([job for job, outcome in kept.items() if isinstance(outcome, Problem)])
+        self._problems.drop([blob for blob, _ in self._problems.items()])
+        self._small.drop([job for job, outcome in self._small.items() if isinstance(outcome, Problem)])
+        self._spots.drop([job for job, outcome in self._spots.items() if isinstance(outcome, Problem)])
 
     def stop(self) -> None:
         """Want nothing any more."""
         self._wanted.clear()
-
-    def _place(self, job: Job) -> _Kept[Job, Outcome]:
-        if isinstance(job, str):
-            return self._images
-        return self._small if isinstance(job, Small) else self._spots
 
     def _go_on(self) -> None:
         while len(self._running) < WORKERS and (job := self._next()) is not None:
@@ -194,17 +169,20 @@ class PictureShelf(QObject):
 
     async def _work(self, job: Job, console: Console) -> Outcome:
         if isinstance(job, str):
-            return await asyncio.to_thread(decode_picture, await self._data(console, job))
+            kept = self._images.get(ImageKey(job))
+            if isinstance(kept, QImage):
+                return kept
+            return await self._images.decode(ImageKey(job), await self._data(console, job))
         if isinstance(job, Small):
             fit = QSize(job.width, job.height)
-            full = self._images.get(job.blob)
+            full = self._images.get(ImageKey(job.blob))
             if isinstance(full, QImage):
-                return await asyncio.to_thread(_fitted, full, fit)
+                return await self._images.in_thread(_fitted, full, fit)
             data = await self._data(console, job.blob)
-            return await asyncio.to_thread(lambda: _fitted(decode_picture(data), fit))
+            return await self._images.in_thread(lambda: _fitted(decode_image(data), fit))
         before = await self._data(console, job.before)
         after = await self._data(console, job.after)
-        return await asyncio.to_thread(_spots, before, after)
+        return await self._images.in_thread(_spots, before, after)
 
     async def _data(self, console: Console, blob: str) -> bytes:
         data = self._bytes.get(blob)
@@ -215,22 +193,18 @@ class PictureShelf(QObject):
 
     def _done(self, job: Job, outcome: Outcome) -> None:
         self._running.discard(job)
-        weight = outcome.sizeInBytes() if isinstance(outcome, QImage) else 1
-        self._place(job).put(job, outcome, weight)
+        if isinstance(job, Pair):
+            self._spots.put(job, outcome, 1)
+        elif isinstance(job, Small):
+            weight = outcome.sizeInBytes() if isinstance(outcome, QImage) else 0
+            self._small.put(job, outcome, weight + ENTRY_BYTES)
+        elif isinstance(outcome, Problem):
+            self._problems.put(job, outcome, 1)
         self.came.emit(job)
         self._go_on()
 
     def _failed(self, job: Job, error: QuarterdeckError) -> None:
-        self._done(job, Problem(problem_words(error)))
-
-
-def problem_words(error: QuarterdeckError) -> str:
-    """Why a picture is not shown."""
-    if error.code is ErrorCode.JOURNAL_CORRUPT:
-        return "This picture does not match its hash."
-    if error.code is ErrorCode.NOT_FOUND:
-        return "This picture is missing from the store."
-    return error.message
+        self._done(job, Problem(image_problem(error)))
 
 
 def _fitted(image: QImage, fit: QSize) -> QImage:
@@ -244,6 +218,8 @@ def _fitted(image: QImage, fit: QSize) -> QImage:
 
 
 def _spots(before: bytes, after: bytes) -> Spots:
+    check_bytes(before)
+    check_bytes(after)
     changes = changed_tiles(before, after, TILE)
     groups = _groups(changes)
     rects = changes.rects if len(changes.rects) <= MOST_RECTS else groups

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.images import decoded
-from app.query import Query
+from app.images import ImageError, images_of
 from app.records.run_text import one_line, size_words
 from app.screens.runs.save_as import Saver
 from app.screens.screen import Navigator
@@ -24,32 +21,10 @@ from core.dispatch.models import CommandResult, Evidence
 from core.errors import QuarterdeckError
 from core.service.console import Console
 
-KEPT = 6
-
 
 def pictures_of(result: CommandResult | None) -> list[Evidence]:
     """The pictures among a result's evidence."""
     return [one for one in result.evidence if one.media_type.startswith("image/")] if result else []
-
-
-class Pictures:
-    """Reads pictures through the door and decodes them in a thread; the latest few are kept."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[str, QImage] = OrderedDict()
-
-    def get(self, blob: str) -> QImage | None:
-        """The picture, if it is kept; a null one when the bytes were no picture."""
-        if blob in self._kept:
-            self._kept.move_to_end(blob)
-        return self._kept.get(blob)
-
-    async def read(self, console: Console, blob: str) -> QImage:
-        """Read a picture and keep it; a null one when the bytes are no picture."""
-        image = self._kept[blob] = await decoded(await console.journal.blob(blob))
-        while len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
-        return image
 
 
 class ZoomBar(QWidget):
@@ -129,8 +104,7 @@ class PictureTab(QWidget):
 
     def __init__(self, link: ConsoleLink, nav: Navigator, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._pictures = Pictures()
-        self._reading = Query(self, link, self._show_picture, self._say_not_read, "read a picture")
+        self._images = images_of(link)
         self._saver = Saver(self, link, nav.toast)
         self._shown: list[Evidence] = []
         self._title = ""
@@ -177,7 +151,7 @@ class PictureTab(QWidget):
         return self._shown[at] if at < len(self._shown) else None
 
     def _read(self) -> None:
-        self._reading.cancel()
+        self._images.cancel(self)
         one = self._current()
         self.open_full.setEnabled(False)
         self.save.setEnabled(one is not None)
@@ -187,19 +161,15 @@ class PictureTab(QWidget):
         self.view.set_empty_text("Reading the picture…")
         size = f"{one.width} × {one.height}, " if one.width and one.height else ""
         self.size_words.setText(f"{size}{size_words(one.size)}")
-        if (image := self._pictures.get(one.blob)) is not None:
-            self._show_picture(image)
-        else:
-            self._reading.load(lambda console: self._pictures.read(console, one.blob))
+        self._images.want(self, one.blob, self._show_picture, self._say_not_read)
 
     def _show_picture(self, image: QImage) -> None:
-        self.view.set_empty_text("These bytes are no picture that can be shown.")
         self.view.set_image(image, self._title)
-        self.open_full.setEnabled(not image.isNull())
+        self.open_full.setEnabled(True)
 
     def _say_not_read(self, error: QuarterdeckError) -> None:
+        self.view.set_empty_text(error.message if isinstance(error, ImageError) else error.info.sentences)
         self.view.set_image(QImage())
-        self.view.set_empty_text(error.info.sentences)
 
     def open_window(self) -> None:
         """Show the picture over the whole window."""
