@@ -36,7 +36,7 @@ from app.theme.theme import Theme
 from core.errors import BadInput, ErrorCode, JournalCorrupt, QuarterdeckError, ServiceError
 from tests.fakes.console import FakeConsole
 from tests.fakes.pictures import desktop_png
-from tests.fakes.window import play_without_fleet, seen
+from tests.fakes.window import play_frame, seen
 
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><rect width="9" height="9"/></svg>'
 
@@ -170,14 +170,14 @@ def test_thousands_of_small_pictures_do_not_fill_the_memory(theme: Theme, tmp_pa
                 await cache.decode(ImageKey(f"{number:064x}"), b"bad")
         assert cache.kept_bytes <= most, "reasons weigh something too"
 
-    play_without_fleet(theme, tmp_path, FakeConsole(), scenario)
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 def test_a_window_has_one_cache(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: Desk) -> None:
         assert images_of(desk.link) is images_of(desk.link)
 
-    play_without_fleet(theme, tmp_path, FakeConsole(), scenario)
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
 class Answers:
@@ -210,7 +210,7 @@ def test_a_picture_that_several_want_is_fetched_and_decoded_once(
         assert [len(answers.shown) for answers in several] == [2, 1, 1, 1, 1]
         assert (console.asked.count("blob"), reader.reads) == (1, 1)
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_late_answer_to_what_is_no_longer_wanted_is_ignored(theme: Theme, tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_late_answer_to_what_is_no_longer_wanted_is_ignored(theme: Theme, tmp_
         assert [image.width() for image in stayed.shown] == [8]
         assert not any((left.shown, left.failed, gone.shown, gone.failed))
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_bytes_that_are_no_picture_are_fetched_once_and_a_fetch_that_failed_is_tried_again(
@@ -260,7 +260,7 @@ def test_bytes_that_are_no_picture_are_fetched_once_and_a_fetch_that_failed_is_t
         answers.want(good)
         await seen(lambda: answers.shown)
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_a_picture_that_is_missing_or_damaged_in_the_store_has_one_text_each() -> None:
@@ -292,7 +292,7 @@ def test_no_picture_is_decoded_in_the_gui_thread(
         assert reader.reads == 3
         assert threading.main_thread() not in reader.threads
 
-    play_without_fleet(theme, tmp_path, console, scenario)
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_nothing_else_in_the_window_decodes_bytes() -> None:
@@ -328,4 +328,4 @@ def test_few_pictures_are_decoded_at_the_same_time(
         await decoding
         assert most == DECODE_AT_ONCE
 
-    play_without_fleet(theme, tmp_path, FakeConsole(), scenario)
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
