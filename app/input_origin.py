@@ -19,7 +19,7 @@ from PySide6.QtWidgets import QWidget
 from core.fleet.models import Risk
 
 
-class Hand(IntEnum):
+class InputOrigin(IntEnum):
     """The origin of a press. A press of several events has the smallest value among them."""
 
     NONE = 0
@@ -100,7 +100,7 @@ class InputSource(Protocol):
     async def end(self) -> None:
         """Stop listening."""
 
-    def hand_of(self, stroke: Stroke) -> Hand:
+    def hand_of(self, stroke: Stroke) -> InputOrigin:
         """The origin of one event."""
 
 
@@ -113,17 +113,17 @@ class BlindSource:
     async def end(self) -> None:
         """Nothing to stop."""
 
-    def hand_of(self, stroke: Stroke) -> Hand:
+    def hand_of(self, stroke: Stroke) -> InputOrigin:
         """Unknown."""
-        return Hand.UNKNOWN
+        return InputOrigin.UNKNOWN
 
 
 class DeafSource(BlindSource):
     """For a window system that would report the origin, while nothing listens."""
 
-    def hand_of(self, stroke: Stroke) -> Hand:
+    def hand_of(self, stroke: Stroke) -> InputOrigin:
         """Synthetic: nothing confirms a device."""
-        return Hand.SYNTHETIC
+        return InputOrigin.SYNTHETIC
 
 
 def source_of(widget: QWidget) -> InputSource:
@@ -137,7 +137,7 @@ def source_of(widget: QWidget) -> InputSource:
     return DeafSource() if QGuiApplication.platformName() == "xcb" else BlindSource()
 
 
-def hand_behind(widget: QWidget, strokes: Iterable[Stroke]) -> Hand:
+def hand_behind(widget: QWidget, strokes: Iterable[Stroke]) -> InputOrigin:
     """The origin of a press that consists of these strokes; `NONE` without any."""
     source = source_of(widget)
-    return min((source.hand_of(stroke) for stroke in strokes), default=Hand.NONE)
+    return min((source.hand_of(stroke) for stroke in strokes), default=InputOrigin.NONE)

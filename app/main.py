@@ -16,9 +16,9 @@ from app.input_origin import InputSource
 from app.overrides import install_guard
 from app.qt_loop import ErrorReporter, run_on_qt
 from app.service_client import ConsoleLink
-from app.shell.close_guard import Leaving
+from app.shell.close_guard import CloseGuard
 from app.shell.tray import Tray, make_tray
-from app.signing.signing_session import OperatorKeys
+from app.signing.signing_session import SigningSession
 from app.state import AppState
 from app.theme.theme import Theme
 from app.window import MainWindow
@@ -32,7 +32,7 @@ DEFAULT_SCREEN = "fleet"
 WINDOW_ICON = Path(__file__).resolve().parents[1] / "resources" / "icons" / "quarterdeck.svg"
 
 
-class Desk:
+class ConsoleApplication:
     """The parts of one running window: made together, ended together."""
 
     def __init__(
@@ -46,12 +46,12 @@ class Desk:
         self.theme = theme
         self.store = layout_store(home)
         self.state = AppState()
-        self.keys = OperatorKeys(home)
+        self.keys = SigningSession(home)
         self.reporter = ErrorReporter()
         self.link = ConsoleLink(open_console, self.state, report=self.reporter.report)
         self.input_source = input_source or platform_source()
         self.window = MainWindow(self.state, self.link, self.keys, self.store, self.input_source)
-        self.leaving = Leaving(self.window, self.state, self.link)
+        self.leaving = CloseGuard(self.window, self.state, self.link)
         self.window.close_asked.connect(self.leaving.start)
         self.tray: Tray | None = None
         self.reporter.setParent(self.window)
@@ -142,7 +142,7 @@ def run(home: Home, open_console: Callable[[], Awaitable[Console]] | None = None
     install_guard()
     home.create()
     # Off until the process ends: what is left of the window then must not be collected while Qt takes
-    # something else apart. The loop's `GarbageKeeper` collects meanwhile.
+    # something else apart. The loop's `GuiThreadGarbageCollector` collects meanwhile.
     gc.disable()
     app = QApplication.instance()
     if not isinstance(app, QApplication):
@@ -151,5 +151,5 @@ def run(home: Home, open_console: Callable[[], Awaitable[Console]] | None = None
     app.setDesktopFileName("quarterdeck")
     theme = theme_from(layout_store(home))
     theme.apply(app)
-    desk = Desk(home, theme, open_console or attach(home))
+    desk = ConsoleApplication(home, theme, open_console or attach(home))
     return run_on_qt(app, desk.run())

@@ -53,7 +53,7 @@ def run_on_qt(app: QApplication, main: Coroutine[Any, Any, Result]) -> Result:
     app.setQuitOnLastWindowClosed(False)
     loop = qasync.QEventLoop(app)
     asyncio.set_event_loop(loop)
-    keeper = GarbageKeeper()
+    keeper = GuiThreadGarbageCollector()
     try:
         return loop.run_until_complete(main)  # type: ignore[no-any-return]  # qasync has no types
     finally:
@@ -77,7 +77,7 @@ def _end(loop: Any) -> None:
         loop.close()
 
 
-class GarbageKeeper(QObject):
+class GuiThreadGarbageCollector(QObject):
     """Collects cyclic garbage in the window's thread, and nowhere else.
 
     Python collects in whatever thread happens to allocate, at any moment. In a worker thread

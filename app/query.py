@@ -22,7 +22,7 @@ from PySide6.QtWidgets import QWidget
 from shiboken6 import isValid
 
 from app.service_client import ConsoleLink, is_alive
-from app.widgets.util import once
+from app.widgets.util import debounce
 from core.errors import QuarterdeckError, Refused
 from core.service.console import Console
 
@@ -57,7 +57,7 @@ class Query(Generic[Answer]):
         `fail` shows the error; without it the banner does. `what` is a verb phrase for "Could not … ".
         """
         self._owner, self._link, self._show, self._fail, self._what = owner, link, show, fail, what
-        self._pause: QTimer | None = once(owner, pause_ms, self._ask) if pause_ms else None
+        self._pause: QTimer | None = debounce(owner, pause_ms, self._ask) if pause_ms else None
         self._later: QTimer | None = None
         self._fetch: Fetch[Answer] | None = None
         self._request: asyncio.Future[Any] | None = None
@@ -107,7 +107,7 @@ class Query(Generic[Answer]):
         if self._fetch is None or not isValid(self._owner):
             return
         if self._later is None:
-            self._later = once(self._owner, milliseconds, self._ask_later)
+            self._later = debounce(self._owner, milliseconds, self._ask_later)
         if not self._later.isActive():
             self._later.start(milliseconds)
 

@@ -26,22 +26,22 @@ from app.screens.targets import Target
 from app.service_client import ConsoleLink
 from app.shell.actions import WindowActions
 from app.shell.identity import Identity
-from app.shell.message_bars import Notices
-from app.shell.navigation_bar import Nav
+from app.shell.message_bars import MessageBars
+from app.shell.navigation_bar import NavigationBar
 from app.shell.screen_registry import SCREENS, ScreenEntry
-from app.shell.session_controller import Control
+from app.shell.session_controller import SessionController
 from app.shell.shell_window import ShellWindow
 from app.shell.status_bar import StatusBar
 from app.shell.top_bar import TopBar
-from app.signing.change_signing import Signing
-from app.signing.press_guard import ByHand
-from app.signing.signing_session import OperatorKeys
+from app.signing.change_signing import ChangeSigning
+from app.signing.press_guard import PressGuard
+from app.signing.signing_session import SigningSession
 from app.state import AppState
 from app.theme.theme import theme_of
 from app.theme.tokens import FRAME, Density
 from app.widgets.dialog import Overlay
-from app.widgets.focus import FocusFrame, KeyboardKeeper
-from app.widgets.labels import surface
+from app.widgets.focus import FocusFrame, FocusRestorer
+from app.widgets.labels import set_surface
 from core.errors import QuarterdeckError
 from core.policy.models import Profile
 
@@ -63,7 +63,7 @@ class MainWindow(ShellWindow):
         self,
         state: AppState,
         link: ConsoleLink,
-        keys: OperatorKeys,
+        keys: SigningSession,
         layout_store: QSettings,
         input_source: InputSource,
         screens: tuple[ScreenEntry, ...] = SCREENS,
@@ -71,7 +71,7 @@ class MainWindow(ShellWindow):
         """`input_source` tells by whom presses are made; `app.input_origin` looks for it here."""
         super().__init__()
         self.input_source = input_source
-        self._by_hand = ByHand(link, keys, self)
+        self._by_hand = PressGuard(link, keys, self)
         self._state, self._link, self._keys, self._store = state, link, keys, layout_store
         self._entries = {entry.name: entry for entry in screens}
         self._made: dict[str, Screen] = {}
@@ -84,9 +84,9 @@ class MainWindow(ShellWindow):
         self.setWindowTitle("Quarterdeck")
         self.setMinimumSize(FRAME.least_width, FRAME.least_height)
         self._build(screens)
-        self._signing = Signing(self, state, link, keys, self._by_hand)
+        self._signing = ChangeSigning(self, state, link, keys, self._by_hand)
         self.identity = Identity(state, link, keys, self)
-        self.control = Control(self, state, link, keys, self._signing, self.notices)
+        self.control = SessionController(self, state, link, keys, self._signing, self.notices)
         self.commands = WindowActions(self, state, link, keys, self.control, screens)
         self._connect()
         self._bind_keys()
@@ -95,18 +95,18 @@ class MainWindow(ShellWindow):
 
     def _build(self, screens: tuple[ScreenEntry, ...]) -> None:
         self.top_bar = TopBar(self._state)
-        self.notices = Notices()
-        self.navigation = Nav(screens)
+        self.notices = MessageBars()
+        self.navigation = NavigationBar(screens)
         self.stack = QStackedWidget()
         self.status_bar = StatusBar(self._state)
         self._focus_frame = FocusFrame(self)
-        self._keyboard_keeper = KeyboardKeeper(self)
+        self._keyboard_keeper = FocusRestorer(self)
         middle = QHBoxLayout()
         middle.setSpacing(0)
         middle.addWidget(self.navigation)
         middle.addWidget(self.stack, 1)
         whole = QWidget()
-        surface(whole, "app")
+        set_surface(whole, "app")
         column = QVBoxLayout(whole)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
@@ -167,17 +167,17 @@ class MainWindow(ShellWindow):
     # What screens may ask for
 
     @property
-    def keys(self) -> OperatorKeys:
+    def keys(self) -> SigningSession:
         """The operator's keys."""
         return self._keys
 
     @property
-    def signing(self) -> Signing:
+    def signing(self) -> ChangeSigning:
         """Has what loosens signed."""
         return self._signing
 
     @property
-    def by_hand(self) -> ByHand:
+    def by_hand(self) -> PressGuard:
         """Whether a press counts."""
         return self._by_hand
 
@@ -296,9 +296,9 @@ class MainWindow(ShellWindow):
 
     def open_palette(self, query: str = "") -> None:
         """Open the palette; it finds and opens, and never sends."""
-        from app.shell.command_palette import Palette  # with rapidfuzz, so not at start-up
+        from app.shell.command_palette import CommandPalette  # with rapidfuzz, so not at start-up
 
-        Palette.open_in(self, self, self._state, self._link, query)
+        CommandPalette.open_in(self, self, self._state, self._link, query)
 
     def _open_palette(self) -> None:
         # A signal's own argument must not become the query.
@@ -343,9 +343,9 @@ class MainWindow(ShellWindow):
 
     def show_keys(self) -> None:
         """List the keys of the screen in front, and those that hold everywhere."""
-        from app.shell.shortcuts_dialog import KeysOverlay
+        from app.shell.shortcuts_dialog import ShortcutsDialog
 
-        KeysOverlay(self, self.current.title, self.current.shortcuts()).open()
+        ShortcutsDialog(self, self.current.title, self.current.shortcuts()).open()
 
     # State
 

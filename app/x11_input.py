@@ -11,7 +11,7 @@ import structlog
 from PySide6.QtCore import QAbstractNativeEventFilter, QByteArray, QObject, QSocketNotifier, Qt
 from PySide6.QtGui import QGuiApplication
 
-from app.input_origin import BlindSource, Hand, InputSource, Stroke
+from app.input_origin import BlindSource, InputOrigin, InputSource, Stroke
 from core.tasks import TaskGroupOwner
 
 if TYPE_CHECKING:
@@ -97,11 +97,11 @@ class X11Source(QObject):
         """Whether the server reports the origin of input."""
         return self._watch is not None
 
-    def hand_of(self, stroke: Stroke) -> Hand:
+    def hand_of(self, stroke: Stroke) -> InputOrigin:
         """The origin of one event; asks the server, and waits for it at most `x11_watch.LATEST_S`."""
         watch = self._watch
         caught_up = self._with(lambda watch: watch.catch_up())
-        return watch.hand_of(stroke) if watch is not None and caught_up else Hand.SYNTHETIC
+        return watch.hand_of(stroke) if watch is not None and caught_up else InputOrigin.SYNTHETIC
 
     def _read(self) -> None:
         self._with(lambda watch: watch.read())

@@ -29,7 +29,7 @@ from Xlib import X, Xatom, display
 from Xlib.error import ConnectionClosedError, DisplayError, XError
 from Xlib.ext import ge, record, xinput, xtest
 
-from app.input_origin import Hand, Stroke, StrokeKind
+from app.input_origin import InputOrigin, Stroke, StrokeKind
 
 log = structlog.get_logger(__name__)
 
@@ -277,7 +277,7 @@ class XWatch:
             if not _ready(self.sockets(), until):
                 return False
 
-    def hand_of(self, stroke: Stroke) -> Hand:
+    def hand_of(self, stroke: Stroke) -> InputOrigin:
         """The origin of an event, from what was read before."""
         at = stroke.time_ms % _TIMES
         raw = [
@@ -286,11 +286,11 @@ class XWatch:
             if (known.kind, known.time_ms, known.keycode) == (stroke.kind, at, stroke.keycode)
         ]
         if not raw or not all(known.is_real for known in raw) or self._was_faked(at):
-            return Hand.SYNTHETIC
+            return InputOrigin.SYNTHETIC
         # Ctrl may be latched, or held by a program until a hand presses the rest of a chord.
         if stroke.keycode and stroke.control and not all(known.control for known in raw):
-            return Hand.SYNTHETIC
-        return Hand.REAL
+            return InputOrigin.SYNTHETIC
+        return InputOrigin.REAL
 
     def _was_faked(self, at: int) -> bool:
         if any((at - began) % _TIMES <= (ended - began) % _TIMES for began, ended in self._faked):

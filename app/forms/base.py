@@ -10,13 +10,13 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
-from app.forms.lazy_builder import Builder
-from app.forms.wrapping_label import WrappedWords
+from app.forms.lazy_builder import LazyBuilder
+from app.forms.wrapping_label import WrappingLabel
 from app.theme.shapes import paint_glyph
 from app.theme.theme import theme_of
 from app.widgets.accessible_combo import label_combo
-from app.widgets.json_edit import JsonEditor
-from app.widgets.labels import Label, Link, plain_tip
+from app.widgets.json_edit import JsonEdit
+from app.widgets.labels import Label, Link, escaped_tooltip
 from core.schema_forms.form import NUMBER_KINDS, Field, FieldKind
 from core.schema_forms.json_values import (
     UNSET,
@@ -47,7 +47,7 @@ class FormOptions:
 
     expressions: bool = False
     read_only: bool = False
-    builder: Builder | None = None
+    builder: LazyBuilder | None = None
     editor_for: EditorFactory = _no_editor
 
 
@@ -134,7 +134,7 @@ class RawEditor(Editor):
 
     def __init__(self, field: Field, options: FormOptions, parent: QWidget | None = None) -> None:
         super().__init__(field, options, parent)
-        self.input = JsonEditor(compact=True, parent=self)
+        self.input = JsonEdit(compact=True, parent=self)
         self.input.setReadOnly(options.read_only)
         self.input.edited.connect(self.changed)
         self.input.left.connect(self.left)
@@ -199,7 +199,7 @@ class ErrorLine(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(6)
         layout.addWidget(_FailMark(self), 0, Qt.AlignmentFlag.AlignTop)
-        self._words = WrappedWords("", "meta", "fail", selectable=True, parent=self)
+        self._words = WrappingLabel("", "meta", "fail", selectable=True, parent=self)
         self._words.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         layout.addWidget(self._words, 1)
         self.hide()
@@ -285,7 +285,7 @@ class FieldRow(QWidget):
         self._editor = self.options.editor_for(self.field, self.options, self)
         self._listen(self._editor)
         self._layout.addWidget(self._editor)
-        self._odd = WrappedWords("", "meta", "warn", parent=self)
+        self._odd = WrappingLabel("", "meta", "warn", parent=self)
         self._odd.hide()
         self._layout.addWidget(self._odd)
         self._layout.addWidget(self.error)
@@ -337,12 +337,12 @@ class FieldRow(QWidget):
 
     def _build_help(self) -> None:
         # What is going to be shown is not told to show itself: Qt would lay out the whole form each time.
-        self._help = WrappedWords(self._help_text(), "meta", "text3", parent=self)
+        self._help = WrappingLabel(self._help_text(), "meta", "text3", parent=self)
         if not self._help.text():
             self._help.hide()
         whole = self.field.description
         if len(whole) > _LONGEST_HELP:
-            self._help.setToolTip(plain_tip(whole))
+            self._help.setToolTip(escaped_tooltip(whole))
         self._layout.addWidget(self._help)
 
     def _show_help(self) -> None:

@@ -8,7 +8,7 @@ from app.forms.array_editor import ArrayEditor
 from app.forms.base import Editor, FormOptions, RawEditor
 from app.forms.object_editor import ObjectEditor
 from app.forms.scalar_editors import ChoiceEditor, LineEditor, TextEditor
-from app.forms.union_editor import AnyOfEditor
+from app.forms.union_editor import UnionEditor
 from core.schema_forms.form import Field, FieldKind
 
 _EDITORS: dict[FieldKind, type[Editor]] = {
@@ -27,7 +27,7 @@ _EDITORS: dict[FieldKind, type[Editor]] = {
 _NESTED: dict[FieldKind, type[Editor]] = {
     FieldKind.OBJECT: ObjectEditor,
     FieldKind.ARRAY: ArrayEditor,
-    FieldKind.ANY_OF: AnyOfEditor,
+    FieldKind.ANY_OF: UnionEditor,
 }
 MOST_FIELDS = 120
 

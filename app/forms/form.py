@@ -12,10 +12,10 @@ from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from app.forms.base import Editor, ErrorLine, FieldRow, FormOptions, NotSent, RawEditor
 from app.forms.factory import editor_for
-from app.forms.lazy_builder import Builder
-from app.forms.validator import STILL_CHECKED, Check
+from app.forms.lazy_builder import LazyBuilder
+from app.forms.validator import STILL_CHECKED, Validator
 from app.widgets.labels import Label
-from app.widgets.util import once
+from app.widgets.util import debounce
 from core.schema_forms.form import form_for
 from core.schema_forms.json_values import UNSET, Path, is_expression, same_json, value_at
 from core.schema_forms.secrets import secret_arguments
@@ -51,9 +51,9 @@ class SchemaForm(QWidget):
 
     def __init__(self, options: FormOptions | None = None, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._builder = Builder(self)
+        self._builder = LazyBuilder(self)
         self._options = replace(options or FormOptions(), builder=self._builder, editor_for=editor_for)
-        self._check = Check(parent=self)
+        self._check = Validator(parent=self)
         self._schema: Any = True
         self._secrets: frozenset[str] = frozenset()
         self._editor: Editor | None = None
@@ -70,9 +70,9 @@ class SchemaForm(QWidget):
         self._lines.addWidget(self._checking)
         self._lines.addStretch(1)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
-        self._check_soon = once(self, _CHECK_AFTER_MS, self._show_touched)
-        self._order_soon = once(self, 0, self._set_tab_order)
-        self._say_checking_soon = once(self, _SAY_CHECKING_AFTER_MS, self._checking.show)
+        self._check_soon = debounce(self, _CHECK_AFTER_MS, self._show_touched)
+        self._order_soon = debounce(self, 0, self._set_tab_order)
+        self._say_checking_soon = debounce(self, _SAY_CHECKING_AFTER_MS, self._checking.show)
         self._check.known.connect(self._known)
         self._builder.built.connect(self._show_again)
 

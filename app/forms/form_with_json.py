@@ -12,8 +12,8 @@ from app.forms.base import FormOptions
 from app.forms.form import SchemaForm
 from app.theme.shapes import paint_glyph
 from app.theme.theme import theme_of
-from app.widgets.json_edit import JsonEditor
-from app.widgets.labels import Label, Link, surface
+from app.widgets.json_edit import JsonEdit
+from app.widgets.labels import Label, Link, set_surface
 from core.schema_forms.json_values import UNSET
 from core.schema_forms.validator import FieldError
 
@@ -54,7 +54,7 @@ class JsonPane(QWidget):
         head.addWidget(self._words)
         head.addWidget(self._go)
         layout.addLayout(head)
-        self.editor = JsonEditor(parent=self)
+        self.editor = JsonEdit(parent=self)
         layout.addWidget(self.editor, 1)
         self.editor.validity_changed.connect(self._show_validity)
         self._go.clicked.connect(self.editor.go_to_problem)
@@ -102,9 +102,9 @@ class FormWithJson(QWidget):
         super().__init__(parent)
         self.form = SchemaForm(options)
         self.form.setContentsMargins(16, 12, 16, 16)
-        surface(self.form, "base")
+        set_surface(self.form, "base")
         self.json = JsonPane()
-        surface(self.json, "sunken")
+        set_surface(self.json, "sunken")
         self._scroll = QScrollArea()
         self._scroll.setWidgetResizable(True)
         self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

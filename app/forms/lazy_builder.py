@@ -13,7 +13,7 @@ from typing import Protocol
 from PySide6.QtCore import QObject, Signal
 from shiboken6 import isValid
 
-from app.widgets.util import once
+from app.widgets.util import debounce
 
 AT_ONCE = 6
 """Rows that are filled at once whenever somebody does something; a long list of choices counts as several."""
@@ -22,7 +22,7 @@ MOST_ROWS = 300
 _SLICE_S = 0.006
 
 
-class Unfilled(Protocol):
+class PendingRow(Protocol):
     """A row that is still to be filled."""
 
     @property
@@ -30,7 +30,7 @@ class Unfilled(Protocol):
     def fill(self) -> None: ...
 
 
-class Builder(QObject):
+class LazyBuilder(QObject):
     """Fills the rows of one form.
 
     Signals:
@@ -41,10 +41,10 @@ class Builder(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._waiting: deque[Unfilled] = deque()
+        self._waiting: deque[PendingRow] = deque()
         self._at_once = AT_ONCE
         self._made = 0
-        self._soon = once(self, 0, self._fill_some)
+        self._soon = debounce(self, 0, self._fill_some)
 
     @property
     def is_full(self) -> bool:
@@ -66,7 +66,7 @@ class Builder(QObject):
         """Somebody did something, and is to see what comes of it."""
         self._at_once = AT_ONCE
 
-    def add(self, row: Unfilled) -> None:
+    def add(self, row: PendingRow) -> None:
         """Fill a row, now or soon."""
         if self._at_once >= row.weight and not self._waiting:
             self.fill_now(row)
@@ -74,7 +74,7 @@ class Builder(QObject):
             self._waiting.append(row)
             self._soon.start()
 
-    def fill_now(self, row: Unfilled) -> None:
+    def fill_now(self, row: PendingRow) -> None:
         """Fill a row that somebody waits for."""
         self._at_once -= row.weight
         self._made += 1

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 from app.forms.base import Editor, FieldRow, FormOptions, NotSent
 from app.forms.field_widgets import LineInput
 from app.widgets.buttons import Button, IconButton
-from app.widgets.labels import Label, Link, rule
+from app.widgets.labels import Label, Link, separator
 from core.schema_forms.form import Field, FieldKind
 from core.schema_forms.json_values import UNSET, Path, is_plain, path_text
 from core.schema_forms.validator import FieldError
@@ -105,7 +105,7 @@ class ObjectEditor(Editor):
         outer = QHBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.setSpacing(12)
-        self._line = rule(Qt.Orientation.Vertical, self)
+        self._line = separator(Qt.Orientation.Vertical, self)
         self._body = QWidget(self)
         self._lines = QVBoxLayout(self._body)
         self._lines.setContentsMargins(0, 0, 0, 0)

@@ -15,7 +15,7 @@ from core.schema_forms.json_values import UNSET, Path
 from core.schema_forms.validator import FieldError
 
 
-class AnyOfEditor(Editor):
+class UnionEditor(Editor):
     """A list of the alternatives, and below it the form of the chosen one."""
 
     def __init__(self, field: Field, options: FormOptions, parent: QWidget | None = None) -> None:

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import QApplication
 from shiboken6 import isValid
 
 import core
-from app.widgets.util import once
+from app.widgets.util import debounce
 from core.schema_forms.document import serialized
 from core.schema_forms.json_values import UNSET, is_small, same_json
 from core.schema_forms.validator import (
@@ -47,7 +47,7 @@ _PROPERTY = "quarterdeck_checking"
 Errors = list[FieldError]
 
 
-class Subject:
+class SchemaHandle:
     """A schema as arguments are held against it; `schema` must not be changed afterwards."""
 
     def __init__(self, schema: Any) -> None:
@@ -82,10 +82,10 @@ class Subject:
 
 
 @dataclass(eq=False)
-class Asked:
+class PendingValidation:
     """One value that was asked about."""
 
-    subject: Subject
+    subject: SchemaHandle
     value: Any
     tell: Callable[[Errors], None] | None
 
@@ -100,26 +100,26 @@ class Asked:
             tell(found)
 
 
-class CheckingProcess(QObject):
+class ValidatorProcess(QObject):
     """Asks the process, one question after the other."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._waiting: deque[Asked] = deque()
-        self._now: Asked | None = None
+        self._waiting: deque[PendingValidation] = deque()
+        self._now: PendingValidation | None = None
         self._process: QProcess | None = None
-        self._soon = once(self, 0, self._go_on)
-        self._idle = once(self, IDLE_END_MS, self.stop)
-        self._too_long = once(self, LONGEST_MS, self._give_up)
+        self._soon = debounce(self, 0, self._go_on)
+        self._idle = debounce(self, IDLE_END_MS, self.stop)
+        self._too_long = debounce(self, LONGEST_MS, self._give_up)
 
     @property
     def pid(self) -> int:
         """The process's number; 0 while there is none."""
         return self._process.processId() if self._process is not None else 0
 
-    def ask(self, subject: Subject, value: Any, tell: Callable[[Errors], None]) -> Asked:
+    def ask(self, subject: SchemaHandle, value: Any, tell: Callable[[Errors], None]) -> PendingValidation:
         """Find out what is wrong with a value; `tell` is called with it, never before this returns."""
-        asked = Asked(subject, value, tell)
+        asked = PendingValidation(subject, value, tell)
         self._waiting.append(asked)
         self._soon.start()
         return asked
@@ -133,7 +133,7 @@ class CheckingProcess(QObject):
         if self._now is None:
             self._idle.start()
 
-    def _send(self, asked: Asked, schema: str | None) -> None:
+    def _send(self, asked: PendingValidation, schema: str | None) -> None:
         try:
             line = question(asked.subject.key, asked.value, schema)
         except RecursionError:
@@ -206,13 +206,13 @@ class CheckingProcess(QObject):
             process.kill()
 
 
-def checking_process() -> CheckingProcess:
+def validator_process() -> ValidatorProcess:
     """The one of this window."""
     app = QApplication.instance()
     assert app is not None, "there are no forms before there is an application"
     known = app.property(_PROPERTY)
-    if not isinstance(known, CheckingProcess):
-        known = CheckingProcess(app)
+    if not isinstance(known, ValidatorProcess):
+        known = ValidatorProcess(app)
         app.setProperty(_PROPERTY, known)
         app.aboutToQuit.connect(known.stop)
         # Where nobody ever says so, as in tests.
@@ -220,12 +220,12 @@ def checking_process() -> CheckingProcess:
     return known
 
 
-def _stop(process: CheckingProcess) -> None:
+def _stop(process: ValidatorProcess) -> None:
     if isValid(process):
         process.stop()
 
 
-class Check(QObject):
+class Validator(QObject):
     """What is wrong with one value that changes, such as the arguments in a form.
 
     Signals:
@@ -235,9 +235,9 @@ class Check(QObject):
     known = Signal()
 
     def __init__(self, schema: Any = True, parent: QObject | None = None) -> None:
-        """`schema` may be a `Subject`, of which others have checks, too."""
+        """`schema` may be a `SchemaHandle`, of which others have checks, too."""
         super().__init__(parent)
-        self._asked: Asked | None = None
+        self._asked: PendingValidation | None = None
         self._value: Any = UNSET
         self._found: Errors | None = None
         self.set_schema(schema)
@@ -245,7 +245,7 @@ class Check(QObject):
     def set_schema(self, schema: Any) -> None:
         """Hold values against another schema from now on."""
         self.drop()
-        self._subject = schema if isinstance(schema, Subject) else Subject(schema)
+        self._subject = schema if isinstance(schema, SchemaHandle) else SchemaHandle(schema)
 
     def errors(self, value: Any, at_once: bool = True) -> Errors | None:
         """What is wrong with `value`; None while that is not known, and then `known` is sent.
@@ -259,7 +259,7 @@ class Check(QObject):
             filled = with_defaults(self._subject.schema, value)
             self._found = self._subject.broken or (self._subject.errors_at_once(filled) if at_once else None)
             if self._found is None:
-                self._asked = checking_process().ask(self._subject, filled, self._take)
+                self._asked = validator_process().ask(self._subject, filled, self._take)
         return self._found
 
     def try_again(self) -> None:

@@ -10,7 +10,7 @@ from app.theme.tokens import TYPE
 from app.widgets.labels import Label
 
 
-class WrappedWords(Label):
+class WrappingLabel(Label):
     """Words that wrap, and are as high as they are at their own width.
 
     Qt's way, a height that depends on the width, has every layout above ask for it anew, for each label at

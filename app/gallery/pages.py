@@ -8,7 +8,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QImage, QPainter
 from PySide6.QtWidgets import QHBoxLayout, QTabWidget, QVBoxLayout, QWidget
 
-from app.items.table_view import Cell, Column, DataTable, Kind, Row
+from app.items.table_view import Cell, Column, Kind, Row, TableView
 from app.theme.icons import ICONS
 from app.theme.status_styles import CELLS, HEALTHS, PLANS, RISKS
 from app.theme.tokens import TYPE
@@ -26,19 +26,19 @@ from app.widgets.badges import (
 )
 from app.widgets.banner import Banner, Notice
 from app.widgets.buttons import Button, IconButton, Segmented
-from app.widgets.code_view import CodeBox, Highlight
+from app.widgets.code_view import CodeView, Highlight
 from app.widgets.empty_state import EmptyState
 from app.widgets.fields import CheckBox, DropDown, Field, SearchField, TextField
-from app.widgets.image_view import PictureView
-from app.widgets.labels import Label, Link, rule, surface
+from app.widgets.image_view import ImageView
+from app.widgets.labels import Label, Link, separator, set_surface
 from app.widgets.progress import Progress, Spinner
-from app.widgets.property_list import Fact, Facts, short_digest
+from app.widgets.property_list import Property, PropertyList, short_digest
 from app.widgets.section import Card, ScreenHead, Section
-from app.widgets.shortcut_label import KeyHint
+from app.widgets.shortcut_label import ShortcutLabel
 
 
 def _page() -> tuple[QWidget, QVBoxLayout]:
-    page = surface(QWidget(), "base")
+    page = set_surface(QWidget(), "base")
     column = QVBoxLayout(page)
     column.setContentsMargins(16, 16, 16, 16)
     column.setSpacing(14)
@@ -95,7 +95,7 @@ def buttons() -> QWidget:
             Segmented([("a", "Unified"), ("b", "Side by side"), ("c", "Bytes")], "Diff"),
             Segmented([("a", "Result"), ("b", "Output"), ("c", "Entries 9")], "Part", in_bar=True),
             Link("Verify again"),
-            KeyHint("Ctrl+Enter", "approve"),
+            ShortcutLabel("Ctrl+Enter", "approve"),
         )
     )
     names = sorted(ICONS)
@@ -131,7 +131,7 @@ def badges() -> QWidget:
             ProductionBand(),
         )
     )
-    column.addWidget(rule())
+    column.addWidget(separator())
     for role in TYPE:
         column.addLayout(
             _row(Label(f"{role}: The service restarted at 10:41:06, 18,204 entries -> != --", role))
@@ -178,15 +178,15 @@ def _fields() -> QVBoxLayout:
 
 def _facts_and_progress() -> QVBoxLayout:
     column = QVBoxLayout()
-    facts = Facts()
+    facts = PropertyList()
     facts.show_facts(
         [
-            Fact("Actor", "agent:night-shift"),
-            Fact("Run", "r-0415, step 3 of 4", link="run"),
-            Fact("Contract", "shell_execute@61d0", mono=True),
-            Fact("Client", "quarterdeck-device 1.4.0, speaks progress, cancel, undo and permits"),
-            Fact("Digest", short_digest("9f3c" + "0" * 56 + "e210"), mono=True),
-            Fact("<b>Markup</b>", "<i>is shown as it is</i>"),
+            Property("Actor", "agent:night-shift"),
+            Property("Run", "r-0415, step 3 of 4", link="run"),
+            Property("Contract", "shell_execute@61d0", mono=True),
+            Property("Client", "quarterdeck-device 1.4.0, speaks progress, cancel, undo and permits"),
+            Property("Digest", short_digest("9f3c" + "0" * 56 + "e210"), mono=True),
+            Property("<b>Markup</b>", "<i>is shown as it is</i>"),
         ]
     )
     request = Section("Request", "asked 10:36:12")
@@ -208,7 +208,7 @@ def _facts_and_progress() -> QVBoxLayout:
 
 def table() -> QWidget:
     """A screen's head, a banner, a table."""
-    page = surface(QWidget(), "base")
+    page = set_surface(QWidget(), "base")
     column = QVBoxLayout(page)
     column.setContentsMargins(0, 0, 0, 0)
     column.setSpacing(0)
@@ -222,7 +222,7 @@ def table() -> QWidget:
     head.add(Button("Run on 24…", icon="run"))
     head.add(Button("Pair a device", "primary", "add"))
     column.addWidget(head)
-    devices = DataTable(COLUMNS, "Devices", multiple=True)
+    devices = TableView(COLUMNS, "Devices", multiple=True)
     devices.show_rows(sample_rows())
     devices.sort_by("device")
     devices.choose("build-lnx-03")
@@ -266,7 +266,7 @@ def notices() -> QWidget:
 
 def empty() -> QWidget:
     """What a screen says before there is anything."""
-    return surface(
+    return set_surface(
         EmptyState(
             "Nothing waits for you.",
             "What needs an answer appears here, highest risk first.",
@@ -295,7 +295,7 @@ def _finding(words: str, risk: str, number: int) -> Highlight:
 def code() -> QWidget:
     """Bytes boxes and the picture view."""
     page, column = _page()
-    command = CodeBox()
+    command = CodeView()
     command.show_bytes(
         COMMAND.encode(),
         [
@@ -306,23 +306,23 @@ def code() -> QWidget:
         ],
     )
     column.addWidget(command)
-    hiding = CodeBox("Hidden characters")
+    hiding = CodeView("Hidden characters")
     hiding.show_bytes(
         "echo a\u200bb \u202etxt.exe\r\nשלום U+200B as text\nbad ".encode() + b"\xff\x00 bytes\n"
     )
     column.addWidget(hiding)
-    long = CodeBox("One long line")
+    long = CodeView("One long line")
     long.show_bytes(b'{"button":"left","control_id":{"name":"Post adjustment","role":"push button"}}' * 3)
     column.addWidget(long)
-    much = CodeBox("Much", most_lines=4)
+    much = CodeView("Much", most_lines=4)
     much.show_bytes("\n".join(f"line {n}" for n in range(1, 900)).encode())
     column.addWidget(much)
     pictures = QHBoxLayout()
-    picture = PictureView("Screen of build-lnx-03")
+    picture = ImageView("Screen of build-lnx-03")
     picture.set_image(_sample_picture())
     picture.set_overlay(_mark_target)
     pictures.addWidget(picture)
-    pictures.addWidget(PictureView("Screen of kiosk-yard", "No picture: the link was lost at 08:12"))
+    pictures.addWidget(ImageView("Screen of kiosk-yard", "No picture: the link was lost at 08:12"))
     column.addLayout(pictures, 1)
     return page
 
@@ -339,7 +339,7 @@ def _sample_picture() -> QImage:
     return image
 
 
-def _mark_target(painter: QPainter, view: PictureView) -> None:
+def _mark_target(painter: QPainter, view: ImageView) -> None:
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(QColor("#4BC0D0"))
     painter.drawRect(view.to_view(QRectF(QPointF(974, 659), QPointF(1156, 711))))

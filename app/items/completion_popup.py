@@ -63,7 +63,7 @@ class _RowPainter(QStyledItemDelegate):
         painting.text(painter, words, str(index.data()), theme, "mono_small", "text", elide=middle)
 
 
-class Suggestions(QFrame):
+class CompletionPopup(QFrame):
     """A list that never takes the focus; the field moves through it.
 
     Signals:

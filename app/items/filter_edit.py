@@ -12,7 +12,7 @@ from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent
 from PySide6.QtWidgets import QWidget
 
-from app.items.completion_popup import Suggestion, Suggestions
+from app.items.completion_popup import CompletionPopup, Suggestion
 from app.widgets.fields import SearchField, mark_failed
 from core.errors import BadInput
 from core.filter_language import LONGEST, Filter, Language
@@ -75,7 +75,7 @@ def _quoted(value: str) -> str:
     return f"'{value}'" if '"' in value else f'"{value}"'
 
 
-class FilterField(SearchField):
+class FilterEdit(SearchField):
     """Asks which of the things on a screen are shown.
 
     Signals:
@@ -94,7 +94,7 @@ class FilterField(SearchField):
         self.filter: Filter[Any] = words.language.parse("")
         self.problem = ""
         self.things: Callable[[], Iterable[Any]] = lambda: ()
-        self._list: Suggestions | None = None
+        self._list: CompletionPopup | None = None
         self._starts: dict[str, int] = {}
         self._pause = QTimer(self)
         self._pause.setSingleShot(True)
@@ -130,7 +130,7 @@ class FilterField(SearchField):
             self.close_list()
             return
         if self._list is None:
-            self._list = Suggestions(self.window())
+            self._list = CompletionPopup(self.window())
             self._list.picked.connect(self._pick)
         below = self.mapTo(self.window(), QPoint(0, self.height() + 2))
         self._list.offer([one for _, one in found], below)

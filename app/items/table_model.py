@@ -14,7 +14,7 @@ from typing import Any
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 
 from app.theme.status_styles import cell_look, health_look, plan_look, risk_look
-from app.widgets.labels import plain_tip
+from app.widgets.labels import escaped_tooltip
 
 Index = QModelIndex | QPersistentModelIndex
 _NO_PARENT = QModelIndex()
@@ -112,7 +112,7 @@ def spoken(kind: Kind, text: str) -> str:
 LONG_NAME = 16
 
 
-class RowsModel(QAbstractTableModel):
+class TableModel(QAbstractTableModel):
     """A table of rows.
 
     Signals:
@@ -159,10 +159,10 @@ class RowsModel(QAbstractTableModel):
 
     def _tip(self, cell: str | Cell, column: Column) -> str | None:
         if isinstance(cell, Cell) and cell.tip:
-            return plain_tip(cell.tip)
+            return escaped_tooltip(cell.tip)
         # A name of this length may be cut in its middle.
         long = column.kind is Kind.NAME and len(cell_text(cell)) > LONG_NAME
-        return plain_tip(cell_text(cell)) if long else None
+        return escaped_tooltip(cell_text(cell)) if long else None
 
     def headerData(
         self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole

@@ -45,17 +45,17 @@ from PySide6.QtWidgets import (
 )
 
 from app.items.cell_painter import PAD, cell_width, paint_cell
-from app.items.table_model import Cell, Column, Index, Kind, Row, RowsModel, cell_text, spoken
+from app.items.table_model import Cell, Column, Index, Kind, Row, TableModel, cell_text, spoken
 from app.theme.shapes import paint_glyph
 from app.theme.status_styles import cell_look
 from app.theme.theme import Theme, theme_of
 from app.theme.tokens import FRAME
 from app.widgets import painting
-from app.widgets.animation_timer import pulse_of
+from app.widgets.animation_timer import animation_timer_of
 from app.widgets.badges import paint_production_band
-from app.widgets.util import once
+from app.widgets.util import debounce
 
-__all__ = ["Cell", "Column", "DataTable", "Kind", "Row", "RowsModel"]
+__all__ = ["Cell", "Column", "Kind", "Row", "TableModel", "TableView"]
 
 RowHeight = Literal["table", "journal", "finding", "tree"]
 # The share of a table that names have for certain, and the room of the arrow in a head.
@@ -71,7 +71,7 @@ _KEYBOARD = (
 )
 
 
-class DataTable(QTableView):
+class TableView(QTableView):
     """Rows with a head, chosen whole, moved through with the arrow keys.
 
     Signals:
@@ -88,7 +88,7 @@ class DataTable(QTableView):
         self,
         columns: Sequence[Column],
         name: str,
-        model: RowsModel | None = None,
+        model: TableModel | None = None,
         rows: RowHeight = "table",
         multiple: bool = False,
         sortable: bool = True,
@@ -96,7 +96,7 @@ class DataTable(QTableView):
     ) -> None:
         """`name` is what the table lists, for assistive technology and for remembering its columns."""
         super().__init__(parent)
-        self.rows_model = model or RowsModel(columns, self)
+        self.rows_model = model or TableModel(columns, self)
         self._row_kind: RowHeight = rows
         self._name = name
         self._hovered = -1
@@ -112,9 +112,9 @@ class DataTable(QTableView):
         self.setModel(self.rows_model)
         self._set_up_head(sortable)
         self.setItemDelegate(CellDelegate(self))
-        self._pulse = pulse_of(self)
-        self._fit_soon = once(self, 0, self.fit_widths)
-        self._fit_scrolled = once(self, SCROLL_PAUSE_MS, self.fit_widths)
+        self._pulse = animation_timer_of(self)
+        self._fit_soon = debounce(self, 0, self.fit_widths)
+        self._fit_scrolled = debounce(self, SCROLL_PAUSE_MS, self.fit_widths)
         # What columns needed since the rows were others: none becomes narrower while they are scrolled.
         self._needed: dict[int, int] = {}
         self._connect_model()
@@ -590,13 +590,13 @@ class DataTable(QTableView):
 
 
 if TYPE_CHECKING:
-    from app.items.table_view import DataTable
+    from app.items.table_view import TableView
 
 
 class CellDelegate(QStyledItemDelegate):
-    """Paints every cell of a `DataTable` from its row; state comes from the view, words are ready."""
+    """Paints every cell of a `TableView` from its row; state comes from the view, words are ready."""
 
-    def __init__(self, table: DataTable) -> None:
+    def __init__(self, table: TableView) -> None:
         super().__init__(table)
         self._table = table
 
@@ -668,7 +668,7 @@ class CellDelegate(QStyledItemDelegate):
 class TableHead(QHeaderView):
     """Column heads: small grey words, an arrow at the sorted one, aligned as their column is."""
 
-    def __init__(self, table: DataTable) -> None:
+    def __init__(self, table: TableView) -> None:
         super().__init__(Qt.Orientation.Horizontal, table)
         self._table = table
         self.setHighlightSections(False)

@@ -9,8 +9,8 @@ from dataclasses import replace
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QImage, QPainter, QPixmap
 
-from app.items.tile_layout import PlacedGroup, WallLayout
-from app.items.tile_painter import Tile, fit_picture, paint_tile
+from app.items.tile_layout import PlacedGroup, TileLayout
+from app.items.tile_painter import TileItem, fit_picture, paint_tile
 from app.theme.shapes import paint_glyph
 from app.theme.theme import Theme
 from app.theme.tokens import RADIUS
@@ -20,7 +20,7 @@ MOST_KEPT = 240
 UNREADABLE = "picture cannot be read"
 
 
-class TileStore:
+class TileCache:
     """Some hundred tiles, the latest seen.
 
     `picture_of(picture, px)` gives an image at least so wide, None while it has not come, a null one when it
@@ -37,7 +37,7 @@ class TileStore:
         self._kept.clear()
         self._fitted.clear()
 
-    def rendered(self, tile: Tile, fill: str, layout: WallLayout, ratio: float, theme: Theme) -> QPixmap:
+    def rendered(self, tile: TileItem, fill: str, layout: TileLayout, ratio: float, theme: Theme) -> QPixmap:
         """A tile at the screen's own pixels; `fill` is the token below its words."""
         width, high = layout.tile_width, layout.picture_height
         image = self._picture_of(tile.picture, round(width * ratio)) if tile.picture else None

@@ -18,7 +18,7 @@ LEAST, USUAL, MOST, STEP = 160, 194, 320, 20
 
 
 @dataclass(frozen=True, slots=True)
-class WallGroup:
+class TileGroup:
     """Tiles under one head. `keys` in their order; a closed group shows only its head."""
 
     name: str
@@ -30,7 +30,7 @@ class WallGroup:
 class PlacedGroup:
     """A head and the first of its tiles in the order of the whole wall."""
 
-    group: WallGroup
+    group: TileGroup
     top: int
     first: int
     shown: int
@@ -45,14 +45,14 @@ def kept_size(value: object) -> int:
         return USUAL
 
 
-class WallLayout:
+class TileLayout:
     """Tiles in rows under heads, all of one size, for one width.
 
     `wanted` is the width of a tile, about: tiles grow or shrink a little, so that a row fills the width.
     """
 
     def __init__(
-        self, groups: Sequence[WallGroup], closed: frozenset[str], width: int, wanted: int, heads: bool
+        self, groups: Sequence[TileGroup], closed: frozenset[str], width: int, wanted: int, heads: bool
     ) -> None:
         self.width = width
         room = max(1, width - 2 * PAD)

@@ -7,25 +7,25 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
-from app.items.tile_layout import WallGroup
-from app.items.tile_painter import Tile
-from app.widgets.labels import plain_tip
+from app.items.tile_layout import TileGroup
+from app.items.tile_painter import TileItem
+from app.widgets.labels import escaped_tooltip
 
 Index = QModelIndex | QPersistentModelIndex
 _NO_PARENT = QModelIndex()
 
 
-class WallModel(QAbstractListModel):
+class TileModel(QAbstractListModel):
     """One row a tile. `tile_of` makes a tile of a key, None when there is none any more."""
 
-    def __init__(self, tile_of: Callable[[str], Tile | None], parent: QObject | None = None) -> None:
+    def __init__(self, tile_of: Callable[[str], TileItem | None], parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.tile_of = tile_of
-        self.groups: tuple[WallGroup, ...] = ()
+        self.groups: tuple[TileGroup, ...] = ()
         self._keys: list[str] = []
         self._places: dict[str, int] = {}
 
-    def set_groups(self, groups: Sequence[WallGroup]) -> None:
+    def set_groups(self, groups: Sequence[TileGroup]) -> None:
         """Take other keys; the view restores its cursor after the reset."""
         self.beginResetModel()
         self.groups = tuple(groups)
@@ -60,5 +60,5 @@ class WallModel(QAbstractListModel):
         if role in (Qt.ItemDataRole.AccessibleTextRole, Qt.ItemDataRole.ToolTipRole):
             tile = self.tile_of(key)
             words = tile.spoken if tile is not None else key
-            return plain_tip(words) if role == Qt.ItemDataRole.ToolTipRole else words
+            return escaped_tooltip(words) if role == Qt.ItemDataRole.ToolTipRole else words
         return None

@@ -21,7 +21,7 @@ EDGE = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class TileItem:
     """One device, ready to be painted. `picture` names an image; `age` makes it grey and is said on a plate.
 
     `live`: its picture is kept fresh. `no_picture` says why there is none. `waiting` marks a tile that waits
@@ -74,7 +74,7 @@ def paint_tile(
     painter: QPainter,
     rect: QRectF,
     picture_height: int,
-    tile: Tile,
+    tile: TileItem,
     picture: QPixmap,
     theme: Theme,
     fill: str = "raised",
@@ -110,7 +110,7 @@ def _paint_wash(painter: QPainter, rect: QRectF, theme: Theme) -> None:
     painter.setOpacity(1.0)
 
 
-def _paint_no_picture(painter: QPainter, rect: QRectF, tile: Tile, theme: Theme) -> None:
+def _paint_no_picture(painter: QPainter, rect: QRectF, tile: TileItem, theme: Theme) -> None:
     painter.fillRect(rect, theme.color("sunken"))
     middle = rect.center()
     icon = "no_picture" if tile.muted else "picture"
@@ -119,7 +119,7 @@ def _paint_no_picture(painter: QPainter, rect: QRectF, tile: Tile, theme: Theme)
     painting.text(painter, words, tile.no_picture, theme, "body", "text3", Qt.AlignmentFlag.AlignHCenter)
 
 
-def _paint_plates(painter: QPainter, rect: QRectF, tile: Tile, theme: Theme) -> None:
+def _paint_plates(painter: QPainter, rect: QRectF, tile: TileItem, theme: Theme) -> None:
     """What is said on the picture, from its lower left corner."""
     left, bottom = rect.x() + 7, rect.bottom() - 7
     if tile.production:
@@ -144,7 +144,7 @@ def _paint_live(painter: QPainter, rect: QRectF, theme: Theme) -> None:
     painting.text(painter, plate.adjusted(18, 0, 0, 0), "Live", theme, "label", "ok")
 
 
-def _paint_foot(painter: QPainter, rect: QRectF, tile: Tile, theme: Theme) -> None:
+def _paint_foot(painter: QPainter, rect: QRectF, tile: TileItem, theme: Theme) -> None:
     look = health_look(tile.health)
     inner = rect.adjusted(PAD, 3, -PAD, -3)
     first = QRectF(inner.x(), inner.y() + 2, inner.width(), 18)

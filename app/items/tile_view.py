@@ -30,10 +30,10 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractItemView, QWidget
 
 from app.items.context_menu import ask_for_menu
-from app.items.tile_cache import TileStore, paint_head, paint_mark, paint_ring
-from app.items.tile_layout import LEAST, MOST, STEP, USUAL, WallGroup, WallLayout
-from app.items.tile_model import Index, WallModel
-from app.items.tile_painter import Tile
+from app.items.tile_cache import TileCache, paint_head, paint_mark, paint_ring
+from app.items.tile_layout import LEAST, MOST, STEP, USUAL, TileGroup, TileLayout
+from app.items.tile_model import Index, TileModel
+from app.items.tile_painter import TileItem
 from app.theme.theme import Theme, theme_of
 from app.theme.tokens import RADIUS
 from app.widgets import painting
@@ -43,7 +43,7 @@ Action = QAbstractItemView.CursorAction
 _ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 
 
-class TileWall(QAbstractItemView):
+class TileView(QAbstractItemView):
     """Tiles under heads; arrows move through them across the heads.
 
     Signals:
@@ -67,20 +67,20 @@ class TileWall(QAbstractItemView):
     def __init__(
         self,
         name: str,
-        tile_of: Callable[[str], Tile | None],
+        tile_of: Callable[[str], TileItem | None],
         picture_of: Callable[[str, int], QImage | None],
         parent: QWidget | None = None,
     ) -> None:
         """`picture_of(picture, px)` gives an image at least so wide, or None while it has not come."""
         super().__init__(parent)
-        self.wall_model = WallModel(tile_of, self)
+        self.wall_model = TileModel(tile_of, self)
         self._tile_of = tile_of
-        self._tiles = TileStore(picture_of)
+        self._tiles = TileCache(picture_of)
         self._size, self._heads = USUAL, True
         self._closed: frozenset[str] = frozenset()
         self._marks: frozenset[str] = frozenset()
         self._hovered = -1
-        self._layout = WallLayout((), frozenset(), 1, USUAL, True)
+        self._layout = TileLayout((), frozenset(), 1, USUAL, True)
         self.painted_keys: list[str] = []
         self.setAccessibleName(name)
         self.setMouseTracking(True)
@@ -96,7 +96,7 @@ class TileWall(QAbstractItemView):
 
     # what screens ask
 
-    def show_groups(self, groups: Sequence[WallGroup], heads: bool = True) -> None:
+    def show_groups(self, groups: Sequence[TileGroup], heads: bool = True) -> None:
         """Show these tiles; cursor, choice and scroll position stay where their tiles are still here."""
         if tuple(groups) == self.wall_model.groups and heads == self._heads:
             self.viewport().update()
@@ -191,9 +191,9 @@ class TileWall(QAbstractItemView):
         bar.setSingleStep(max(1, self._layout.tile_height // 3))
         super().updateGeometries()
 
-    def _new_layout(self) -> WallLayout:
+    def _new_layout(self) -> TileLayout:
         width = self.viewport().width()
-        return WallLayout(self.wall_model.groups, self._closed, width, self._size, self._heads)
+        return TileLayout(self.wall_model.groups, self._closed, width, self._size, self._heads)
 
     def visualRect(self, index: Index) -> QRect:
         """Where a tile is in the viewport."""

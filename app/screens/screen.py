@@ -21,17 +21,17 @@ from PySide6.QtCore import QByteArray, QSettings, Qt
 from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QHeaderView, QSplitter, QWidget
 
-from app.input_origin import Hand
+from app.input_origin import InputOrigin
 from app.screens.targets import Target
 from app.service_client import ConsoleLink
 from app.state import AppState
-from app.widgets.input_origin import HandShortcut
+from app.widgets.input_origin import InputOriginShortcut
 from core.policy.models import Profile
 
 if TYPE_CHECKING:
-    from app.signing.change_signing import Signing
-    from app.signing.press_guard import ByHand
-    from app.signing.signing_session import OperatorKeys
+    from app.signing.change_signing import ChangeSigning
+    from app.signing.press_guard import PressGuard
+    from app.signing.signing_session import SigningSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +48,22 @@ class Shortcut:
     keys: str
     what: str
     act: Callable[[], None] | None = None
-    act_by: Callable[[Hand], None] | None = None
+    act_by: Callable[[InputOrigin], None] | None = None
 
 
 class Navigator(Protocol):
     """What a screen may ask of the window."""
 
     @property
-    def keys(self) -> OperatorKeys:
+    def keys(self) -> SigningSession:
         """The operator's keys; the unlocked one signs."""
 
     @property
-    def signing(self) -> Signing:
+    def signing(self) -> ChangeSigning:
         """Has what loosens signed by an operator before it is asked for."""
 
     @property
-    def by_hand(self) -> ByHand:
+    def by_hand(self) -> PressGuard:
         """Whether a press counts; every act that loosens, and each approval, asks it."""
 
     @property
@@ -116,7 +116,7 @@ class Screen(QWidget):
         self.state, self.link, self.nav = state, link, nav
         for shortcut in self.shortcuts():
             if shortcut.act_by is not None:
-                chord = HandShortcut(shortcut.keys, self)
+                chord = InputOriginShortcut(shortcut.keys, self)
                 chord.pressed_by.connect(shortcut.act_by)
                 self._bound_keys.append(chord)
             elif shortcut.act is not None:

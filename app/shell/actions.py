@@ -13,9 +13,9 @@ from app.screens.settings.section_names import SECTIONS
 from app.screens.targets import OpenBatch, OpenPairing, OpenSection, OpenVerification
 from app.service_client import ConsoleLink
 from app.shell.screen_registry import ScreenEntry
-from app.shell.session_controller import Control
+from app.shell.session_controller import SessionController
 from app.shell.shell_window import ShellWindow
-from app.signing.signing_session import OperatorKeys
+from app.signing.signing_session import SigningSession
 from app.state import AppState, Link
 from app.theme.theme import theme_of
 from app.theme.tokens import Mode
@@ -70,8 +70,8 @@ class WindowActions(QObject):
         window: ShellWindow,
         state: AppState,
         link: ConsoleLink,
-        keys: OperatorKeys,
-        control: Control,
+        keys: SigningSession,
+        control: SessionController,
         screens: Iterable[ScreenEntry],
     ) -> None:
         super().__init__(window)

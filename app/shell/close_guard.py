@@ -9,7 +9,7 @@ from app.qt_loop import ended
 from app.service_client import ConsoleLink
 from app.state import AppState
 from app.text import plural
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from core.batch.models import RunState
 from core.errors import QuarterdeckError
 from core.service.console import Console
@@ -17,7 +17,7 @@ from core.service.console import Console
 LEAVE, CANCEL, STAY = "leave", "cancel", "stay"
 
 
-class Leaving(QObject):
+class CloseGuard(QObject):
     """Answers `MainWindow.close_asked`.
 
     Signals:
@@ -29,7 +29,7 @@ class Leaving(QObject):
     def __init__(self, window: QWidget, state: AppState, link: ConsoleLink) -> None:
         super().__init__(window)
         self._window, self._state, self._link = window, state, link
-        self._sheet: Sheet | None = None
+        self._sheet: Dialog | None = None
 
     def start(self) -> None:
         """Agree at once when nothing runs; else ask. A second request brings the question back."""
@@ -43,7 +43,7 @@ class Leaving(QObject):
         waiting = sum(1 for run in runs if run.state is RunState.WAITING)
         words = f"{plural(len(runs), 'run')} not ended"
         words += f", {waiting} of them waiting for you." if waiting else "."
-        sheet = self._sheet = Sheet(
+        sheet = self._sheet = Dialog(
             self._window,
             "Work is running. Leave it running?",
             f"{words} The service goes on without this window and ends itself when nothing is left to do. "

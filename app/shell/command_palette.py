@@ -24,8 +24,8 @@ from PySide6.QtWidgets import (
 from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
 from app.shell.actions import Action
-from app.shell.palette_matcher import Found, find
-from app.shell.palette_providers import Sources
+from app.shell.palette_matcher import Match, find
+from app.shell.palette_providers import Providers
 from app.shell.top_bar import PLACEHOLDER
 from app.state import AppState
 from app.text import plural
@@ -34,11 +34,11 @@ from app.theme.status_styles import StateLook, cell_look, health_look, plan_look
 from app.theme.theme import Theme, theme_of
 from app.widgets import painting
 from app.widgets.badges import paint_production_tag, paint_risk, paint_state
-from app.widgets.dialog import Overlay, SheetCard
-from app.widgets.icon_label import IconMark
-from app.widgets.labels import Label, rule
-from app.widgets.shortcut_label import KeyHint
-from app.widgets.util import once
+from app.widgets.dialog import DialogCard, Overlay
+from app.widgets.icon_label import IconLabel
+from app.widgets.labels import Label, separator
+from app.widgets.shortcut_label import ShortcutLabel
+from app.widgets.util import debounce
 
 WIDTH, NARROW_WIDTH = 640, 600
 TOP = 48
@@ -46,7 +46,7 @@ ROW, HEAD, LINE = 36, 27, 46
 MOST_HEIGHT = 420
 BESIDE_RISK = 76  # the widest of what stands right of a risk: an answer of the policy, or the time left
 PAUSE_MS = 25
-Line = str | Found
+Line = str | Match
 Index = QModelIndex | QPersistentModelIndex
 _NO_PARENT = QModelIndex()
 
@@ -58,7 +58,7 @@ class ResultsModel(QAbstractListModel):
         super().__init__(parent)
         self.lines: list[Line] = []
 
-    def show_found(self, found: list[Found]) -> None:
+    def show_found(self, found: list[Match]) -> None:
         """Replace the lines."""
         lines: list[Line] = []
         group = ""
@@ -130,7 +130,7 @@ class ResultsDelegate(QStyledItemDelegate):
             self._paint_hit(painter, rect, line, theme)
         painter.restore()
 
-    def _paint_hit(self, painter: QPainter, rect: QRectF, found: Found, theme: Theme) -> None:
+    def _paint_hit(self, painter: QPainter, rect: QRectF, found: Match, theme: Theme) -> None:
         hit = found.hit
         right = self._paint_right(painter, rect.adjusted(0, 0, -14, 0), found, theme)
         ink = "text3" if hit.off else "text2"
@@ -145,7 +145,7 @@ class ResultsDelegate(QStyledItemDelegate):
             words = ", ".join(part for part in (hit.detail, found.reason) if part)
             marked_text(painter, rest, words, found.detail_marks, theme, "meta", "text3")
 
-    def _paint_right(self, painter: QPainter, rect: QRectF, found: Found, theme: Theme) -> float:
+    def _paint_right(self, painter: QPainter, rect: QRectF, found: Match, theme: Theme) -> float:
         """Draw from the right end: what the policy would say or how it is, risk, production."""
         hit = found.hit
         x = rect.right()
@@ -217,7 +217,7 @@ def _actions_of(window: QWidget) -> list[Action]:
     return [action for action in window.actions() if isinstance(action, Action)]
 
 
-class Palette(Overlay):
+class CommandPalette(Overlay):
     """The overlay itself; one per window, made when it is first opened."""
 
     def __init__(self, window: QWidget, nav: Navigator, state: AppState, link: ConsoleLink) -> None:
@@ -227,18 +227,18 @@ class Palette(Overlay):
         self._nav = nav
         self._group = ""
         self._moved = False
-        self._sources = Sources(state, link, partial(_actions_of, window), self._refresh_soon, self)
+        self._sources = Providers(state, link, partial(_actions_of, window), self._refresh_soon, self)
         self._model = ResultsModel(self)
-        self._pause = once(self, PAUSE_MS, self._refresh)
+        self._pause = debounce(self, PAUSE_MS, self._refresh)
         self.dismissed.connect(self._escape)
         self._build()
 
     @classmethod
     def open_in(
         cls, window: QWidget, nav: Navigator, state: AppState, link: ConsoleLink, query: str = ""
-    ) -> Palette:
+    ) -> CommandPalette:
         """Bring the window's palette up, with something typed already."""
-        palette = window.findChild(Palette) or cls(window, nav, state, link)
+        palette = window.findChild(CommandPalette) or cls(window, nav, state, link)
         palette.start(query)
         return palette
 
@@ -254,10 +254,10 @@ class Palette(Overlay):
         top = QHBoxLayout()
         top.setContentsMargins(14, 0, 14, 0)
         top.setSpacing(10)
-        top.addWidget(IconMark("search", "accent"))
+        top.addWidget(IconLabel("search", "accent"))
         top.addWidget(self.field, 1)
         top.addWidget(self.count)
-        top.addWidget(KeyHint("Esc"))
+        top.addWidget(ShortcutLabel("Esc"))
         self.view = QListView()
         self.view.setModel(self._model)
         self.view.setItemDelegate(ResultsDelegate(self.view))
@@ -272,10 +272,10 @@ class Palette(Overlay):
         bottom.setContentsMargins(14, 0, 14, 0)
         bottom.setSpacing(14)
         for keys, words in (("↑+↓", "move"), ("Enter", "open"), ("Tab", "narrow to this kind")):
-            bottom.addWidget(KeyHint(keys, words))
+            bottom.addWidget(ShortcutLabel(keys, words))
         bottom.addStretch(1)
         bottom.addWidget(Label("Nothing is sent, except Stop all.", "meta", "text3"))
-        self.card = SheetCard(self)
+        self.card = DialogCard(self)
         column = QVBoxLayout(self.card)
         column.setContentsMargins(1, 1, 1, 1)
         column.setSpacing(0)
@@ -284,9 +284,9 @@ class Palette(Overlay):
             holder.setFixedHeight(LINE if part is top else 36)
             holder.setLayout(part)
             column.addWidget(holder)
-        column.insertWidget(1, rule())
+        column.insertWidget(1, separator())
         column.insertWidget(2, self.view)
-        column.insertWidget(3, rule())
+        column.insertWidget(3, separator())
 
     # Opening and closing
 
@@ -342,14 +342,14 @@ class Palette(Overlay):
         height = LINE + self.view.height() + 36 + 4
         self.card.setGeometry((self.width() - width) // 2 - 3, TOP, width, height)
 
-    def chosen(self) -> Found | None:
+    def chosen(self) -> Match | None:
         """The line under the cursor."""
         row = self.view.currentIndex().row()
         line = self._model.lines[row] if 0 <= row < len(self._model.lines) else None
-        return line if isinstance(line, Found) else None
+        return line if isinstance(line, Match) else None
 
     def _choose(self, key: str) -> None:
-        places = [row for row, line in enumerate(self._model.lines) if isinstance(line, Found)]
+        places = [row for row, line in enumerate(self._model.lines) if isinstance(line, Match)]
         same = [row for row in places if self._key_at(row) == key]
         row = same[0] if same else self._first_of(places)
         self.view.setCurrentIndex(self._model.index(row) if row is not None else QModelIndex())
@@ -359,16 +359,16 @@ class Palette(Overlay):
         typed = self.field.text().strip().casefold()
         for row in places:
             line = self._model.lines[row]
-            if isinstance(line, Found) and (not line.hit.careful or line.hit.title.casefold() == typed):
+            if isinstance(line, Match) and (not line.hit.careful or line.hit.title.casefold() == typed):
                 return row
         return None
 
     def _key_at(self, row: int) -> str:
         line = self._model.lines[row]
-        return line.hit.key if isinstance(line, Found) else ""
+        return line.hit.key if isinstance(line, Match) else ""
 
     def _move(self, step: int) -> None:
-        places = [row for row, line in enumerate(self._model.lines) if isinstance(line, Found)]
+        places = [row for row, line in enumerate(self._model.lines) if isinstance(line, Match)]
         if not places:
             return
         row = self.view.currentIndex().row()
@@ -378,7 +378,7 @@ class Palette(Overlay):
 
     def _open(self, row: int) -> None:
         line = self._model.lines[row] if 0 <= row < len(self._model.lines) else None
-        if not isinstance(line, Found) or line.hit.off:
+        if not isinstance(line, Match) or line.hit.off:
             return  # why it is off stands beside it
         self.uncover()
         if line.hit.act is not None:

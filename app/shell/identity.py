@@ -13,7 +13,7 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from app.service_client import ConsoleLink
-from app.signing.signing_session import OperatorKeys
+from app.signing.signing_session import SigningSession
 from app.state import AppState, Link
 from core.approvals.models import Operator
 from core.service.console import Console
@@ -29,7 +29,7 @@ class Identity(QObject):
     changed = Signal()
 
     def __init__(
-        self, state: AppState, link: ConsoleLink, keys: OperatorKeys, parent: QObject | None = None
+        self, state: AppState, link: ConsoleLink, keys: SigningSession, parent: QObject | None = None
     ) -> None:
         super().__init__(parent)
         self._state, self._link, self._keys = state, link, keys

@@ -28,7 +28,7 @@ class Standing:
     on_close: Callable[[], None] | None = None
 
 
-class Notices(QWidget):
+class MessageBars(QWidget):
     """The stack of banners, newest at the top."""
 
     def __init__(self, parent: QWidget | None = None) -> None:

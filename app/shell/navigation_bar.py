@@ -14,7 +14,7 @@ from app.theme.theme import theme_of
 from app.theme.tokens import FRAME, RADIUS
 from app.widgets import painting
 from app.widgets.badges import paint_pill
-from app.widgets.labels import surface
+from app.widgets.labels import set_surface
 
 LINE_HEIGHT = 34
 PILL = 16
@@ -101,7 +101,7 @@ class NavLine(QAbstractButton):
             super().keyPressEvent(event)
 
 
-class Nav(QWidget):
+class NavigationBar(QWidget):
     """All screens; the last one stands at the bottom.
 
     Signals:
@@ -112,7 +112,7 @@ class Nav(QWidget):
 
     def __init__(self, entries: Sequence[ScreenEntry], parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        surface(self, "app")
+        set_surface(self, "app")
         self.setAccessibleName("Screens")
         self._narrow = False
         self._group = QButtonGroup(self)

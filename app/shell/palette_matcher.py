@@ -31,7 +31,7 @@ FILLERS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class Result:
     """One line of the palette. `screen` and `target` are where Enter leads.
 
     `fits` is a query that this line is known to fit, also where its words are in nothing that is shown.
@@ -64,13 +64,13 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Match:
     """A hit with its score and the letters that matched, as (start, end) in title and in detail.
 
     `reason` says what led to it where that is not in what it shows: `description: memory`.
     """
 
-    hit: Hit
+    hit: Result
     score: float
     title_marks: tuple[tuple[int, int], ...] = ()
     detail_marks: tuple[tuple[int, int], ...] = ()
@@ -78,24 +78,24 @@ class Found:
 
 
 @dataclass
-class Marks:
+class Spans:
     """Spans collected while the words of a query are matched."""
 
     title: list[tuple[int, int]] = field(default_factory=list)
     detail: list[tuple[int, int]] = field(default_factory=list)
 
 
-def find(hits: Iterable[Hit], query: str, each: int = 4, group: str = "") -> list[Found]:
+def find(hits: Iterable[Result], query: str, each: int = 4, group: str = "") -> list[Match]:
     """The best hits of each group in the groups' order; every word of the query must be in the hit."""
     words = query.casefold().split()
-    found: dict[str, list[Found]] = {}
+    found: dict[str, list[Match]] = {}
     for hit in hits:
         if group and hit.group != group:
             continue
         match = match_hit(hit, words)
         if match is not None:
             found.setdefault(hit.group, []).append(match)
-    ordered: list[Found] = []
+    ordered: list[Match] = []
     # Who has typed nothing yet looks for things; commands are offered once they are named.
     for name in GROUPS if words else (*GROUPS[1:], COMMANDS):
         best = sorted(found.get(name, []), key=_rank)
@@ -105,14 +105,14 @@ def find(hits: Iterable[Hit], query: str, each: int = 4, group: str = "") -> lis
     return ordered
 
 
-def _rank(found: Found) -> tuple[int, float, str]:
+def _rank(found: Match) -> tuple[int, float, str]:
     """The best first; commands that fit equally stay in the window's order."""
     return found.hit.order, -found.score, found.hit.title if found.hit.act is None else ""
 
 
-def _once_by_reason(found: list[Found]) -> list[Found]:
+def _once_by_reason(found: list[Match]) -> list[Match]:
     """Without the same tool of further devices where no word of the query names a device."""
-    kept: list[Found] = []
+    kept: list[Match] = []
     titles: set[str] = set()
     for line in found:
         if not line.reason or line.hit.title not in titles:
@@ -122,13 +122,13 @@ def _once_by_reason(found: list[Found]) -> list[Found]:
     return kept
 
 
-def match_hit(hit: Hit, words: list[str]) -> Found | None:
+def match_hit(hit: Result, words: list[str]) -> Match | None:
     """How well a hit fits; None when a word is not in it."""
     if not words:
-        return Found(hit, 0.0)
+        return Match(hit, 0.0)
     if hit.act is not None:
         return _match_command(hit, words)
-    marks = Marks()
+    marks = Spans()
     score = 0.0
     title, detail = hit.title.casefold(), hit.detail.casefold()
     for word in words:
@@ -138,10 +138,10 @@ def match_hit(hit: Hit, words: list[str]) -> Found | None:
                 return _match_about(hit, words)
             fit = KNOWN_FIT
         score += fit
-    return Found(hit, score / len(words), _merged(marks.title), _merged(marks.detail))
+    return Match(hit, score / len(words), _merged(marks.title), _merged(marks.detail))
 
 
-def _match_command(hit: Hit, words: list[str]) -> Found | None:
+def _match_command(hit: Result, words: list[str]) -> Match | None:
     title, also = hit.title.casefold(), hit.also.casefold()
     marks: list[tuple[int, int]] = []
     score = 0.0
@@ -153,13 +153,13 @@ def _match_command(hit: Hit, words: list[str]) -> Found | None:
             score += 100.0
         else:
             return None
-    return Found(hit, score / len(words), _merged(marks))
+    return Match(hit, score / len(words), _merged(marks))
 
 
-def _match_about(hit: Hit, words: list[str]) -> Found | None:
+def _match_about(hit: Result, words: list[str]) -> Match | None:
     """By name or definition, with at least half of the words that mean something."""
     asked = [word for word in words if word not in FILLERS]
-    marks = Marks()
+    marks = Spans()
     title, detail = hit.title.casefold(), hit.detail.casefold()
     reasons: dict[str, list[str]] = {}
     fitting = 0
@@ -179,7 +179,7 @@ def _match_about(hit: Hit, words: list[str]) -> Found | None:
         return None
     reason = "; ".join(f"{name}: {', '.join(because)}" for name, because in reasons.items())
     score = ABOUT_FIT * fitting / len(asked)
-    return Found(hit, score, _merged(marks.title), _merged(marks.detail), reason)
+    return Match(hit, score, _merged(marks.title), _merged(marks.detail), reason)
 
 
 def _stem(word: str) -> str:

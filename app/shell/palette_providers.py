@@ -16,11 +16,11 @@ from app.screens.journal.entry_text import device_words, entry_words
 from app.screens.targets import OpenApproval, OpenBatch, OpenDevice, OpenEntry, OpenQuery, OpenRun, OpenTool
 from app.service_client import ConsoleLink
 from app.shell.actions import Action
-from app.shell.palette_matcher import COMMANDS, Found, Hit, match_hit
+from app.shell.palette_matcher import COMMANDS, Match, Result, match_hit
 from app.shell.shortcuts_dialog import chord_words
 from app.state import AppState
 from app.text import clock, count_words, left_words, one_line, plural
-from app.widgets.util import once
+from app.widgets.util import debounce
 from core.audit.entries import Entry, Kind
 from core.fleet.models import Device, Health, Tool
 from core.policy.models import Answer, Decision
@@ -38,7 +38,7 @@ About = tuple[tuple[str, str], ...]
 _WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
 
 
-class Sources(QObject):
+class Providers(QObject):
     """Collects hits. What has to be asked for comes later: `changed` is called then."""
 
     def __init__(
@@ -62,27 +62,27 @@ class Sources(QObject):
         self._runs = RunSearch(link, RUNS_WANTED, self)
         self._runs.came.connect(changed)
         self._wanted_runs = ""
-        self._search_soon = once(self, SEARCH_PAUSE_MS, lambda: self._runs.look(self._wanted_runs))
+        self._search_soon = debounce(self, SEARCH_PAUSE_MS, lambda: self._runs.look(self._wanted_runs))
 
     def start(self) -> None:
         """Ask for what every query needs: the saved batches. What may have changed is asked for anew."""
         self._asked = {key for key in self._asked if key[0] == "tools"}
         self._ask_once(("batches",), self._read_batches)
 
-    def hits(self, query: str) -> Iterator[Hit]:
+    def hits(self, query: str) -> Iterator[Result]:
         """Everything that can be found now."""
         yield from self._tool_hits()
         yield from (device_hit(device) for device in self._state.devices.values())
         for approval in self._state.waiting():
             request, decision = approval.request, approval.decision
-            yield Hit(
+            yield Result(
                 f"approval/{approval.id}", "Approvals", decision.summary,
                 f"{request.tool_name}, {request.device}", "approvals", "approvals", OpenApproval(approval.id),
                 production=approval.production, risk=decision.risk.value,
                 note=f"{left_words(approval.remaining_s)} left",
             )  # fmt: skip
         for name in self._batches:
-            yield Hit(
+            yield Result(
                 f"batch/{name}", "Batches and runs", name, "saved batch", "batch", "batch", OpenBatch(name)
             )
         # What the service found of all runs, and those that the window knows anyway.
@@ -92,7 +92,7 @@ class Sources(QObject):
             *(run for run in self._state.runs_newest_first() if run.id not in matches),
         ]:
             words = [run.id, devices_words(run), effect_words(run), f"from {actor_words(run.actor)}"]
-            yield Hit(
+            yield Result(
                 f"run/{run.id}", "Batches and runs", one_line(run.name), ", ".join(filter(None, words)),
                 "runs", "runs", OpenRun(run.id), state=run.state.value, state_of="run",
                 fits=query if run.id in matches else "",
@@ -102,13 +102,13 @@ class Sources(QObject):
             yield from self._entry_hits(query)
         yield from (command_hit(action) for action in self._actions())
 
-    def _tool_hits(self) -> Iterator[Hit]:
+    def _tool_hits(self) -> Iterator[Result]:
         for name, tools in self._tools.items():
             device = self._state.devices.get(name)
             if device is None:
                 continue
             for tool, about in tools:
-                yield Hit(
+                yield Result(
                     f"tool/{name}/{tool.tool_key}", "Call a tool", tool_title(tool), f"on {name}",
                     "tool", "batch",
                     OpenTool(name, tool.tool_name), mono=True, production=device.production,
@@ -118,19 +118,19 @@ class Sources(QObject):
                     about=about,
                 )  # fmt: skip
 
-    def _journal_hit(self, query: str) -> Hit:
+    def _journal_hit(self, query: str) -> Result:
         wanted = self.journal_query(query)
         count = self._counts.get(wanted)
-        return Hit(
+        return Result(
             "journal", "Journal", wanted, count or "", "journal", "journal", OpenQuery(wanted), mono=True,
         )  # fmt: skip
 
-    def _entry_hits(self, query: str) -> Iterator[Hit]:
+    def _entry_hits(self, query: str) -> Iterator[Result]:
         """The newest entries that match, with what the policy said of their command, or how it ended."""
         for order, entry in enumerate(self._entries.get(self.journal_query(query), []), 1):
             answer = self._decided.get(entry.call_id or "", "")
             what = " on ".join(filter(None, (one_line(entry.tool or ""), device_words(entry))))
-            yield Hit(
+            yield Result(
                 f"entry/{entry.seq}", "Journal", entry_words(entry),
                 ", ".join(filter(None, (what, clock(entry.time), f"entry {count_words(entry.seq)}"))),
                 "journal", "journal", OpenEntry(entry.seq),
@@ -158,7 +158,7 @@ class Sources(QObject):
 
     # What has to be asked for
 
-    def want(self, query: str, found: list[Found]) -> None:
+    def want(self, query: str, found: list[Match]) -> None:
         """Ask for what this query needs and is not known: tools of fitting devices, answers, counts."""
         for device in self._devices_for(query):
             key = ("tools", device.name, str(device.tool_count), *device.changed_tools)
@@ -248,9 +248,9 @@ class Sources(QObject):
         )
 
 
-def device_hit(device: Device) -> Hit:
+def device_hit(device: Device) -> Result:
     """One device as a line."""
-    return Hit(
+    return Result(
         f"device/{device.name}", "Devices", device.name, ", ".join(device.tags),
         platform_icon(device.platform),
         "fleet", OpenDevice(device.name), production=device.production, state=device.health.value,
@@ -258,9 +258,9 @@ def device_hit(device: Device) -> Hit:
     )  # fmt: skip
 
 
-def command_hit(action: Action) -> Hit:
+def command_hit(action: Action) -> Result:
     """What the window can do as a line: its key at the right, or why it cannot be done now."""
-    return Hit(
+    return Result(
         f"do/{action.text()}", COMMANDS, action.text(), action.reason, action.concept, "",
         note="" if action.reason else chord_words(action.keys), act=action.trigger, off=action.reason,
         also=action.also, careful=action.acts_at_once,

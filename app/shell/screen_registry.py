@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QPlainTextEdit, QVBoxLayout
 
 from app.screens.screen import Screen
 from app.theme.theme import theme_of
-from app.widgets.labels import Label, surface
+from app.widgets.labels import Label, set_surface
 
 log = structlog.get_logger(__name__)
 
@@ -53,7 +53,7 @@ class BrokenScreen(Screen):
 
     def __init__(self, entry: ScreenEntry, error: BaseException) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         column = QVBoxLayout(self)
         column.setContentsMargins(44, 44, 44, 44)
         column.addWidget(Label(f"{entry.title} could not be opened.", "hero"))

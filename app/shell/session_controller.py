@@ -13,14 +13,14 @@ from app.qt_loop import ended
 from app.query import Mutation
 from app.screens.targets import OpenSection
 from app.service_client import ConsoleLink
-from app.shell.message_bars import Notices
+from app.shell.message_bars import MessageBars
 from app.shell.shell_window import ShellWindow
-from app.signing.change_signing import Signing
-from app.signing.signing_session import OperatorKeys
-from app.signing.unlock_section import UnlockPart
+from app.signing.change_signing import ChangeSigning
+from app.signing.signing_session import SigningSession
+from app.signing.unlock_section import UnlockSection
 from app.state import AppState
 from app.text import PROFILE_WORDS, plural
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from app.widgets.sentences import Sentences
 from core.errors import QuarterdeckError
 from core.policy.loosening import is_as_strict
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from core.approvals.operator_keys import KeyFile
 
 
-class Control(QObject):
+class SessionController(QObject):
     """Carries out the top bar's wishes and shows their errors in the window's banners."""
 
     def __init__(
@@ -41,9 +41,9 @@ class Control(QObject):
         window: ShellWindow,
         state: AppState,
         link: ConsoleLink,
-        keys: OperatorKeys,
-        signing: Signing,
-        notices: Notices,
+        keys: SigningSession,
+        signing: ChangeSigning,
+        notices: MessageBars,
     ) -> None:
         super().__init__(window)
         self._window, self._state, self._link = window, state, link
@@ -129,7 +129,7 @@ class Control(QObject):
         self._notes_put_away = notes
 
     def _open_notes(self, notes: list[str]) -> None:
-        sheet = Sheet(
+        sheet = Dialog(
             self._window,
             "What does not count",
             "It stands in files of this home, which any program of this user can write, and not, or not "
@@ -226,10 +226,10 @@ class Control(QObject):
             self._asking = False
 
     async def _ask_passphrase(self, listed: list[KeyFile]) -> None:
-        sheet = Sheet(
+        sheet = Dialog(
             self._window, "Unlock your operator key", "It is held in this window until you lock it."
         )
-        part = UnlockPart(self._keys, listed)
+        part = UnlockSection(self._keys, listed)
         sheet.add(part)
         sheet.add_answer("cancel", "Cancel")
         unlock = sheet.add_answer("unlock", "Unlock", "primary", closes=False)

@@ -8,9 +8,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QWidget
 
 from app.screens.screen import Shortcut
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from app.widgets.labels import Label
-from app.widgets.shortcut_label import KeyHint
+from app.widgets.shortcut_label import ShortcutLabel
 
 EVERYWHERE: tuple[tuple[str, str], ...] = (
     ("Ctrl+K", "Find devices, tools, runs, entries, commands"),
@@ -32,7 +32,7 @@ def chord_words(keys: str) -> str:
     return "+".join(_SHOWN.get(part, part) for part in keys.split("+"))
 
 
-class KeysOverlay(Sheet):
+class ShortcutsDialog(Dialog):
     """Lists keys in two columns."""
 
     def __init__(self, window: QWidget, title: str, shortcuts: Sequence[Shortcut]) -> None:
@@ -55,7 +55,7 @@ class KeysOverlay(Sheet):
         grid.addWidget(Label(title, "label", "text3"), 0, column, 1, 2)
         top = Qt.AlignmentFlag.AlignTop
         for row, (chord, what) in enumerate(keys, 1):
-            grid.addWidget(KeyHint(chord_words(chord)), row, column, top)
+            grid.addWidget(ShortcutLabel(chord_words(chord)), row, column, top)
             grid.addWidget(Label(what, tone="text2", wrap=True), row, column + 1, top)
         if not keys:
             grid.addWidget(Label("This screen has no keys of its own.", tone="text2"), 1, column, 1, 2)

@@ -17,7 +17,7 @@ from app.theme.status_styles import HEALTHS
 from app.theme.theme import theme_of
 from app.theme.tokens import FRAME
 from app.widgets import painting
-from app.widgets.labels import surface
+from app.widgets.labels import set_surface
 from app.widgets.toast import Toast
 from core.fleet.models import Health
 
@@ -143,7 +143,7 @@ class StatusBar(QWidget):
     def show_all(self) -> None:
         """Show everything anew."""
         lost = self._state.service.link is Link.LOST
-        surface(self, "")
+        set_surface(self, "")
         self.show_service()
         self.show_devices()
         self.show_waiting()

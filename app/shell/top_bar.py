@@ -13,7 +13,7 @@ from app.theme.theme import theme_of
 from app.theme.tokens import FRAME, RADIUS
 from app.widgets import painting
 from app.widgets.buttons import Button
-from app.widgets.labels import surface
+from app.widgets.labels import set_surface
 from app.widgets.shortcut_label import paint_key_cap
 from core.policy.models import Profile
 
@@ -138,7 +138,7 @@ class TopBar(QWidget):
 
     def __init__(self, state: AppState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        surface(self, "app")
+        set_surface(self, "app")
         self.setFixedHeight(FRAME.top_bar)
         self._state = state
         self.search = SearchField(self)

@@ -23,8 +23,8 @@ from PySide6.QtWidgets import QWidget
 from app.qt_loop import ended
 from app.query import Declined
 from app.service_client import ConsoleLink
-from app.signing.press_guard import ByHand
-from app.signing.signing_session import OperatorKeys
+from app.signing.press_guard import PressGuard
+from app.signing.signing_session import SigningSession
 from app.state import AppState
 from app.widgets.text_diff import FileDiff, diff_of
 from core.canonical_json import sha256_hex
@@ -42,11 +42,11 @@ class NotSigned(Declined):
         super().__init__("It was not signed; nothing was changed.", ErrorCode.SIGNATURE_REQUIRED)
 
 
-class Signing(QObject):
+class ChangeSigning(QObject):
     """Asks the operator for the signature under a change, in a sheet of the window."""
 
     def __init__(
-        self, window: QWidget, state: AppState, link: ConsoleLink, keys: OperatorKeys, by_hand: ByHand
+        self, window: QWidget, state: AppState, link: ConsoleLink, keys: SigningSession, by_hand: PressGuard
     ) -> None:
         super().__init__(window)
         self._window, self._state, self._link, self._keys = window, state, link, keys
@@ -84,9 +84,9 @@ class Signing(QObject):
         if not proposal.needs_signature:
             return None
         diff = await self._difference(proposal, text) if wish.kind is ChangeKind.POLICY else None
-        from app.signing.sign_dialog import SIGNED, SignSheet  # with the difference view, so not at start-up
+        from app.signing.sign_dialog import SIGNED, SignDialog  # with the difference view, so not at start-up
 
-        sheet = SignSheet(
+        sheet = SignDialog(
             self._window, proposal, self._keys, self._state, self._link, self._by_hand, words, diff
         )
         sheet.begin()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.widgets.line_breaks import breakable
-from app.widgets.property_list import Fact, short_digest
+from app.widgets.property_list import Property, short_digest
 from core.changes import Change, ChangeKind
 from core.text import escape_hidden
 
@@ -67,7 +67,7 @@ def change_head(change: Change) -> str:
     return _CHANGES.get(change.kind, LOOSENS)
 
 
-def change_facts(change: Change) -> list[Fact]:
+def change_facts(change: Change) -> list[Property]:
     """Every value of a change as it is signed; beside it what it replaces, where that is another."""
     facts = []
     for key in dict.fromkeys((*change.after, *change.before)):
@@ -83,13 +83,13 @@ def change_facts(change: Change) -> list[Fact]:
     return facts
 
 
-def _fact(label: str, key: str, value: object) -> Fact:
+def _fact(label: str, key: str, value: object) -> Property:
     if key in _DIGESTS and value:
         whole = str(value)
-        return Fact(label, short_digest(whole, "sha256"), mono=True, full=whole)
+        return Property(label, short_digest(whole, "sha256"), mono=True, full=whole)
     words = escape_hidden(_value_words(key, value), keep_lines=False)
     mono = key in ("public_key", "url", "address", "listen") and bool(value)
-    return Fact(label, breakable(words), mono=mono, full=words)
+    return Property(label, breakable(words), mono=mono, full=words)
 
 
 def _value_words(key: str, value: object) -> str:

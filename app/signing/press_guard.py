@@ -21,11 +21,11 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QLineEdit, QWidget
 from shiboken6 import isValid
 
-from app.input_origin import Hand, Stake
+from app.input_origin import InputOrigin, Stake
 from app.service_client import ConsoleLink
-from app.signing.signing_session import OperatorKeys
+from app.signing.signing_session import SigningSession
 from app.widgets.buttons import Button
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from app.widgets.fields import Field, TypedField
 from core.errors import QuarterdeckError
 
@@ -37,19 +37,19 @@ NO_INPUT = f"{MADE_BY_PROGRAM}. Use the pointer or the keyboard."
 TYPE_IT = "Text that a program sets does not count: type the passphrase."
 
 
-class ByHand(QObject):
+class PressGuard(QObject):
     """The guard of one window, with the keys whose passphrase takes the place of a hand."""
 
-    def __init__(self, link: ConsoleLink, keys: OperatorKeys, parent: QObject | None = None) -> None:
+    def __init__(self, link: ConsoleLink, keys: SigningSession, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._link, self._keys = link, keys
-        self._sheet: PassphraseSheet | None = None
+        self._sheet: PassphraseDialog | None = None
 
     def guard(self, button: Button, stake: Stake, what: str, say: Say, act: Act) -> None:
         """Let a button do `act` on each press that counts; the rest as for `ask`."""
         button.clicked.connect(lambda *_: self.ask(button, button.hand, stake, what, say, act))
 
-    def ask(self, asker: QWidget, hand: Hand, stake: Stake, what: str, say: Say, act: Act) -> None:
+    def ask(self, asker: QWidget, hand: InputOrigin, stake: Stake, what: str, say: Say, act: Act) -> None:
         """Do `act` when a press by `hand` counts for `stake`, else say why not or ask for the passphrase.
 
         When it counts at once, `act` is called before this returns. After a passphrase it is called later: it
@@ -59,7 +59,7 @@ class ByHand(QObject):
         """
         if _counts(hand, stake):
             act()
-        elif hand is Hand.NONE:
+        elif hand is InputOrigin.NONE:
             say(NO_INPUT)
         elif why := self._why_no_passphrase():
             say(f"{MADE_BY_PROGRAM}. {why}")
@@ -80,7 +80,7 @@ class ByHand(QObject):
     def _ask_passphrase(self, asker: QWidget, what: str, act: Act) -> None:
         if self._sheet is not None:
             return
-        sheet = self._sheet = PassphraseSheet(asker.window(), self._keys.unlocked or "", what)
+        sheet = self._sheet = PassphraseDialog(asker.window(), self._keys.unlocked or "", what)
 
         def ended(answer: str) -> None:
             self._sheet = None
@@ -91,7 +91,7 @@ class ByHand(QObject):
         sheet.typed.connect(lambda text: self._link.spawn("check the passphrase", self._check(sheet, text)))
         sheet.open(sheet.secret)
 
-    async def _check(self, sheet: PassphraseSheet, passphrase: str) -> None:
+    async def _check(self, sheet: PassphraseDialog, passphrase: str) -> None:
         try:
             await self._keys.prove(passphrase)
         except QuarterdeckError as error:
@@ -102,17 +102,17 @@ class ByHand(QObject):
                 sheet.finish(PROVED)
 
 
-def _counts(hand: Hand, stake: Stake) -> bool:
+def _counts(hand: InputOrigin, stake: Stake) -> bool:
     match stake:
         case Stake.LOW:
             return True
         case Stake.MEDIUM:
-            return hand >= Hand.SYNTHETIC
+            return hand >= InputOrigin.SYNTHETIC
         case Stake.HIGH:
-            return hand >= Hand.UNKNOWN
+            return hand >= InputOrigin.UNKNOWN
 
 
-class PassphraseSheet(Sheet):
+class PassphraseDialog(Dialog):
     """Asks for the passphrase in place of a hand. Nothing of it is remembered.
 
     Signals:

@@ -8,21 +8,21 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
 from shiboken6 import isValid
 
-from app.input_origin import Hand, Stake
+from app.input_origin import InputOrigin, Stake
 from app.service_client import ConsoleLink
 from app.signing.change_text import USED_ONCE, change_facts, change_head, change_title
-from app.signing.press_guard import TYPE_IT, ByHand
-from app.signing.signing_session import OperatorKeys
-from app.signing.unlock_section import UnlockPart
+from app.signing.press_guard import TYPE_IT, PressGuard
+from app.signing.signing_session import SigningSession
+from app.signing.unlock_section import UnlockSection
 from app.state import AppState
 from app.theme.tokens import SPACE
 from app.widgets.badges import ProductionStrip
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from app.widgets.diff_view import DiffView
 from app.widgets.fields import Field, TextField
-from app.widgets.input_origin import HandShortcut
+from app.widgets.input_origin import InputOriginShortcut
 from app.widgets.labels import Label
-from app.widgets.property_list import Fact, Facts
+from app.widgets.property_list import Property, PropertyList
 from app.widgets.sentences import Sentences
 from app.widgets.text_diff import FileDiff
 from core.changes import Change, ChangeKind, Proposal, SignedChange
@@ -63,7 +63,7 @@ class FirstKeyPart(QWidget):
         for field in (self.name_field, self.secret):
             field.returnPressed.connect(lambda field=field: self.submitted_in.emit(field))
 
-    async def make(self, keys: OperatorKeys) -> None:
+    async def make(self, keys: SigningSession) -> None:
         """Make the key, and keep it unlocked; one that was made already is not made twice.
 
         Raises:
@@ -78,7 +78,7 @@ class FirstKeyPart(QWidget):
         await keys.create(name, self.secret.text())
 
 
-class SignSheet(Sheet):
+class SignDialog(Dialog):
     """Shows a proposal whole and signs it. `signed` is the signature once the sheet has finished with SIGNED.
 
     With a difference of texts, its end has to be on the screen once before anything can be signed.
@@ -88,10 +88,10 @@ class SignSheet(Sheet):
         self,
         window: QWidget,
         proposal: Proposal,
-        keys: OperatorKeys,
+        keys: SigningSession,
         state: AppState,
         link: ConsoleLink,
-        by_hand: ByHand,
+        by_hand: PressGuard,
         words: str = "",
         diff: FileDiff | None = None,
     ) -> None:
@@ -114,7 +114,7 @@ class SignSheet(Sheet):
             "Scroll to the end of the difference: then it can be signed.", "meta", "text2"
         )
         self._show_diff(diff)
-        self.facts = Facts(_FACT_LABELS, "What is signed")
+        self.facts = PropertyList(_FACT_LABELS, "What is signed")
         self.add(_head("What is signed"))
         self.add(self.facts)
         self.add_answer("cancel", "Cancel")
@@ -123,10 +123,10 @@ class SignSheet(Sheet):
         # Every way to sign comes by here, with the hand that it is pressed by.
         self.sign.clicked.connect(lambda *_: self._pressed(self.sign.hand))
         self._none_here = False
-        self.unlock: UnlockPart | None = None
+        self.unlock: UnlockSection | None = None
         self.first_key: FirstKeyPart | None = None
         for chord_keys in ("Ctrl+Return", "Ctrl+Enter"):
-            HandShortcut(chord_keys, self).pressed_by.connect(self._pressed)
+            InputOriginShortcut(chord_keys, self).pressed_by.connect(self._pressed)
         keys.changed.connect(self._show_signer)
         state.control_changed.connect(self._show_signer)
         self._show_signer()
@@ -148,7 +148,7 @@ class SignSheet(Sheet):
         """Ask for the key, as soon as it is known which ones there are."""
         files = self._usable_keys()
         if files:
-            self.unlock = UnlockPart(self._keys, files)
+            self.unlock = UnlockSection(self._keys, files)
             self.unlock.chosen.connect(self._show_signer)
             secret = self.unlock.secret
             self.unlock.submitted.connect(lambda: self.sign.press_from(secret))
@@ -176,7 +176,7 @@ class SignSheet(Sheet):
         if self.unlock is not None:
             file = self.unlock.file
             state = "unlocked here" if self.unlock.is_unlocked else "locked"
-            facts.append(Fact("Signed by", f"{file.name}, key …{file.public_key[-4:]}, {state}"))
+            facts.append(Property("Signed by", f"{file.name}, key …{file.public_key[-4:]}, {state}"))
         self.facts.show_facts(facts)
         self._show_none_here()
         unread = not self.diff.isHidden() and not self.diff.end_was_seen
@@ -206,7 +206,7 @@ class SignSheet(Sheet):
         self.open(first or (self.answer("cancel") if self.diff.isHidden() else self.diff))
         self.read_from_the_top()
 
-    def _pressed(self, hand: Hand) -> None:
+    def _pressed(self, hand: InputOrigin) -> None:
         if self.sign.isEnabled() and not self.sign.is_working:
             self._by_hand.ask(self, hand, self._stake(), "sign this change", self.say, self._press)
 

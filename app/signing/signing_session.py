@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from core.approvals.operator_keys import KeyFile, OperatorKey
 
 
-class OperatorKeys(QObject):
+class SigningSession(QObject):
     """Makes, lists, unlocks and locks operator keys of one home, and signs with the unlocked one.
 
     Signals:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
 
-from app.signing.signing_session import OperatorKeys
+from app.signing.signing_session import SigningSession
 from app.widgets.fields import DropDown, Field, TypedField
-from app.widgets.util import show_or_hide
+from app.widgets.util import set_visible
 from core.errors import BadInput
 
 if TYPE_CHECKING:
     from core.approvals.operator_keys import KeyFile
 
 
-class UnlockPart(QWidget):
+class UnlockSection(QWidget):
     """A key of several, and a field for its passphrase; neither where there is nothing to choose or type.
 
     Signals:
@@ -27,7 +27,7 @@ class UnlockPart(QWidget):
     chosen = Signal()
     submitted = Signal()
 
-    def __init__(self, keys: OperatorKeys, files: list[KeyFile]) -> None:
+    def __init__(self, keys: SigningSession, files: list[KeyFile]) -> None:
         """`files` are the keys to choose from, at least one; the unlocked one is chosen at first."""
         super().__init__()
         self._keys = keys
@@ -40,7 +40,7 @@ class UnlockPart(QWidget):
         self.secret = TypedField("Passphrase")
         self.secret.setEchoMode(QLineEdit.EchoMode.Password)
         self._who_row = Field("Operator", self.who)
-        show_or_hide(self._who_row, len(files) > 1)
+        set_visible(self._who_row, len(files) > 1)
         self._secret_row = Field("Passphrase", self.secret)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
@@ -82,7 +82,7 @@ class UnlockPart(QWidget):
         self.secret.setAccessibleName(f"Passphrase of {self.file.name}")
         self._secret_row.label.setText(f"Passphrase of {self.file.name}")
         self._secret_row.setVisible(self.wants_passphrase)
-        show_or_hide(self, len(self._files) > 1 or self.wants_passphrase)
+        set_visible(self, len(self._files) > 1 or self.wants_passphrase)
 
     async def unlock(self) -> None:
         """Unlock the chosen key, unless it is.

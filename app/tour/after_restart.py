@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QTableView
 
-from app.tour.context import Scene, Stage, says
+from app.tour.context import Scene, TourContext, says
 from app.tour.fleet_scenario import DIALS, is_online
 from app.tour.ui_driver import StepDidNotHappen
 from core.batch.models import RunState
 
 
-async def still_there(stage: Stage) -> None:
+async def still_there(stage: TourContext) -> None:
     """The runs, with their results and pictures, from the journal alone."""
     hand, state = stage.hand, stage.desk.state
     await hand.until("the state was read", lambda: state.loaded)
@@ -24,7 +24,7 @@ async def still_there(stage: Stage) -> None:
     await hand.look("after-restart-replay")
 
 
-async def small_window(stage: Stage) -> None:
+async def small_window(stage: TourContext) -> None:
     """Each screen in a window of 1280 by 720."""
     hand = stage.hand
     hand.window.resize(1280, 720)

@@ -8,11 +8,11 @@ from typing import Any
 from PySide6.QtWidgets import QAbstractButton
 
 from app.screens.approvals.decision_bar import ApproveButton
-from app.tour.context import PASSPHRASE, Scene, Stage, says
+from app.tour.context import PASSPHRASE, Scene, TourContext, says
 from app.tour.device_app import BUTTON
 from app.tour.fleet_scenario import DIALS, LISTENS, is_online
 from app.tour.ui_driver import StepDidNotHappen
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from app.widgets.fields import DropDown
 from core.batch.models import Batch, Parallel, Run, RunState, Step
 from core.policy.models import Answer
@@ -23,7 +23,7 @@ _LIMITS = "\n".join(
 _WAIT_S = 20.0
 
 
-async def back_at_work(stage: Stage) -> None:
+async def back_at_work(stage: TourContext) -> None:
     """After a restart the key is locked: what the window asks for is not known to be the operator's."""
     hand = stage.hand
     await hand.until("the state was read", lambda: stage.desk.state.loaded)
@@ -36,7 +36,7 @@ async def back_at_work(stage: Stage) -> None:
         await hand.until(f"{name} is back", partial(is_online, stage, name))
 
 
-async def file_card(stage: Stage) -> None:
+async def file_card(stage: TourContext) -> None:
     """A file on a production device: what would change stands on the card, and then it did."""
     hand = stage.hand
     path = stage.crew.folder(DIALS) / "limits.conf"
@@ -52,7 +52,7 @@ async def file_card(stage: Stage) -> None:
     await hand.until("the file changed", lambda: path.read_text("utf-8") == changed)
 
 
-async def click_card(stage: Stage) -> None:
+async def click_card(stage: TourContext) -> None:
     """A click on a picture: the card shows where, and afterwards the button was really pressed."""
     hand, console = stage.hand, await stage.agent()
     stage.desk.theme.set_mode("dark")
@@ -73,7 +73,7 @@ async def click_card(stage: Stage) -> None:
     await hand.until("the button was pressed", stage.crew.mark(LISTENS).exists)
 
 
-async def group_card(stage: Stage) -> None:
+async def group_card(stage: TourContext) -> None:
     """The same for two devices: one card, one act, a signature each."""
     hand = stage.hand
     devices = (LISTENS, "this-computer")
@@ -91,14 +91,14 @@ async def group_card(stage: Stage) -> None:
     await hand.until("both ran", lambda: written.exists() and written.read_text("utf-8") == "checked\n" * 2)
 
 
-async def grant(stage: Stage) -> None:
+async def grant(stage: TourContext) -> None:
     """Approved for a scope: the next identical calls run without asking; another argument asks again."""
     hand, console = stage.hand, await stage.agent()
     asked = {"command": "df -h /"}
     await ask(stage, LISTENS, "shell_execute", asked, "Watching the disk.")
     await card_is_ready(stage)
     await hand.key("G")
-    sheet = await hand.find(Sheet, "Approve, and let like requests run without asking")
+    sheet = await hand.find(Dialog, "Approve, and let like requests run without asking")
     await hand.find(QAbstractButton, "Approve and remember", sheet)
     # It begins with one use, as for every request of high risk.
     often = await hand.find(DropDown, "How often", sheet)
@@ -115,7 +115,7 @@ async def grant(stage: Stage) -> None:
         raise StepDidNotHappen("a granted call would ask")
 
 
-async def edit(stage: Stage) -> None:
+async def edit(stage: TourContext) -> None:
     """Edit, then approve: the request asks again with what the operator made of it."""
     hand, state = stage.hand, stage.desk.state
     target = stage.crew.folder(LISTENS)
@@ -127,7 +127,7 @@ async def edit(stage: Stage) -> None:
     await hand.look("approvals-shell")
     first = state.waiting()[0].id
     await hand.key("E")
-    sheet = await hand.find(Sheet, "Edit, then approve")
+    sheet = await hand.find(Dialog, "Edit, then approve")
     await hand.write_lines("command, required", f"rm -f {target}/old.log", sheet)
     await hand.find(QAbstractButton, "Ask again with this", sheet)
     await hand.look("approvals-edit")
@@ -141,7 +141,7 @@ async def edit(stage: Stage) -> None:
         raise StepDidNotHappen("what was asked for first ran")
 
 
-async def ask(stage: Stage, device: str, tool: str, parameters: dict[str, Any], said: str) -> Run:
+async def ask(stage: TourContext, device: str, tool: str, parameters: dict[str, Any], said: str) -> Run:
     """The agent asks; the request is in the window's queue afterwards."""
     before = len(stage.desk.state.waiting())
     run = await (await stage.agent()).runs.call(device, tool, parameters, said=said)
@@ -150,22 +150,22 @@ async def ask(stage: Stage, device: str, tool: str, parameters: dict[str, Any], 
     return run
 
 
-async def _ended(stage: Stage, run: Run) -> Run:
+async def _ended(stage: TourContext, run: Run) -> Run:
     return await (await stage.agent()).runs.wait(run.summary.id, _WAIT_S)
 
 
-async def card_is_ready(stage: Stage) -> None:
+async def card_is_ready(stage: TourContext) -> None:
     """The card's first moment, in which it takes no answer, is over."""
     await _show_queue(stage)
     await stage.hand.find(QAbstractButton, "Deny…")
 
 
-async def _show_queue(stage: Stage) -> None:
+async def _show_queue(stage: TourContext) -> None:
     if stage.hand.window.current.name != "approvals":
         await stage.hand.press(f"Approvals, {len(stage.desk.state.waiting())} waiting for you")
 
 
-async def answer_by_chord(stage: Stage, last: bool = True) -> None:
+async def answer_by_chord(stage: TourContext, last: bool = True) -> None:
     """By chord, once the card lets anybody; `last`: nothing else waits and nobody else must answer."""
     hand, state = stage.hand, stage.desk.state
     await hand.until("the card can be approved", lambda: _can_approve(stage))
@@ -174,7 +174,7 @@ async def answer_by_chord(stage: Stage, last: bool = True) -> None:
         await hand.until("it is answered", lambda: not state.waiting())
 
 
-def _can_approve(stage: Stage) -> bool:
+def _can_approve(stage: TourContext) -> bool:
     buttons = stage.hand.window.current.findChildren(ApproveButton)
     return any(button.isVisible() and button.isEnabled() for button in buttons)
 

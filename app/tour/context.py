@@ -9,32 +9,32 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QWidget
 
-from app.main import Desk
-from app.tour.devices import Crew
-from app.tour.ui_driver import Hand, StepDidNotHappen
+from app.main import ConsoleApplication
+from app.tour.devices import DemoDevices
+from app.tour.ui_driver import StepDidNotHappen, UiDriver
 from core.service.console import Console
 
 PASSPHRASE = "fair winds and following seas"
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class TourContext:
     """What one scene needs: the window, the hand that works it, a folder for the shell step, the devices.
 
     `agent` is a door of its own, through which somebody who is no operator asks for things.
     """
 
-    desk: Desk
-    hand: Hand
+    desk: ConsoleApplication
+    hand: UiDriver
     folder: Path
-    crew: Crew
+    crew: DemoDevices
     agent: Callable[[], Awaitable[Console]]
 
 
-Scene = Callable[[Stage], Awaitable[None]]
+Scene = Callable[[TourContext], Awaitable[None]]
 
 
-def says(hand: Hand, words: str) -> bool:
+def says(hand: UiDriver, words: str) -> bool:
     """Whether these words stand somewhere on the screen, or are read out by assistive technology."""
     for widget in hand.window.current.findChildren(QWidget):
         if widget.isVisible():
@@ -44,7 +44,7 @@ def says(hand: Hand, words: str) -> bool:
     return False
 
 
-async def play(stage: Stage, scenes: list[Scene]) -> None:
+async def play(stage: TourContext, scenes: list[Scene]) -> None:
     """Play scenes in order.
 
     Raises:

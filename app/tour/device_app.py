@@ -42,7 +42,7 @@ _LINES = {
 }
 
 
-class GuestDesk(QWidget):
+class DemoApp(QWidget):
     """The whole screen of one device, painted; one button in it."""
 
     def __init__(self, name: str, mark: Path) -> None:
@@ -107,7 +107,7 @@ def _chart(painter: QPainter, place: QRectF, hue: int) -> None:
 def main() -> int:
     """Show it until the process is ended."""
     app = QApplication(sys.argv[:1])
-    desk = GuestDesk(sys.argv[1], Path(sys.argv[2]))
+    desk = DemoApp(sys.argv[1], Path(sys.argv[2]))
     desk.show()
     return app.exec()
 

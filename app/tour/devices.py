@@ -24,7 +24,7 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-class Crew:
+class DemoDevices:
     """Starts devices and what is on their screens; `close` ends all of it, whatever happened."""
 
     def __init__(self, folder: Path) -> None:

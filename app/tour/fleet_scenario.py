@@ -16,17 +16,17 @@ from PySide6.QtWidgets import (
 )
 
 from app.query import Mutation
-from app.tour.context import Scene, Stage, says
+from app.tour.context import Scene, TourContext, says
 from app.tour.signing import accept_settings, sign
-from app.tour.ui_driver import Hand
-from app.widgets.dialog import Sheet
+from app.tour.ui_driver import UiDriver
+from app.widgets.dialog import Dialog
 from core.fleet.models import DeviceSettings, Health, Pairing
 from core.service.wishes import pairing_change
 
 DIALS, LISTENS, PLAIN = "db-4", "crane-2", "build-7"
 
 
-async def pair(stage: Stage) -> None:
+async def pair(stage: TourContext) -> None:
     """A production device: its name and tags here, the string pasted there, and it is connected."""
     hand = stage.hand
     await hand.press("Fleet")
@@ -45,7 +45,7 @@ async def pair(stage: Stage) -> None:
     await hand.until("its page is open", lambda: says(hand, DIALS))
 
 
-async def pair_listening(stage: Stage) -> None:
+async def pair_listening(stage: TourContext) -> None:
     """One that listens and is dialled: the string comes from there, and the name with it."""
     hand = stage.hand
     await hand.press("Pair a device")
@@ -77,7 +77,7 @@ async def pair_listening(stage: Stage) -> None:
     await hand.until(f"{PLAIN} is connected", lambda: is_online(stage, PLAIN))
 
 
-async def wall(stage: Stage) -> None:
+async def wall(stage: TourContext) -> None:
     """All of them marked, a picture of each by one key; then kept fresh, and a filter with its count."""
     hand, state = stage.hand, stage.desk.state
     await hand.press("Wall")
@@ -101,7 +101,7 @@ async def wall(stage: Stage) -> None:
     await hand.press("Table")
 
 
-async def page(stage: Stage) -> None:
+async def page(stage: TourContext) -> None:
     """The page of a device: health, tools with their contracts and sources, one call on trial."""
     hand = stage.hand
     devices = await hand.find(QTableView, "Devices")
@@ -120,7 +120,7 @@ async def page(stage: Stage) -> None:
     await hand.look("device-try")
 
 
-async def revoke(stage: Stage) -> None:
+async def revoke(stage: TourContext) -> None:
     """The doctor finds nothing; revoked, the device is refused, counted, and the doctor says why."""
     hand, state = stage.hand, stage.desk.state
     await hand.key("Escape", hand.window)
@@ -133,7 +133,7 @@ async def revoke(stage: Stage) -> None:
     await hand.until("the doctor is done", lambda: says(hand, "as it should be"))
     await hand.look("device-doctor")
     await hand.press("Revoke…")
-    await hand.press("Revoke", await hand.find(Sheet, f"Revoke {PLAIN}?"))
+    await hand.press("Revoke", await hand.find(Dialog, f"Revoke {PLAIN}?"))
     await hand.until("its link ended", lambda: state.devices[PLAIN].health is Health.OFFLINE)
     await hand.until("it tried again and was refused", lambda: state.devices[PLAIN].refused > 0)
     refused = await hand.find(QTableView, "Refused attempts")
@@ -142,7 +142,7 @@ async def revoke(stage: Stage) -> None:
     await hand.key("Escape", hand.window)
 
 
-def is_online(stage: Stage, name: str) -> bool:
+def is_online(stage: TourContext, name: str) -> bool:
     device = stage.desk.state.devices.get(name)
     return device is not None and device.health is Health.ONLINE and device.tool_count > 0
 
@@ -154,7 +154,7 @@ def _all_say(view: QAbstractItemView, words: str) -> bool:
     return all(words in str(model.index(row, 0).data(role)) for row in range(model.rowCount()))
 
 
-async def _tick(hand: Hand, name: str) -> None:
+async def _tick(hand: UiDriver, name: str) -> None:
     box = await hand.find(QCheckBox, name)
     box.setFocus(Qt.FocusReason.TabFocusReason)
     QTest.keyClick(box, Qt.Key.Key_Space)

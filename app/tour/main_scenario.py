@@ -5,16 +5,16 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QLineEdit, QPlainTextEdit, QTabBar, QTableView, QWidget
 
-from app.tour.context import PASSPHRASE, Scene, Stage, says
+from app.tour.context import PASSPHRASE, Scene, TourContext, says
 from app.tour.signing import sign
-from app.tour.ui_driver import Hand, StepDidNotHappen
+from app.tour.ui_driver import StepDidNotHappen, UiDriver
 from core.batch.models import CellState, RunState, RunSummary
 from core.fleet.models import Health
 
 WRITTEN = "note.txt"
 
 
-async def first_run(stage: Stage) -> None:
+async def first_run(stage: TourContext) -> None:
     """A fresh home: this computer comes online by itself; the operator makes a key and takes a picture."""
     hand, state = stage.hand, stage.desk.state
     await hand.until(
@@ -34,7 +34,7 @@ async def first_run(stage: Stage) -> None:
     await hand.press("Open the fleet")
 
 
-async def fleet(stage: Stage) -> None:
+async def fleet(stage: TourContext) -> None:
     """The one device, its health, its tools with their contracts."""
     hand = stage.hand
     table = await hand.find(QTableView, "Devices")
@@ -47,7 +47,7 @@ async def fleet(stage: Stage) -> None:
     await hand.key("Escape", hand.window)
 
 
-async def batch(stage: Stage) -> None:
+async def batch(stage: TourContext) -> None:
     """Three steps with forms from the tools' schemas, their plan, and Run."""
     hand = stage.hand
     await hand.press("Batch")
@@ -64,7 +64,7 @@ async def batch(stage: Stage) -> None:
     await hand.press("Run on 1")
 
 
-async def run_waits(stage: Stage) -> None:
+async def run_waits(stage: TourContext) -> None:
     """The reads are done at once; the shell step waits for the operator."""
     hand, state = stage.hand, stage.desk.state
     await hand.until("a request waits", lambda: bool(state.waiting()))
@@ -73,7 +73,7 @@ async def run_waits(stage: Stage) -> None:
     await hand.look("runs-waiting")
 
 
-async def approve(stage: Stage) -> None:
+async def approve(stage: TourContext) -> None:
     """The card with the exact bytes; approved by chord."""
     hand, state = stage.hand, stage.desk.state
     await hand.press("Approvals, 1 waiting for you")
@@ -88,7 +88,7 @@ async def approve(stage: Stage) -> None:
     await hand.until("the file is written", (stage.folder / WRITTEN).exists)
 
 
-async def result(stage: Stage) -> None:
+async def result(stage: TourContext) -> None:
     """The run as a matrix, the result as a tree, the screenshot full size and zoomed."""
     hand = stage.hand
     await hand.press("Runs")
@@ -107,7 +107,7 @@ async def result(stage: Stage) -> None:
     await hand.look("runs-picture-zoomed")
 
 
-async def replay(stage: Stage) -> None:
+async def replay(stage: TourContext) -> None:
     """Step through what happened, with pictures."""
     hand = stage.hand
     await hand.press("Replay", hand.window.current)
@@ -120,7 +120,7 @@ async def replay(stage: Stage) -> None:
     await hand.look("replay-earlier")
 
 
-async def deny(stage: Stage) -> None:
+async def deny(stage: TourContext) -> None:
     """The same again, denied with a reason: nothing is sent, and everything says so."""
     hand, state = stage.hand, stage.desk.state
     (stage.folder / WRITTEN).unlink()
@@ -142,7 +142,7 @@ async def deny(stage: Stage) -> None:
     await hand.look("runs-denied")
 
 
-async def journal(stage: Stage) -> None:
+async def journal(stage: TourContext) -> None:
     """Search, one entry with its proof, and verification, in the light theme."""
     hand = stage.hand
     stage.desk.theme.set_mode("light")
@@ -159,7 +159,7 @@ async def journal(stage: Stage) -> None:
     await hand.look("journal")
 
 
-async def palette(stage: Stage) -> None:
+async def palette(stage: TourContext) -> None:
     """Everything from one field; it never sends."""
     hand = stage.hand
     await hand.press("Fleet")
@@ -170,7 +170,7 @@ async def palette(stage: Stage) -> None:
     await hand.key("Escape")
 
 
-async def stop_all(stage: Stage) -> None:
+async def stop_all(stage: TourContext) -> None:
     """One chord; a banner says what was stopped and offers to resume."""
     hand, state = stage.hand, stage.desk.state
     await hand.key("Ctrl+Shift+X", hand.window)
@@ -181,7 +181,7 @@ async def stop_all(stage: Stage) -> None:
     await hand.until("commands may leave again", lambda: not state.stopped)
 
 
-async def settings(stage: Stage) -> None:
+async def settings(stage: TourContext) -> None:
     """Appearance, operators, this computer, policy."""
     await stage.hand.press("Settings")
     await stage.hand.look("settings")
@@ -203,13 +203,13 @@ SCENES: list[Scene] = [
 ]
 
 
-async def _add_step(hand: Hand, tool: str) -> None:
+async def _add_step(hand: UiDriver, tool: str) -> None:
     await hand.write("Search tools", tool)
     await hand.key("Return")
     await hand.until(f"the step {tool} is open", lambda: says(hand, tool))
 
 
-async def _open_cell(hand: Hand, cells: QTableView, column: int) -> None:
+async def _open_cell(hand: UiDriver, cells: QTableView, column: int) -> None:
     index = cells.model().index(0, column)
     if not index.isValid():
         raise StepDidNotHappen(f"the run has no column {column}")
@@ -218,9 +218,9 @@ async def _open_cell(hand: Hand, cells: QTableView, column: int) -> None:
     await hand.key("Return", cells)
 
 
-def _latest(stage: Stage) -> RunSummary:
+def _latest(stage: TourContext) -> RunSummary:
     return stage.desk.state.runs_newest_first()[0]
 
 
-def _shell_line(stage: Stage) -> str:
+def _shell_line(stage: TourContext) -> str:
     return f"printf 'written by an approved command\\n' > {stage.folder / WRITTEN}"

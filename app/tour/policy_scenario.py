@@ -8,11 +8,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QPlainTextEdit, QTableView
 
 from app.tour.approval_scenario import answer_by_chord, ask, card_is_ready
-from app.tour.context import Scene, Stage, says
+from app.tour.context import Scene, TourContext, says
 from app.tour.fleet_scenario import DIALS, LISTENS
 from app.tour.signing import pending_policy, sign
-from app.tour.ui_driver import Hand, StepDidNotHappen
-from app.widgets.dialog import Sheet
+from app.tour.ui_driver import StepDidNotHappen, UiDriver
+from app.widgets.dialog import Dialog
 
 # Where two must approve and it is not known who asks, three do.
 OTHERS = {"bosun": "any port in a storm", "mate": "one hand for the ship"}
@@ -51,7 +51,7 @@ pattern = "^printf "
 """
 
 
-async def more_operators(stage: Stage) -> None:
+async def more_operators(stage: TourContext) -> None:
     """Other operators make their keys here; the first signs for each."""
     hand = stage.hand
     await hand.press("Settings")
@@ -66,7 +66,7 @@ async def more_operators(stage: Stage) -> None:
     await hand.look("settings-operators")
 
 
-async def policy(stage: Stage) -> None:
+async def policy(stage: TourContext) -> None:
     """Two rules with examples: checked as they are typed, run over the journal, saved."""
     hand = stage.hand
     stage.desk.theme.set_mode("light")
@@ -87,7 +87,7 @@ async def policy(stage: Stage) -> None:
     await hand.until("it is in force", lambda: says(hand, "Saved; this is in force"))
 
 
-async def why(stage: Stage) -> None:
+async def why(stage: TourContext) -> None:
     """What would be said of a call that nobody makes, and which rule says so."""
     hand = stage.hand
     await hand.press("Why?")
@@ -98,7 +98,7 @@ async def why(stage: Stage) -> None:
     await hand.look("policy-why")
 
 
-async def several_approvers(stage: Stage) -> None:
+async def several_approvers(stage: TourContext) -> None:
     """Production asks several operators: one is not enough, the others unlock a key for this one decision."""
     hand, state = stage.hand, stage.desk.state
     stage.desk.theme.set_mode("dark")
@@ -112,7 +112,7 @@ async def several_approvers(stage: Stage) -> None:
         if written.exists():
             raise StepDidNotHappen(f"it ran with {number} of three approvals")
         await hand.press("Another operator…")
-        sheet = await hand.find(Sheet, "Another operator approves")
+        sheet = await hand.find(Dialog, "Another operator approves")
         await hand.write("Passphrase", passphrase, sheet)
         if number == 1:
             await hand.look("approvals-second")
@@ -122,17 +122,17 @@ async def several_approvers(stage: Stage) -> None:
     await hand.until("it ran", written.exists)
 
 
-def _is_operator(stage: Stage, name: str) -> bool:
+def _is_operator(stage: TourContext, name: str) -> bool:
     return name in {known.name for known in stage.desk.state.operators}
 
 
-def _has_approved(stage: Stage, name: str) -> bool:
+def _has_approved(stage: TourContext, name: str) -> bool:
     """Also where theirs was the last approval that was wanted."""
     waiting = stage.desk.state.waiting()
     return not waiting or name in waiting[0].approved_by
 
 
-async def remove_operator(stage: Stage) -> None:
+async def remove_operator(stage: TourContext) -> None:
     """One operator less: what follows is said first, and another operator signs it."""
     hand, state = stage.hand, stage.desk.state
     await hand.press("Settings")
@@ -143,7 +143,7 @@ async def remove_operator(stage: Stage) -> None:
     await hand.until("mate decides nothing any more", lambda: len(state.operators) == 2)
 
 
-async def grants(stage: Stage) -> None:
+async def grants(stage: TourContext) -> None:
     """What runs without asking: listed with its last use, and taken back."""
     hand = stage.hand
     await hand.press("Settings")
@@ -161,7 +161,7 @@ async def _paste(editor: QPlainTextEdit, text: str) -> None:
     editor.insertPlainText(text)
 
 
-async def _section(hand: Hand, title: str) -> None:
+async def _section(hand: UiDriver, title: str) -> None:
     await hand.choose(await hand.find(QTableView, "Sections"), title)
 
 

@@ -8,17 +8,17 @@ from pathlib import Path
 from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QApplication
 
-from app.main import Desk, attach, layout_store, theme_from
+from app.main import ConsoleApplication, attach, layout_store, theme_from
 from app.theme.icons import load_icons
 from app.tour.after_restart import AFTER_RESTART
 from app.tour.album import Album
 from app.tour.approval_scenario import APPROVAL_SCENES
-from app.tour.context import Scene, Stage, play
-from app.tour.devices import Crew, free_port
+from app.tour.context import Scene, TourContext, play
+from app.tour.devices import DemoDevices, free_port
 from app.tour.fleet_scenario import FLEET_SCENES
 from app.tour.main_scenario import SCENES
 from app.tour.policy_scenario import POLICY_SCENES
-from app.tour.ui_driver import Hand, TourInput
+from app.tour.ui_driver import TourInput, UiDriver
 from core.home import Home
 from core.service.console import Console
 from core.service.control import ensure_service, stop_service
@@ -48,16 +48,20 @@ async def perform(app: QApplication, home: Home, album: Album, folder: Path) -> 
     theme = theme_from(layout_store(home))
     theme.setParent(app)
     theme.apply(app)
-    crew = Crew(folder / "devices")
+    crew = DemoDevices(folder / "devices")
     try:
         for scenes in SITTINGS:
-            await _play(home, Desk(home, theme, attach(home), TourInput()), crew, scenes, work, album)
+            await _play(
+                home, ConsoleApplication(home, theme, attach(home), TourInput()), crew, scenes, work, album
+            )
     finally:
         crew.close()
 
 
-async def _play(home: Home, desk: Desk, crew: Crew, scenes: list[Scene], work: Path, album: Album) -> None:
-    hand = Hand(desk.window, desk.link, album)
+async def _play(
+    home: Home, desk: ConsoleApplication, crew: DemoDevices, scenes: list[Scene], work: Path, album: Album
+) -> None:
+    hand = UiDriver(desk.window, desk.link, album)
     desk.window.resize(SIZE)
     async with AsyncExitStack() as stack:
         doors: list[Console] = []
@@ -73,7 +77,7 @@ async def _play(home: Home, desk: Desk, crew: Crew, scenes: list[Scene], work: P
             # Nobody manages windows on a bare display, so the window asks for the keyboard itself.
             desk.window.activateWindow()
             await hand.until("the window has the keyboard", desk.window.isActiveWindow)
-            await play(Stage(desk, hand, work, crew, agent), scenes)
+            await play(TourContext(desk, hand, work, crew, agent), scenes)
         finally:
             await stack.aclose()
             await desk.end()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QAbstractButton
 
-from app.signing.sign_dialog import SignSheet
-from app.tour.context import PASSPHRASE, Stage
+from app.signing.sign_dialog import SignDialog
+from app.tour.context import PASSPHRASE, TourContext
 from app.tour.ui_driver import StepDidNotHappen
 
 SETTINGS = "settings.toml"
 UI_ACTIONS = "ui_actions_on_this_computer = true\n"
 
 
-async def sign(stage: Stage, picture: str = "") -> None:
+async def sign(stage: TourContext, picture: str = "") -> None:
     """Press "Sign and apply" in the sheet that is open, after a picture of it where one is named."""
     hand = stage.hand
     button = await hand.find(QAbstractButton, "Sign and apply")
@@ -22,12 +22,12 @@ async def sign(stage: Stage, picture: str = "") -> None:
     await hand.until("the sheet is gone", lambda: not _is_open(stage, button))
 
 
-def _is_open(stage: Stage, button: QAbstractButton) -> bool:
-    sheets = stage.hand.window.findChildren(SignSheet)
+def _is_open(stage: TourContext, button: QAbstractButton) -> bool:
+    sheets = stage.hand.window.findChildren(SignDialog)
     return any(sheet.isVisible() and sheet.sign is button for sheet in sheets)
 
 
-async def accept_settings(stage: Stage) -> None:
+async def accept_settings(stage: TourContext) -> None:
     """Another program writes into settings.toml: a banner says so, and it counts once it is signed.
 
     The tour's devices are processes on this computer whose screens are displays of their own, on which
@@ -45,7 +45,7 @@ async def accept_settings(stage: Stage) -> None:
     await hand.until("it is accepted", lambda: bool(state.policy and not state.policy.pending_settings))
 
 
-async def pending_policy(stage: Stage) -> None:
+async def pending_policy(stage: TourContext) -> None:
     """Another program adds a rule to policy.toml: it loosens nothing until it is looked at and signed."""
     hand, state = stage.hand, stage.desk.state
     stage.desk.theme.set_mode("light")
@@ -63,7 +63,7 @@ async def pending_policy(stage: Stage) -> None:
     await hand.until("it is accepted", lambda: bool(state.policy and not state.policy.pending))
 
 
-async def _let_the_service_look(stage: Stage) -> None:
+async def _let_the_service_look(stage: TourContext) -> None:
     """The service reads the policy again when it judges something."""
     agent = await stage.agent()
     decision = await agent.policy.explain("this-computer", "get_system_info", {"info_type": "memory"})

@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.input_origin import BlindSource, Stroke
-from app.input_origin import Hand as HandBehind
+from app.input_origin import InputOrigin as HandBehind
 from app.service_client import ConsoleLink
 from app.tour.album import Album
 from app.window import MainWindow
@@ -55,7 +55,7 @@ class TourInput(BlindSource):
         return HandBehind.REAL
 
 
-class Hand:
+class UiDriver:
     """Works one window and takes the pictures."""
 
     def __init__(self, window: MainWindow, link: ConsoleLink, album: Album) -> None:

@@ -24,7 +24,7 @@ class Turning(Protocol):
         ...
 
 
-class Pulse(QObject):
+class AnimationTimer(QObject):
     """Counts eighths of a turn, four a second, for all widgets that show something running."""
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -62,14 +62,14 @@ class Pulse(QObject):
             self._timer.stop()
 
 
-def pulse_of(widget: QWidget) -> Pulse:
+def animation_timer_of(widget: QWidget) -> AnimationTimer:
     """The application's pulse, made at first use."""
     del widget
     app = QApplication.instance()
     if app is None:
         raise RuntimeError("There is no application.")
     pulse = app.property(_PROPERTY)
-    if not isinstance(pulse, Pulse):
-        pulse = Pulse(app)
+    if not isinstance(pulse, AnimationTimer):
+        pulse = AnimationTimer(app)
         app.setProperty(_PROPERTY, pulse)
     return pulse

@@ -11,8 +11,8 @@ from app.theme.status_styles import StateLook, cell_look, health_look, plan_look
 from app.theme.theme import Theme, theme_of
 from app.theme.tokens import RADIUS
 from app.widgets import painting
-from app.widgets.animation_timer import Pulse, pulse_of
-from app.widgets.util import show_or_hide
+from app.widgets.animation_timer import AnimationTimer, animation_timer_of
+from app.widgets.util import set_visible
 
 RISK_SHAPE = 11
 VERDICT_SHAPE = 14
@@ -114,14 +114,14 @@ class StateBadge(_Mark):
     ) -> None:
         super().__init__(parent)
         self._what, self._shape, self._role = what, shape, role
-        self._pulse: Pulse | None = None
+        self._pulse: AnimationTimer | None = None
         self.set_look(look)
 
     def set_look(self, look: StateLook) -> None:
         """Show another state."""
         self._look = look
         self.setAccessibleName(f"{self._what}: {look.word}")
-        self._pulse = pulse_of(self) if look.turning else None
+        self._pulse = animation_timer_of(self) if look.turning else None
         if self._pulse is not None:
             self._pulse.keep_turning(self)
         self.updateGeometry()
@@ -186,7 +186,7 @@ class CountPill(_Mark):
         """Show another count."""
         self._count = count
         self.setAccessibleName(f"{count} {self._what}")
-        show_or_hide(self, count > 0)
+        set_visible(self, count > 0)
         self.updateGeometry()
         self.update()
 
@@ -283,7 +283,7 @@ class ProductionTag(_Mark):
         """None: the one device is production. A number: that many of several are; hidden at none."""
         self._words = "Production" if count is None else f"{count} Production"
         self.setAccessibleName(self._words)
-        show_or_hide(self, count is None or count > 0)
+        set_visible(self, count is None or count > 0)
         self.updateGeometry()
         self.update()
 

@@ -41,9 +41,9 @@ from app.theme.theme import Theme, theme_of
 from app.theme.tokens import FRAME, RADIUS
 from app.widgets import painting
 from app.widgets.accessible_interfaces import install_factory
-from app.widgets.focus import KeepsKeyboard
-from app.widgets.input_origin import TellsHand
-from app.widgets.labels import plain_tip
+from app.widgets.focus import RetainFocusMixin
+from app.widgets.input_origin import InputOriginMixin
+from app.widgets.labels import escaped_tooltip
 
 Kind = Literal["primary", "normal", "danger", "ghost"]
 PAD = 10
@@ -51,7 +51,7 @@ GAP = 6
 OFF_OPACITY = 0.45
 
 
-class Button(TellsHand, KeepsKeyboard, QPushButton):
+class Button(InputOriginMixin, RetainFocusMixin, QPushButton):
     """A push button that paints itself. Its `hand` tells who presses it, while `clicked` is emitted.
 
     Never a default button: Enter in a field must not approve anything by accident.
@@ -128,7 +128,7 @@ class Button(TellsHand, KeepsKeyboard, QPushButton):
     def _show_off(self) -> None:
         why = self._working or self._off
         self.setEnabled(not why)
-        self.setToolTip(plain_tip(why))
+        self.setToolTip(escaped_tooltip(why))
         self.setAccessibleDescription(why)
         tell_of_change(self)
 
@@ -218,13 +218,13 @@ class Button(TellsHand, KeepsKeyboard, QPushButton):
             return
         super().keyPressEvent(event)
 
-    def press_from(self, field: TellsHand) -> None:
+    def press_from(self, field: InputOriginMixin) -> None:
         """Press it by the key that `field` is handling: Enter in a form is a press of its button."""
         with self.made_by(field.strokes):
             self.click()
 
 
-class IconButton(KeepsKeyboard, QAbstractButton):
+class IconButton(RetainFocusMixin, QAbstractButton):
     """An icon without a word; its name is the tooltip and what assistive technology reads."""
 
     def __init__(
@@ -240,7 +240,7 @@ class IconButton(KeepsKeyboard, QAbstractButton):
         ICONS[icon]
         self._icon, self._role, self._framed = icon, role, framed
         self.setAccessibleName(name)
-        self.setToolTip(plain_tip(f"{name} ({key})" if key else name))
+        self.setToolTip(escaped_tooltip(f"{name} ({key})" if key else name))
         self.setAttribute(Qt.WidgetAttribute.WA_Hover)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
@@ -251,7 +251,7 @@ class IconButton(KeepsKeyboard, QAbstractButton):
         self._icon = icon
         if name is not None:
             self.setAccessibleName(name)
-            self.setToolTip(plain_tip(name))
+            self.setToolTip(escaped_tooltip(name))
         self.update()
 
     def sizeHint(self) -> QSize:
@@ -401,7 +401,7 @@ class Segmented(QWidget):
         """Enable or disable one part; the reason becomes its tooltip."""
         button = self._group.button(self._keys.index(key))
         button.setEnabled(enabled)
-        button.setToolTip(plain_tip(reason))
+        button.setToolTip(escaped_tooltip(reason))
 
     def set_part_shown(self, key: str, shown: bool) -> None:
         """Show or hide one part; the ends of what is left are round.

@@ -13,7 +13,7 @@ from app.theme.shapes import paint_glyph
 from app.theme.status_styles import health_look
 from app.theme.theme import Theme, theme_of
 from app.widgets import painting
-from app.widgets.labels import plain_tip
+from app.widgets.labels import escaped_tooltip
 
 BAND = 14
 _FILLS = {
@@ -132,7 +132,7 @@ class HealthPlot(QWidget):
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             words = self.words_at(event.pos().x()) if event.pos().y() <= BAND + 4 else ""
             if words:
-                QToolTip.showText(event.globalPos(), plain_tip(words), self)
+                QToolTip.showText(event.globalPos(), escaped_tooltip(words), self)
             else:
                 QToolTip.hideText()
             return True

@@ -24,8 +24,8 @@ from PySide6.QtWidgets import QFrame, QTextEdit, QToolTip, QWidget
 from app.theme.shapes import paint_glyph
 from app.theme.theme import theme_of
 from app.widgets import painting
-from app.widgets.code_view import LINE, RoomyLayout, lines_in_sight
-from app.widgets.labels import plain_tip
+from app.widgets.code_view import LINE, FixedPitchLayout, lines_in_sight
+from app.widgets.labels import escaped_tooltip
 from app.widgets.redo_key import RedoKey
 from core.text import hidden_characters
 
@@ -35,7 +35,7 @@ MOST_HIDDEN_MARKED = 200
 _UNUSUAL = re.compile(r"[^\t\n\x20-\x7e]")
 
 
-class TextEditor(RedoKey):
+class CodeEdit(RedoKey):
     """Long lines wrap, so that nothing is out of sight. Tab leaves it, Enter keeps the line's indent.
 
     Signals:
@@ -50,7 +50,7 @@ class TextEditor(RedoKey):
         self._line = 0
         self.setAccessibleName(name)
         self.setFrameShape(QFrame.Shape.NoFrame)
-        self._layout = RoomyLayout(self.document())
+        self._layout = FixedPitchLayout(self.document())
         self.document().setDocumentLayout(self._layout)
         self.document().setDocumentMargin(0)
         self.setFont(theme_of(self).font("mono"))
@@ -235,7 +235,7 @@ class TextEditor(RedoKey):
         """Say what is wrong with the line under the pointer."""
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             fault = self.fault_at(self.line_at(event.pos().y()))
-            QToolTip.showText(event.globalPos(), plain_tip(fault) if fault else "", self)
+            QToolTip.showText(event.globalPos(), escaped_tooltip(fault) if fault else "", self)
             return True
         return super().viewportEvent(event)
 
@@ -258,7 +258,7 @@ def _indent(block: QTextBlock) -> int:
 class _Gutter(QWidget):
     """Line numbers, and a mark at each line with a fault."""
 
-    def __init__(self, editor: TextEditor) -> None:
+    def __init__(self, editor: CodeEdit) -> None:
         super().__init__(editor)
         self._editor = editor
         self.setCursor(Qt.CursorShape.ArrowCursor)

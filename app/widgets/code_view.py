@@ -29,21 +29,21 @@ from app.theme.status_styles import risk_look
 from app.theme.theme import Theme, theme_of
 from app.theme.tokens import TYPE
 from app.widgets import painting
-from app.widgets.visible_text import Mark, show_bytes
+from app.widgets.visible_text import Mark, visible_text
 
-__all__ = ["CodeBox", "Highlight"]
+__all__ = ["CodeView", "Highlight"]
 
 MOST_LINES = 14
 _PAD = 3
 
 
-class CodeBox(QPlainTextEdit):
+class CodeView(QPlainTextEdit):
     """Shows bytes as plain text that can be selected and copied, never changed.
 
     Grows with its content up to `most_lines`, then scrolls. Long lines wrap, with a mark.
 
     Signals:
-        end_seen: the last byte was on the screen; once for each `show_bytes`. At once when all of it fits,
+        end_seen: the last byte was on the screen; once for each `visible_text`. At once when all of it fits,
             never for nothing at all.
     """
 
@@ -58,7 +58,7 @@ class CodeBox(QPlainTextEdit):
     ) -> None:
         """`most_lines` of 0 leaves the height to the layout."""
         super().__init__(parent)
-        self.shown = show_bytes(b"")
+        self.shown = visible_text(b"")
         self._highlights: tuple[Highlight, ...] = ()
         self.finding_columns = 2
         self._underlines: list[tuple[int, int, str]] = []
@@ -68,7 +68,7 @@ class CodeBox(QPlainTextEdit):
         self.setAccessibleName(name)
         self.setProperty("code", "true")
         self.setFrameShape(QFrame.Shape.NoFrame)
-        self._layout = RoomyLayout(self.document())
+        self._layout = FixedPitchLayout(self.document())
         self.document().setDocumentLayout(self._layout)
         self.document().setDocumentMargin(0)
         self.setFont(theme_of(self).font("mono"))
@@ -95,7 +95,7 @@ class CodeBox(QPlainTextEdit):
 
     def show_bytes(self, data: bytes, highlights: Sequence[Highlight] = ()) -> None:
         """Show `data`, from its beginning; the end counts as not seen."""
-        self.shown = show_bytes(data)
+        self.shown = visible_text(data)
         self._highlights = tuple(highlights)
         self._seen = False
         places = self.shown.place_of
@@ -165,7 +165,7 @@ class CodeBox(QPlainTextEdit):
             at += 1
         return found
 
-    def findings_starting(self, seen: SeenLine) -> list[Highlight]:
+    def findings_starting(self, seen: VisibleLine) -> list[Highlight]:
         """The numbered findings that begin in this line."""
         pairs = zip(self._underlines, self._highlights, strict=True)
         return [
@@ -187,11 +187,11 @@ class CodeBox(QPlainTextEdit):
     def _finding_room(self) -> int:
         return FINDINGS + (self.finding_columns - 2) * FINDING if self.has_numbers() else 0
 
-    def line_break_after(self, seen: SeenLine) -> bool:
+    def line_break_after(self, seen: VisibleLine) -> bool:
         """True when a line break follows this line."""
         return seen.last and seen.block.next().isValid()
 
-    def break_fits(self, seen: SeenLine) -> bool:
+    def break_fits(self, seen: VisibleLine) -> bool:
         """True when there is room for the mark right after the text."""
         return seen.x(seen.end) + 14 <= self.viewport().width()
 
@@ -317,7 +317,7 @@ MOST_COLUMNS = 8
 MARKS = 16
 
 
-class RoomyLayout(QPlainTextDocumentLayout):
+class FixedPitchLayout(QPlainTextDocumentLayout):
     """Sets lines of text 22 px apart, whatever the font asks for."""
 
     def __init__(self, document: QTextDocument) -> None:
@@ -350,7 +350,7 @@ class Highlight:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenLine:
+class VisibleLine:
     """One drawn line: its block, its place in it, and where it is in the viewport."""
 
     block: QTextBlock
@@ -377,7 +377,7 @@ class SeenLine:
         return self.left + float(at[0] if isinstance(at, tuple) else cast("float", at))
 
 
-def lines_in_sight(box: QPlainTextEdit) -> Iterator[SeenLine]:
+def lines_in_sight(box: QPlainTextEdit) -> Iterator[VisibleLine]:
     """The drawn lines of the box that are in its viewport, from top to bottom."""
     block = box.firstVisibleBlock()
     offset = box.contentOffset()
@@ -392,14 +392,14 @@ def lines_in_sight(box: QPlainTextEdit) -> Iterator[SeenLine]:
             top = rect.top() + number * LINE
             if top + LINE >= 0 and top <= bottom:
                 last = number == layout.lineCount() - 1
-                yield SeenLine(block, line, top, rect.left(), number == 0, last)
+                yield VisibleLine(block, line, top, rect.left(), number == 0, last)
         block = block.next()
 
 
 class NumberGutter(QWidget):
     """Numbers of lines, at the left."""
 
-    def __init__(self, box: CodeBox) -> None:
+    def __init__(self, box: CodeView) -> None:
         super().__init__(box)
         self._box = box
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
@@ -421,7 +421,7 @@ class NumberGutter(QWidget):
 class FindingGutter(QWidget):
     """Marks of wraps, and the numbers of findings, at the right."""
 
-    def __init__(self, box: CodeBox) -> None:
+    def __init__(self, box: CodeView) -> None:
         super().__init__(box)
         self._box = box
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
@@ -443,7 +443,7 @@ class FindingGutter(QWidget):
                 self._paint_numbers(painter, seen, theme)
         painter.end()
 
-    def _paint_numbers(self, painter: QPainter, seen: SeenLine, theme: Theme) -> None:
+    def _paint_numbers(self, painter: QPainter, seen: VisibleLine, theme: Theme) -> None:
         found = self._box.findings_starting(seen)
         room = self._box.finding_columns
         for place, highlight in enumerate(found[:room]):
@@ -461,7 +461,7 @@ def paint_finding_number(painter: QPainter, rect: QRectF, number: int, risk: str
     painting.text(painter, rect, str(number), theme, "label", "app", Qt.AlignmentFlag.AlignHCenter)
 
 
-def paint_over(box: CodeBox, painter: QPainter, theme: Theme) -> None:
+def paint_over(box: CodeView, painter: QPainter, theme: Theme) -> None:
     """Draw what lies around the bytes: underlines, boxes of replaced characters, line ends."""
     for seen in lines_in_sight(box):
         for start, end, risk in box.underlines():

@@ -41,7 +41,7 @@ class _WholeText(QPlainTextEdit):
         self._fit()
 
 
-class CopyBox(QWidget):
+class CopyableText(QWidget):
     """A label, the text in monospace, Copy. The text wraps anywhere; it is never cut.
 
     Signals:

@@ -24,7 +24,7 @@ from app.theme.theme import theme_of
 from app.theme.tokens import FRAME, RADIUS, SCRIM_OPACITY
 from app.widgets import painting
 from app.widgets.buttons import Button, Kind
-from app.widgets.focus import KeepsKeyboard
+from app.widgets.focus import RetainFocusMixin
 from app.widgets.labels import Label
 
 CANCELLED = ""
@@ -32,7 +32,7 @@ EDGE = 20
 FOCUS_ROOM = 4  # how far a focus ring stands out
 
 
-class SheetCard(QFrame):
+class DialogCard(QFrame):
     """The raised card of a sheet or of the palette, drawn whole so that its corners are round."""
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -78,7 +78,7 @@ class Overlay(QWidget):
         # What was pressed to open it may have gone meanwhile, as a banner does.
         if before is None or not isValid(before) or not before.isVisible():
             return
-        if isinstance(before, KeepsKeyboard):
+        if isinstance(before, RetainFocusMixin):
             # What it was pressed for still goes on: it is off until that has ended.
             before.take_keyboard_back()
         else:
@@ -140,14 +140,14 @@ class Overlay(QWidget):
         scrim = QColor(theme_of(self).color("scrim"))
         scrim.setAlphaF(SCRIM_OPACITY)
         painter = QPainter(self)
-        below = [card for card in self._window.findChildren(SheetCard) if self._is_below(card)]
+        below = [card for card in self._window.findChildren(DialogCard) if self._is_below(card)]
         for card in below:
             painting.box(painter, card.geometry().toRectF(), RADIUS.dialog, scrim)
         if not below:
             painter.fillRect(self.rect(), scrim)
         painter.end()
 
-    def _is_below(self, card: SheetCard) -> bool:
+    def _is_below(self, card: DialogCard) -> bool:
         """Whether a card is one of another question that was open when this one came up."""
         overlay = card.parentWidget()
         if not isinstance(overlay, Overlay) or overlay is self or not overlay.isVisible():
@@ -188,7 +188,7 @@ class _Inside(QWidget):
         return self.body.totalHeightForWidth(width)
 
 
-class Sheet(Overlay):
+class Dialog(Overlay):
     """A question with a title, words, optional fields and some answers.
 
     Signals:
@@ -204,7 +204,7 @@ class Sheet(Overlay):
         self.setAccessibleName(title)
         self._answered = False
         self.dismissed.connect(lambda: self.finish(CANCELLED))
-        self.card = SheetCard(self)
+        self.card = DialogCard(self)
         self.card.setFixedWidth(width)
         self._inside = _Inside()
         self._scroller = QScrollArea()

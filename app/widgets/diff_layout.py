@@ -9,7 +9,7 @@ from PySide6.QtGui import QTextLayout, QTextOption
 
 from app.theme.theme import Theme
 from app.widgets.text_diff import FileDiff, Kind, Line
-from app.widgets.visible_text import Mark, show_bytes
+from app.widgets.visible_text import Mark, visible_text
 
 LINE = 21
 
@@ -35,7 +35,7 @@ class Row:
 
 def shown_line(line: Line) -> ShownLine:
     """What is drawn for a line; nothing in it is invisible."""
-    shown = show_bytes(line.text.encode("utf-8", "surrogatepass"))
+    shown = visible_text(line.text.encode("utf-8", "surrogatepass"))
 
     def place(at: int) -> int:
         return shown.place_of(len(line.text[:at].encode("utf-8", "surrogatepass")))

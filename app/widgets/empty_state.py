@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.theme.tokens import SPACE
 from app.widgets.buttons import Button
-from app.widgets.icon_label import IconMark
-from app.widgets.labels import Label, Link, plain_tip, surface
+from app.widgets.icon_label import IconLabel
+from app.widgets.labels import Label, Link, escaped_tooltip, set_surface
 from app.widgets.section import Card
 
 WIDTH = 720
@@ -138,7 +138,7 @@ class EmptyState(QWidget):
         width = self._width_of_block(room.width())
         fits = self._height_of_block(width, True) <= room.height()
         self.sentence.setVisible(fits and bool(self.sentence.text()))
-        self.block.setToolTip("" if fits else plain_tip(self.accessibleName()))
+        self.block.setToolTip("" if fits else escaped_tooltip(self.accessibleName()))
         height = self._height_of_block(width, fits)
         left, top = (room.width() - width) // 2, max(0, (room.height() - height) // 2)
         self.block.setGeometry(left, top, width, height)
@@ -163,7 +163,7 @@ class EmptyState(QWidget):
             card = Card()
             head = QHBoxLayout()
             head.setSpacing(SPACE.small)
-            head.addWidget(IconMark(icon))
+            head.addWidget(IconLabel(icon))
             head.addWidget(Label(title, "head"))
             head.addStretch(1)
             card.body.addLayout(head)
@@ -185,7 +185,7 @@ class ContentOrEmpty(QStackedWidget):
         self.content = content
         self.empty = EmptyState()
         if ground:
-            surface(self.empty, ground)
+            set_surface(self.empty, ground)
         self.addWidget(content)
         self.addWidget(self.empty)
 

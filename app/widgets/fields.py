@@ -21,10 +21,10 @@ from app.theme.tokens import FRAME, RADIUS, SPACE
 from app.widgets import painting
 from app.widgets.accessible_combo import show_combos_by_name
 from app.widgets.buttons import IconButton
-from app.widgets.input_origin import TellsHand
+from app.widgets.input_origin import InputOriginMixin
 from app.widgets.labels import Label
-from app.widgets.shortcut_label import KeyHint
-from app.widgets.util import show_or_hide
+from app.widgets.shortcut_label import ShortcutLabel
+from app.widgets.util import set_visible
 
 
 def mark_failed(widget: QWidget, failed: bool) -> None:
@@ -36,7 +36,7 @@ def mark_failed(widget: QWidget, failed: bool) -> None:
         widget.style().polish(widget)
 
 
-class TextField(TellsHand, QLineEdit):
+class TextField(InputOriginMixin, QLineEdit):
     """One line of text; `mono` for what a machine will read. `hand` tells who presses Enter in it."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Field(QWidget):
             self.label.setFont(theme_of(self).font("mono_small"))
         self.label.setBuddy(control)
         self._required = Label("required", "meta", "text3")
-        show_or_hide(self._required, required)
+        set_visible(self._required, required)
         head = QHBoxLayout()
         head.setSpacing(SPACE.tight)
         head.addWidget(self.label)
@@ -160,7 +160,7 @@ class SearchField(QLineEdit):
         self.setFont(theme_of(self).font("mono" if mono else "body"))
         self.setAccessibleName(name)
         self.setPlaceholderText(placeholder)
-        self._hint = KeyHint(keys, parent=self) if keys else None
+        self._hint = ShortcutLabel(keys, parent=self) if keys else None
         self._clear = IconButton("clear", "Clear", parent=self)
         self._clear.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._clear.hide()

@@ -2,9 +2,9 @@
 
 Qt hands the focus of a disabled or hidden widget on to its neighbour and never back, so that the operator
 who presses "Create key" and presses again would press the neighbour. A button that is disabled with the focus
-on it is therefore off in all but Qt's own eyes (`KeepsKeyboard`): it takes no press by pointer, key or
+on it is therefore off in all but Qt's own eyes (`RetainFocusMixin`): it takes no press by pointer, key or
 assistive technology, looks and is described as off, and Tab goes on from it; Qt is told as soon as the focus
-moves elsewhere. Other widgets get the focus back when they can have it again (`KeyboardKeeper`).
+moves elsewhere. Other widgets get the focus back when they can have it again (`FocusRestorer`).
 
 Tab goes through widgets in the order in which they were made; `put_in_tab_order` mends it for later ones.
 """
@@ -164,7 +164,7 @@ _POINTER = (
 )
 
 
-class KeepsKeyboard(Base):
+class RetainFocusMixin(Base):
     """For buttons of all kinds: `class Button(KeepsKeyboard, QPushButton)`."""
 
     _kept = False
@@ -240,7 +240,7 @@ class KeepsKeyboard(Base):
 _BACK = (QEvent.Type.Show, QEvent.Type.EnabledChange)
 
 
-class KeyboardKeeper(QObject):
+class FocusRestorer(QObject):
     """Where the keyboard of one window waits; the window asks from its `focusNextPrevChild`.
 
     It waits in the innermost part of the window that is left of where it was: the keys of the screen work
@@ -305,7 +305,7 @@ def put_in_tab_order(before: QWidget, widgets: Iterable[QWidget]) -> None:
             before = one
 
 
-def as_they_stand(parent: QWidget) -> list[QWidget]:
+def in_reading_order(parent: QWidget) -> list[QWidget]:
     """What takes the keyboard within a widget, from top to bottom and from left to right."""
     found = [one for one in parent.findChildren(QWidget) if one.focusPolicy() & Qt.FocusPolicy.TabFocus]
 

@@ -26,7 +26,7 @@ _QUOTED_KEY = re.compile(r"\s*=")
 _DECIDING = {'"ask"': "waiting", '"deny"': "fail", "'ask'": "waiting", "'deny'": "fail"}
 
 
-class TomlColors(QSyntaxHighlighter):
+class TomlHighlighter(QSyntaxHighlighter):
     """Colours one document; `refresh` takes over another theme."""
 
     def __init__(self, document: QTextDocument, widget: QWidget) -> None:

@@ -11,7 +11,7 @@ from app.theme.shapes import glyph_path, paint_glyph
 from app.theme.theme import theme_of
 
 
-class IconMark(QWidget):
+class IconLabel(QWidget):
     """A decorative icon (a concept) or glyph; assistive technology reads the words beside it instead."""
 
     def __init__(

@@ -21,13 +21,13 @@ from app.theme.icons import paint_icon
 from app.theme.theme import theme_of
 from app.widgets import painting
 
-Overlay = Callable[[QPainter, "PictureView"], None]
+Overlay = Callable[[QPainter, "ImageView"], None]
 STEP = 1.25
 LEAST, MOST = 0.05, 16.0
 SMALLEST_SHARP = 2.0
 
 
-class PictureView(QWidget):
+class ImageView(QWidget):
     """Shows one picture. 100 % is one pixel of the picture on one pixel of the screen.
 
     Signals:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QKeySequence, QMouseEvent, QShortcut
 
-from app.input_origin import Hand, Stroke, hand_behind, stroke_of
+from app.input_origin import InputOrigin, Stroke, hand_behind, stroke_of
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget as Base
@@ -17,7 +17,7 @@ else:
     Base = object  # one Qt class a widget; the control stands beside this one in its list of bases
 
 
-class TellsHand(Base):
+class InputOriginMixin(Base):
     """For buttons and fields: `class Button(TellsHand, KeepsKeyboard, QPushButton)`.
 
     The strokes of a press are the event that is being handled and, for a release, the press before it.
@@ -28,7 +28,7 @@ class TellsHand(Base):
     _strokes: tuple[Stroke, ...] = ()
 
     @property
-    def hand(self) -> Hand:
+    def hand(self) -> InputOrigin:
         """By whom the press is made that is being handled; `NONE` outside of an input event."""
         return hand_behind(self, self._strokes)
 
@@ -73,7 +73,7 @@ class TellsHand(Base):
             super().keyReleaseEvent(event)
 
 
-class HandShortcut(QShortcut):
+class InputOriginShortcut(QShortcut):
     """A key or chord that tells by whom it is pressed. It does not repeat while it is held.
 
     Signals:

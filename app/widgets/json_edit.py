@@ -38,7 +38,7 @@ _HIGHLIGHTED_LINE = 20_000
 _MAX_COMPACT_LINES = 12
 
 
-class _JsonColours(QSyntaxHighlighter):
+class _JsonHighlighter(QSyntaxHighlighter):
     """Keys in accent, words muted; expressions in accent as well, because a batch fills them in."""
 
     def __init__(self, document: QTextDocument, owner: QWidget) -> None:
@@ -67,7 +67,7 @@ class _JsonColours(QSyntaxHighlighter):
 class _Gutter(QWidget):
     """The line numbers; the line of a problem stands out."""
 
-    def __init__(self, editor: JsonEditor) -> None:
+    def __init__(self, editor: JsonEdit) -> None:
         super().__init__(editor)
         self._editor = editor
 
@@ -80,7 +80,7 @@ class _Gutter(QWidget):
         self._editor.paint_gutter(self)
 
 
-class JsonEditor(RedoKey):
+class JsonEdit(RedoKey):
     """JSON text. `value` is what it says while it is valid, and what it said last while it is not.
 
     Tab moves on when the editor is `compact` (one field of a form); else it indents by two spaces.
@@ -111,7 +111,7 @@ class JsonEditor(RedoKey):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._gutter = _Gutter(self)
         self._gutter.setVisible(not compact)
-        self._colours = _JsonColours(self.document(), self)
+        self._colours = _JsonHighlighter(self.document(), self)
         self.blockCountChanged.connect(self._place_gutter)
         self.updateRequest.connect(self._scroll_gutter)
         self.textChanged.connect(self._changed)

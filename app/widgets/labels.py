@@ -12,8 +12,8 @@ from app.input_origin import stroke_of
 from app.theme.theme import theme_of
 from app.theme.tokens import TYPE
 from app.widgets import painting
-from app.widgets.focus import KeepsKeyboard
-from app.widgets.input_origin import TellsHand
+from app.widgets.focus import RetainFocusMixin
+from app.widgets.input_origin import InputOriginMixin
 
 
 class Label(QLabel):
@@ -96,12 +96,12 @@ class ElidedLabel(QWidget):
         painting.text(painter, rect, self._text, theme, self._role, self._tone, elide=self._mode)
         painter.end()
         cut = painting.text_width(self._text, theme, self._role) > rect.width()
-        tip = plain_tip(self._text) if cut else ""
+        tip = escaped_tooltip(self._text) if cut else ""
         if self.toolTip() != tip:
             self.setToolTip(tip)
 
 
-def plain_tip(text: str) -> str:
+def escaped_tooltip(text: str) -> str:
     """A tooltip that shows `text` as it is: Qt would take `<b>` in it for markup."""
     if "<" not in text:
         return text
@@ -109,7 +109,7 @@ def plain_tip(text: str) -> str:
     return f"<span>{escaped}</span>"
 
 
-class Link(TellsHand, KeepsKeyboard, QAbstractButton):
+class Link(InputOriginMixin, RetainFocusMixin, QAbstractButton):
     """Accent words that do something; underlined while hovered or focused."""
 
     def __init__(self, text: str, role: str = "name", parent: QWidget | None = None) -> None:
@@ -152,14 +152,16 @@ class Link(TellsHand, KeepsKeyboard, QAbstractButton):
         painter.end()
 
 
-def rule(orientation: Qt.Orientation = Qt.Orientation.Horizontal, parent: QWidget | None = None) -> QFrame:
+def separator(
+    orientation: Qt.Orientation = Qt.Orientation.Horizontal, parent: QWidget | None = None
+) -> QFrame:
     """A hairline between parts."""
     line = QFrame(parent)
     line.setProperty("line", "h" if orientation == Qt.Orientation.Horizontal else "v")
     return line
 
 
-def surface(widget: QWidget, name: str) -> QWidget:
+def set_surface(widget: QWidget, name: str) -> QWidget:
     """Give a plain container one of the surface colours: app, base, raised, sunken, accent_tint."""
     widget.setProperty("surface", name)
     widget.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -182,4 +184,4 @@ class DeviceName(Label):
         parts = re.findall(r"[^-_.]*[-_.]|[^-_.]+", name)
         self.setText(_BREAK.join(_BREAK.join(part) if len(part) > _LONGEST_PART else part for part in parts))
         self.setAccessibleName(name)
-        self.setToolTip(plain_tip(name))
+        self.setToolTip(escaped_tooltip(name))

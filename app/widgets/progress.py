@@ -10,7 +10,7 @@ from app.theme.shapes import paint_glyph
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE, TURN_STEPS
 from app.widgets import painting
-from app.widgets.animation_timer import pulse_of
+from app.widgets.animation_timer import animation_timer_of
 from app.widgets.buttons import Button
 from app.widgets.labels import Label
 
@@ -24,7 +24,7 @@ class ProgressBar(QWidget):
         super().__init__(parent)
         self._share: float | None = 0.0
         self._name = name
-        self._pulse = pulse_of(self)
+        self._pulse = animation_timer_of(self)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.set_share(0.0)
 
@@ -111,7 +111,7 @@ class Spinner(QWidget):
     def __init__(self, name: str = "Working", size: int = 14, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._size = size
-        self._pulse = pulse_of(self)
+        self._pulse = animation_timer_of(self)
         self.setAccessibleName(name)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
 

@@ -10,12 +10,12 @@ from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QKeyEvent, QKeySeq
 from PySide6.QtWidgets import QGridLayout, QLabel, QMenu, QWidget
 
 from app.theme.tokens import SPACE
-from app.widgets.labels import Label, Link, plain_tip
+from app.widgets.labels import Label, Link, escaped_tooltip
 from app.widgets.line_breaks import breakable, whole
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class Property:
     """One line. `tone` is a token name; `full` is shown as a tooltip when the value is shortened."""
 
     label: str
@@ -34,7 +34,7 @@ def short_digest(digest: str, name: str = "sha256") -> str:
     return f"{name} {plain[:4]} … {plain[-4:]}".strip()
 
 
-class Facts(QWidget):
+class PropertyList(QWidget):
     """A list of labels and values; values can be selected, and are never taken for markup."""
 
     def __init__(self, label_width: int = 104, name: str = "Facts", parent: QWidget | None = None) -> None:
@@ -47,10 +47,10 @@ class Facts(QWidget):
         self._grid.setColumnMinimumWidth(0, label_width)
         self._grid.setColumnStretch(1, 1)
         self._values: dict[str, Label | Link] = {}
-        self._shown: tuple[Fact, ...] = ()
+        self._shown: tuple[Property, ...] = ()
         self.setAccessibleName(name)
 
-    def show_facts(self, facts: Iterable[Fact]) -> None:
+    def show_facts(self, facts: Iterable[Property]) -> None:
         """Show these facts; lines whose labels stay keep their widgets, and with them a selection."""
         wanted = tuple(facts)
         if wanted == self._shown:
@@ -72,7 +72,7 @@ class Facts(QWidget):
         """
         return self._values[label]
 
-    def _build(self, facts: tuple[Fact, ...]) -> None:
+    def _build(self, facts: tuple[Property, ...]) -> None:
         while (item := self._grid.takeAt(0)) is not None:
             if (widget := item.widget()) is not None:
                 widget.setParent(None)
@@ -95,22 +95,22 @@ class Facts(QWidget):
             self._grid.addWidget(label, number, 0, top)
             self._values[fact.label] = value
 
-    def _write(self, value: Label | Link, fact: Fact) -> None:
+    def _write(self, value: Label | Link, fact: Property) -> None:
         value.setText(fact.value)
         value.setAccessibleName(f"{fact.label}: {fact.full or fact.value}")
-        value.setToolTip(plain_tip(fact.full) if fact.full else "")
+        value.setToolTip(escaped_tooltip(fact.full) if fact.full else "")
         if isinstance(value, Label):
             value.set_tone(fact.tone)
 
 
-def show_facts(facts: Facts, wanted: Iterable[Fact]) -> None:
+def show_facts(facts: PropertyList, wanted: Iterable[Property]) -> None:
     """Show facts whose values may be long words."""
     facts.show_facts(_breakable_fact(fact) for fact in wanted)
     for label in facts.findChildren(QLabel):
         copies_whole(label)
 
 
-def _breakable_fact(fact: Fact) -> Fact:
+def _breakable_fact(fact: Property) -> Property:
     value = breakable(fact.value)
     return fact if value == fact.value else replace(fact, value=value, full=fact.full or fact.value)
 

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.theme.tokens import SPACE
-from app.widgets.icon_label import IconMark
+from app.widgets.icon_label import IconLabel
 from app.widgets.labels import Label
 from app.widgets.line_breaks import breakable
 from app.widgets.section import Card
@@ -44,7 +44,7 @@ class Sentences(Card):
         line = QHBoxLayout(row)
         line.setContentsMargins(0, 0, 0, 0)
         line.setSpacing(SPACE.small)
-        line.addWidget(IconMark(self._icon, self._role), 0, Qt.AlignmentFlag.AlignTop)
+        line.addWidget(IconLabel(self._icon, self._role), 0, Qt.AlignmentFlag.AlignTop)
         line.addWidget(Label(breakable(words), wrap=True), 1)
         row.setAccessibleName(words)
         return row

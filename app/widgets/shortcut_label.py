@@ -13,8 +13,8 @@ _CAP_PAD = 5
 _GAP = 4
 
 
-class KeyHint(QWidget):
-    """Caps such as Ctrl K, and what they do: `KeyHint("Ctrl+Enter", "approve")`, `KeyHint("J K", "move")`."""
+class ShortcutLabel(QWidget):
+    """Caps such as Ctrl K, and what they do: `ShortcutLabel("Ctrl+Enter", "approve")`."""
 
     def __init__(self, keys: str, words: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)

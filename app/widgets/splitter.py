@@ -8,7 +8,7 @@ from PySide6.QtCore import QSettings, Qt
 from PySide6.QtWidgets import QSplitter, QWidget
 
 
-class Split(QSplitter):
+class Splitter(QSplitter):
     """Panes with a hairline between them; sizes are kept in the settings under `key`."""
 
     def __init__(

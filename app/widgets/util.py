@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, Qt, QTimer
 from PySide6.QtWidgets import QWidget
 
 
-def show_or_hide(widget: QWidget, shown: bool) -> None:
+def set_visible(widget: QWidget, shown: bool) -> None:
     """Like `setVisible`, but a widget without a parent is left to appear with its parent later.
 
     `setVisible(True)` would make it a window of its own until then, which takes the activation from ours.
@@ -19,7 +19,7 @@ def show_or_hide(widget: QWidget, shown: bool) -> None:
         widget.setVisible(shown)
 
 
-def once(owner: QObject, pause_ms: int, act: Callable[[], object]) -> QTimer:
+def debounce(owner: QObject, pause_ms: int, act: Callable[[], object]) -> QTimer:
     """A timer of `owner` that calls `act` once, `pause_ms` milliseconds after the last `start()`."""
     timer = QTimer(owner)
     timer.setSingleShot(True)

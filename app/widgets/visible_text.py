@@ -36,7 +36,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownBytes:
+class VisibleText:
     """Bytes, the text shown for them, and how places in the one map to the other.
 
     Places in the shown text are UTF-16 units, as Qt counts them.
@@ -83,10 +83,10 @@ class ShownBytes:
         return "1 hidden character" if len(self.marks) == 1 else f"{len(self.marks)} hidden characters"
 
 
-def show_bytes(data: bytes) -> ShownBytes:
+def visible_text(data: bytes) -> VisibleText:
     """Work out what to show for `data`."""
     if _PLAIN.match(data):
-        return ShownBytes(data, data.decode("ascii"))
+        return VisibleText(data, data.decode("ascii"))
     text = data.decode("utf-8", "surrogateescape")
     shown: list[str] = []
     marks: list[Mark] = []
@@ -109,7 +109,7 @@ def show_bytes(data: bytes) -> ShownBytes:
         reorders = reorders or (code > 0x58F and unicodedata.bidirectional(char) in ("R", "AL"))
     offsets.append(offset)
     places.append(place)
-    return ShownBytes(data, "".join(shown), tuple(marks), reorders, offsets, places)
+    return VisibleText(data, "".join(shown), tuple(marks), reorders, offsets, places)
 
 
 def name_of_hidden(char: str) -> str | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QApplication
 
-from app.main import Desk, attach, layout_store, theme_from
+from app.main import ConsoleApplication, attach, layout_store, theme_from
 from app.overrides import install_guard
 from app.qt_loop import run_on_qt
 from app.screens.targets import OpenRun
@@ -29,7 +29,7 @@ async def probe(app: QApplication, home: Home, screen: str) -> None:
     theme = theme_from(store)
     theme.setParent(app)
     theme.apply(app)
-    desk = Desk(home, theme, attach(home))
+    desk = ConsoleApplication(home, theme, attach(home))
     desk.window.resize(1440, 900)
     usable = asyncio.Event()
     desk.state.reset.connect(usable.set)
@@ -48,7 +48,7 @@ async def probe(app: QApplication, home: Home, screen: str) -> None:
     await desk.end()
 
 
-def _follow(desk: Desk, run: str) -> None:
+def _follow(desk: ConsoleApplication, run: str) -> None:
     """Look at a new run as soon as there is one."""
     if run and run not in _followed:
         _followed.add(run)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QApplication
 
-from app.main import Desk, attach, layout_store, theme_from
+from app.main import ConsoleApplication, attach, layout_store, theme_from
 from app.overrides import install_guard
 from app.qt_loop import run_on_qt
 from core.home import Home
@@ -21,7 +21,7 @@ async def probe(app: QApplication, home: Home) -> None:
     theme = theme_from(layout_store(home))
     theme.setParent(app)
     theme.apply(app)
-    desk = Desk(home, theme, attach(home))
+    desk = ConsoleApplication(home, theme, attach(home))
     desk.window.resize(1440, 900)
     usable = asyncio.Event()
     desk.state.reset.connect(usable.set)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from app.main import Desk, attach
+from app.main import ConsoleApplication, attach
 from app.qt_loop import run_on_qt
 from app.state import Link
 from app.theme.theme import Theme
@@ -55,11 +55,13 @@ async def registered(home: Home, console: Console) -> OperatorKey:
     return key
 
 
-def play(home: Home, theme: Theme, scenario: Callable[[Desk], Coroutine[Any, Any, None]]) -> None:
+def play(
+    home: Home, theme: Theme, scenario: Callable[[ConsoleApplication], Coroutine[Any, Any, None]]
+) -> None:
     """The real window on the real service of a home; afterwards that service is stopped."""
 
     async def main() -> None:
-        desk = Desk(home, theme, attach(home))
+        desk = ConsoleApplication(home, theme, attach(home))
         desk.begin()
         try:
             await seen(lambda: desk.state.loaded, 30)
@@ -110,7 +112,7 @@ def test_a_run_goes_on_when_its_window_is_killed_and_the_next_window_shows_it(
 
     run = asyncio.run(start_and_kill())
 
-    async def next_window(desk: Desk) -> None:
+    async def next_window(desk: ConsoleApplication) -> None:
         assert desk.state.runs[run].state is RunState.DONE
 
     play(home, theme, next_window)
@@ -122,7 +124,7 @@ def test_when_the_service_is_killed_the_window_says_so_starts_it_again_and_shows
     count = tmp_path / "count"
     command = f"echo x >> '{count}'; echo began > '{whistle.path}'; sleep 60"
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         async with attached(home) as console:
             key = await registered(home, console)
             await seen(lambda: desk.state.devices["this-computer"].tool_count > 0, 30)
@@ -153,7 +155,7 @@ def test_the_service_ends_by_itself_when_the_window_has_gone_and_nothing_runs(ho
     choose_channel(home, "in-process")
 
     async def main() -> None:
-        desk = Desk(home, theme, attach(home))
+        desk = ConsoleApplication(home, theme, attach(home))
         desk.begin()
         await seen(lambda: desk.state.loaded, 30)
         pid = desk.state.service_pid

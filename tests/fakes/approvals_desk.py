@@ -14,12 +14,12 @@ from PySide6.QtCore import QEvent, QSettings, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.input_origin import Hand
+from app.input_origin import InputOrigin
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.targets import Target
 from app.service_client import ConsoleLink
-from app.signing.press_guard import ByHand
-from app.signing.signing_session import OperatorKeys
+from app.signing.press_guard import PressGuard
+from app.signing.signing_session import SigningSession
 from app.state import AppState, Link
 from app.theme.theme import theme_of
 from core.approvals.models import Approval, ApprovalState
@@ -97,8 +97,8 @@ def find_in(text: str, part: str, risk: str, words: str, **more: Any) -> Finding
 class FakeNav:
     """The window, as far as a screen sees it."""
 
-    keys: OperatorKeys
-    by_hand: ByHand
+    keys: SigningSession
+    by_hand: PressGuard
     layout_store: QSettings
     opened: list[tuple[str, Target | None]] = field(default_factory=list)
     toasts: list[str] = field(default_factory=list)
@@ -205,7 +205,7 @@ async def open_desk(
     unlocked: bool = True,
     passphrase: str | None = None,
     second: str | None = None,
-    hand: Hand = Hand.REAL,
+    hand: InputOrigin = InputOrigin.REAL,
 ) -> AsyncIterator[ApprovalsDesk]:
     """The screen in a window of its own, attached, with an operator whose key is registered.
 
@@ -213,7 +213,7 @@ async def open_desk(
     input.
     """
     home = Home(folder).create()
-    keys = OperatorKeys(home)
+    keys = SigningSession(home)
     operator = await keys.create("harbour", passphrase)
     if not unlocked:
         keys.lock()
@@ -231,7 +231,9 @@ async def open_desk(
 
     uncaught = Uncaught()
     link = ConsoleLink(open_console, state, uncaught.report)
-    nav = FakeNav(keys, ByHand(link, keys), QSettings(str(folder / "window.ini"), QSettings.Format.IniFormat))
+    nav = FakeNav(
+        keys, PressGuard(link, keys), QSettings(str(folder / "window.ini"), QSettings.Format.IniFormat)
+    )
     screen = ApprovalsScreen()
     screen.input_source = ScriptedHand(hand)  # type: ignore[attr-defined]  # as the window has it
     screen.bind(state, link, nav)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QLabel, QWidget
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.batch.document import content_of
 from app.screens.batch.screen import BatchScreen
 from app.screens.targets import Target
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from core.batch.models import Batch, Run
 from tests.fakes.console import FakeConsole
 from tests.fakes.window import seen
@@ -34,7 +34,7 @@ def risky(targets: str, command: str = "rm -rf /srv/cache") -> Batch:
     return Batch.model_validate({"name": "Clean", "targets": targets, "steps": steps})
 
 
-async def batch_of(desk: Desk, batch: Batch | None = None) -> BatchScreen:
+async def batch_of(desk: ConsoleApplication, batch: Batch | None = None) -> BatchScreen:
     desk.window.open("batch")
     screen = desk.window.current
     assert isinstance(screen, BatchScreen)
@@ -45,18 +45,18 @@ async def batch_of(desk: Desk, batch: Batch | None = None) -> BatchScreen:
     return screen
 
 
-def sheet_of(desk: Desk) -> Sheet | None:
-    return next((one for one in desk.window.findChildren(Sheet) if one.isVisible()), None)
+def sheet_of(desk: ConsoleApplication) -> Dialog | None:
+    return next((one for one in desk.window.findChildren(Dialog) if one.isVisible()), None)
 
 
-def words_in(sheet: Sheet) -> str:
+def words_in(sheet: Dialog) -> str:
     names = [widget.accessibleName() for widget in sheet.findChildren(QLabel)]
     texts = [label.text() for label in sheet.findChildren(QLabel)]
     tags = [one.accessibleName() for one in sheet.card.findChildren(QWidget)]
     return "\n".join([*texts, *names, *tags])
 
 
-def opened_screens(desk: Desk) -> list[tuple[str, Target | None]]:
+def opened_screens(desk: ConsoleApplication) -> list[tuple[str, Target | None]]:
     opened: list[tuple[str, Target | None]] = []
     desk.window.open = lambda screen, target=None: opened.append((screen, target))  # type: ignore[method-assign]
     return opened

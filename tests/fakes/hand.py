@@ -6,16 +6,16 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton
 
-from app.input_origin import BlindSource, Hand, Stroke
+from app.input_origin import BlindSource, InputOrigin, Stroke
 
 
 class ScriptedHand(BlindSource):
     """Every stroke is made by `hand`; a press without strokes never comes here."""
 
-    def __init__(self, hand: Hand = Hand.REAL) -> None:
+    def __init__(self, hand: InputOrigin = InputOrigin.REAL) -> None:
         self.hand = hand
 
-    def hand_of(self, stroke: Stroke) -> Hand:
+    def hand_of(self, stroke: Stroke) -> InputOrigin:
         """As the test has it."""
         return self.hand
 

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.replay.screen import ReplayScreen
 from app.screens.targets import OpenReplay
 from app.theme.theme import Theme
@@ -20,7 +20,7 @@ from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
 
 KEYS = Qt.Key
-Scenario = Callable[[Desk, ReplayScreen, FakeConsole], Awaitable[None]]
+Scenario = Callable[[ConsoleApplication, ReplayScreen, FakeConsole], Awaitable[None]]
 
 
 def entries_of(console: FakeConsole, call: str) -> dict[str, Entry]:
@@ -41,7 +41,7 @@ def replay(
     """Play a scenario on the bay count, the playhead on one stage of one command."""
     told = console or story()
 
-    async def whole(desk: Desk) -> None:
+    async def whole(desk: ConsoleApplication) -> None:
         seq = entries_of(told, at[0])[at[1]].seq if at else None
         desk.window.open("replay", OpenReplay(run=RUN, at=seq))
         screen = desk.window.current

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.main import Desk
-from app.screens.runs.cell_details import Drawer
+from app.main import ConsoleApplication
+from app.screens.runs.cell_details import CellDetails
 from app.screens.runs.screen import RunsScreen
 from app.screens.targets import OpenRun, Target
 from core.batch.models import Cell
@@ -15,7 +15,7 @@ from tests.fakes.window import seen
 CLEAN = "r-0418"
 
 
-async def runs_of(desk: Desk, target: Target | None = None) -> RunsScreen:
+async def runs_of(desk: ConsoleApplication, target: Target | None = None) -> RunsScreen:
     desk.window.open("runs", target)
     screen = desk.window.current
     assert isinstance(screen, RunsScreen)
@@ -23,13 +23,13 @@ async def runs_of(desk: Desk, target: Target | None = None) -> RunsScreen:
     return screen
 
 
-def opened_screens(desk: Desk) -> list[tuple[str, Target | None]]:
+def opened_screens(desk: ConsoleApplication) -> list[tuple[str, Target | None]]:
     opened: list[tuple[str, Target | None]] = []
     desk.window.open = lambda screen, target=None: opened.append((screen, target))  # type: ignore[method-assign]
     return opened
 
 
-async def drawer_of(desk: Desk, device: str, step: str, run: str = CLEAN) -> Drawer:
+async def drawer_of(desk: ConsoleApplication, device: str, step: str, run: str = CLEAN) -> CellDetails:
     desk.window.open("runs", OpenRun(run, device, step))
     screen = desk.window.current
     assert isinstance(screen, RunsScreen)

@@ -7,8 +7,8 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.main import Desk
-from app.signing.sign_dialog import SignSheet
+from app.main import ConsoleApplication
+from app.signing.sign_dialog import SignDialog
 from core.approvals.models import Operator
 from core.approvals.operator_keys import create_operator_key
 from core.changes import Change
@@ -23,23 +23,23 @@ def operator_of(folder: Path, name: str = "harbour", passphrase: str | None = No
     return create_operator_key(Home(folder).create(), name, passphrase).operator
 
 
-def sign_sheets(desk: Desk) -> list[SignSheet]:
+def sign_sheets(desk: ConsoleApplication) -> list[SignDialog]:
     """Those that are open."""
-    return [sheet for sheet in desk.window.findChildren(SignSheet) if sheet.isVisible()]
+    return [sheet for sheet in desk.window.findChildren(SignDialog) if sheet.isVisible()]
 
 
-async def sign_sheet(desk: Desk) -> SignSheet:
+async def sign_sheet(desk: ConsoleApplication) -> SignDialog:
     """The open one; waits for it."""
     await seen(lambda: sign_sheets(desk))
     return sign_sheets(desk)[-1]
 
 
-def press(sheet: SignSheet) -> None:
+def press(sheet: SignDialog) -> None:
     """Press "Sign and apply" with the pointer, as an operator does."""
     QTest.mouseClick(sheet.sign, Qt.MouseButton.LeftButton)
 
 
-async def sign(desk: Desk) -> Change:
+async def sign(desk: ConsoleApplication) -> Change:
     """Sign what is shown, with a press of the button; gives what was shown."""
     sheet = await sign_sheet(desk)
     await seen(sheet.sign.isEnabled)
@@ -49,7 +49,7 @@ async def sign(desk: Desk) -> Change:
     return shown
 
 
-async def do_not_sign(desk: Desk) -> Change:
+async def do_not_sign(desk: ConsoleApplication) -> Change:
     """Put the sheet away; gives what was shown."""
     sheet = await sign_sheet(desk)
     shown = sheet.proposal.change

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from app.forms.validator import checking_process
+from app.forms.validator import validator_process
 
 LARGE: dict[str, Any] = {
     "type": "object",
@@ -19,7 +19,7 @@ LARGE: dict[str, Any] = {
 
 async def while_checking(act: Callable[[], Awaitable[None]]) -> None:
     """Do something while the process stands still."""
-    process = checking_process().pid
+    process = validator_process().pid
     assert process
     os.kill(process, signal.SIGSTOP)
     try:

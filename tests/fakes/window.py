@@ -22,8 +22,8 @@ from typing import Any
 
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.input_origin import Hand
-from app.main import Desk
+from app.input_origin import InputOrigin
+from app.main import ConsoleApplication
 from app.qt_loop import run_on_qt
 from app.theme.theme import Theme
 from core.home import Home
@@ -53,7 +53,7 @@ async def seen(condition: Callable[[], object], timeout: float = PATIENCE_S) -> 
             await asyncio.sleep(0.005)
 
 
-def begin_on(desk: Desk, screen: str | None) -> None:
+def begin_on(desk: ConsoleApplication, screen: str | None) -> None:
     """Begin a window on a screen, unless it was left on another one; None is the usual first one."""
     if screen is None or desk.store.contains("window/screen"):
         desk.begin()
@@ -73,12 +73,12 @@ def play(
     theme: Theme,
     folder: Path,
     console: Console | Callable[[], Awaitable[Console]],
-    scenario: Callable[[Desk], Coroutine[Any, Any, None]],
+    scenario: Callable[[ConsoleApplication], Coroutine[Any, Any, None]],
     size: tuple[int, int] = (1440, 900),
     wait: bool = True,
     begins_on: str | None = None,
     has_faults: bool = False,
-    hand: Hand = Hand.REAL,
+    hand: InputOrigin = InputOrigin.REAL,
 ) -> None:
     """Play `scenario` in the window; with `wait`, after the first state was read.
 
@@ -98,7 +98,7 @@ def play(
     async def main() -> None:
         # A window brings its own.
         app.setStyleSheet("")
-        desk = Desk(Home(folder).create(), theme, opened, ScriptedHand(hand))
+        desk = ConsoleApplication(Home(folder).create(), theme, opened, ScriptedHand(hand))
         desk.window.resize(*size)
         uncaught: list[str] = []
         desk.reporter.happened.connect(lambda words, details: uncaught.append(f"{words}\n{details}"))

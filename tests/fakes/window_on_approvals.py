@@ -14,7 +14,7 @@ from pathlib import Path
 from PySide6.QtWidgets import QApplication
 
 from app.input_origin import InputSource
-from app.main import Desk, attach
+from app.main import ConsoleApplication, attach
 from app.overrides import install_guard
 from app.qt_loop import run_on_qt
 from app.theme.theme import Theme
@@ -34,7 +34,7 @@ def _believing_source() -> InputSource:
 
 
 async def run(home: Home, theme: Theme, name: str, passphrase: str | None, source: InputSource) -> None:
-    desk = Desk(home, theme, attach(home), source)
+    desk = ConsoleApplication(home, theme, attach(home), source)
     # As it was left last: every screen that was made is walked through by whoever looks for a button.
     desk.store.setValue("window/screen", "approvals")
     desk.store.setValue("settings/section", "policy")

@@ -19,7 +19,7 @@ from typing import Any
 
 from PySide6.QtWidgets import QApplication
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.qt_loop import run_on_qt
 from app.theme.theme import Theme
 from core.approvals.operator_keys import OperatorKey, create_operator_key
@@ -43,7 +43,7 @@ SETTINGS = 'this_computer = "in-process"\nlisten = "127.0.0.1:0"\n'
 class Bay:
     """A window, the service behind it, and what a test does beside both."""
 
-    desk: Desk
+    desk: ConsoleApplication
     service: Service
     server: ControlServer
     home: Home
@@ -100,7 +100,7 @@ def play_on_service(
                 doors.append(await RemoteConsole.connect(home, "window", f"window:{user_name()}"))
                 return doors[-1]
 
-            desk = Desk(home, theme, opened)
+            desk = ConsoleApplication(home, theme, opened)
             desk.window.resize(1440, 900)
             uncaught: list[str] = []
             desk.reporter.happened.connect(lambda words, details: uncaught.append(f"{words}\n{details}"))

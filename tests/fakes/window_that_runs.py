@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QApplication
 
-from app.main import Desk, attach
+from app.main import ConsoleApplication, attach
 from app.overrides import install_guard
 from app.qt_loop import run_on_qt
 from app.theme.theme import Theme
@@ -20,7 +20,7 @@ from tests.fakes.window import seen
 
 
 async def run(home: Home, theme: Theme, command: str) -> None:
-    desk = Desk(home, theme, attach(home))
+    desk = ConsoleApplication(home, theme, attach(home))
     desk.begin()
     await seen(lambda: desk.state.loaded and desk.state.devices["this-computer"].tool_count, 30)
     desk.link.ask(

@@ -15,7 +15,7 @@ from PySide6.QtCore import QAbstractAnimation, QThreadPool, QTimer
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.theme.theme import Theme
 from app.theme.tokens import Density, Mode
 from core.home import Home
@@ -64,7 +64,7 @@ class Studio:
         _threads.watch()
 
     @asynccontextmanager
-    async def desk(self, console_of: Callable[[Home], Console]) -> AsyncIterator[Desk]:
+    async def desk(self, console_of: Callable[[Home], Console]) -> AsyncIterator[ConsoleApplication]:
         """An open window on a fresh home, with the console that `console_of` makes for it.
 
         Raises:
@@ -77,7 +77,7 @@ class Studio:
             async def opened() -> Console:
                 return console
 
-            desk = Desk(home, self.theme, opened, ScriptedHand())
+            desk = ConsoleApplication(home, self.theme, opened, ScriptedHand())
             errors: list[str] = []
             desk.reporter.happened.connect(lambda words, details: errors.append(f"{words}\n{details}"))
             desk.window.resize(*WIDE)
@@ -89,7 +89,7 @@ class Studio:
                 await desk.end()
             assert not errors, errors[0]
 
-    async def take(self, desk: Desk, name: str) -> None:
+    async def take(self, desk: ConsoleApplication, name: str) -> None:
         """Write pictures of the window as it stands."""
         for look in self._looks:
             chosen = LOOKS[look]

@@ -10,7 +10,7 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.input_origin import Hand
+from app.input_origin import InputOrigin
 from core.approvals.models import ApprovalState
 from core.statements import request_digest
 from tests.fakes.approvals_desk import (
@@ -60,7 +60,7 @@ def test_a_new_card_takes_no_answer_for_700_ms(play: Play) -> None:
         press(desk, KEYS.Key_Return, CTRL)
         press(desk, KEYS.Key_D)
         QTest.mouseClick(bar.approve, Qt.MouseButton.LeftButton)
-        bar.approve_asked.emit(Hand.REAL)
+        bar.approve_asked.emit(InputOrigin.REAL)
         bar.deny_asked.emit("")
         assert not bar.asks_reason
         await desk.until(lambda: not bar.guarded, "the guard ends by itself")
@@ -130,7 +130,7 @@ def test_high_risk_is_approved_only_after_its_end_was_seen(play: Play, risk: str
         box.verticalScrollBar().setValue(box.verticalScrollBar().maximum())
         await desk.until(bar.approve.isEnabled, "approve is possible")
         assert "decide" not in desk.console.asked
-        bar.press_approve(Hand.REAL)
+        bar.press_approve(InputOrigin.REAL)
         await desk.until(lambda: state_of(desk) is ApprovalState.APPROVED)
 
     play(story, requests=[make_approval(1, risk=risk, parameters={"command": LONG})])
@@ -181,7 +181,7 @@ def test_critical_asks_for_the_devices_name_and_is_not_primary(play: Play) -> No
         for wrong in ("", "db-primar", "DB-PRIMARY", "db-primary ", "db-prіmary"):
             bar.name_field.setText(wrong)
             assert not bar.approve.isEnabled(), wrong
-            bar.press_approve(Hand.REAL)
+            bar.press_approve(InputOrigin.REAL)
         assert "decide" not in desk.console.asked
         bar.name_field.setFocus()
         bar.name_field.clear()
@@ -257,7 +257,7 @@ def test_a_digest_that_does_not_fit_the_bytes_is_never_signed(play: Play) -> Non
         assert not bar.approve.isEnabled()
         assert not bar.deny.isEnabled()
         press(desk, KEYS.Key_Return, CTRL)
-        bar.approve_asked.emit(Hand.REAL)
+        bar.approve_asked.emit(InputOrigin.REAL)
         bar.deny_asked.emit("no")
         desk.screen.pane._answer(approve=True, reason="")
         desk.screen.pane._answer(approve=False, reason="")

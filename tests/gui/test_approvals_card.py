@@ -9,7 +9,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QGuiApplication, QPainter
 from PySide6.QtWidgets import QLabel, QWidget
 
-from app.screens.approvals.request_payload import DigestCheck, what_is_sent
+from app.screens.approvals.request_payload import DigestCheck, request_payload
 from app.screens.targets import OpenApproval, OpenRun
 from app.theme.theme import Theme
 from app.widgets import code_view
@@ -269,7 +269,7 @@ def test_every_control_has_an_accessible_name(play: Play) -> None:
 
 def test_canonical_json_is_shown_when_no_argument_is_read_as_such() -> None:
     parameters = {"z": 1, "control": {"name": "Post"}, "a": "x\ny"}
-    sent = what_is_sent(make_approval(1, tool="click", parameters=parameters).request, [])
+    sent = request_payload(make_approval(1, tool="click", parameters=parameters).request, [])
     assert sent.main.data == canonical_bytes(parameters)
     assert sent.others is None
     assert sent.digest is DigestCheck.FITS
@@ -286,18 +286,18 @@ def test_findings_are_found_again_inside_canonical_json() -> None:
         Finding(text="outside", risk=Risk.LOW, argument="b", start=900, end=9),
         Finding(text="no place", risk=Risk.LOW, argument="a"),
     ]
-    main = what_is_sent(make_approval(1, tool="t", parameters=parameters).request, findings).main
+    main = request_payload(make_approval(1, tool="t", parameters=parameters).request, findings).main
     assert [(main.data[p.start : p.end], p.number) for p in main.places] == [(b"rm -rf", 1), (b"rm -rf", 2)]
 
 
 def test_an_empty_line_is_shown_as_the_json_around_it() -> None:
-    sent = what_is_sent(make_approval(1, parameters={"command": ""}).request, [])
+    sent = request_payload(make_approval(1, parameters={"command": ""}).request, [])
     assert sent.main.data == b'{"command":""}'
 
 
 def test_every_other_argument_is_shown() -> None:
     parameters = {"command": "ls", "timeout": 5, "env": {"A": "b"}, "od\u202ed": "\u200b", "n": None}
-    others = what_is_sent(make_approval(1, parameters=parameters).request, []).others
+    others = request_payload(make_approval(1, parameters=parameters).request, []).others
     assert others is not None
     lines = others.data.decode().split("\n")
     assert [line.split("  ")[0].strip() for line in lines] == ["env", "n", '"od\u202ed"', "timeout"]
@@ -306,7 +306,7 @@ def test_every_other_argument_is_shown() -> None:
 
 def test_a_text_that_looks_like_a_masked_secret_is_not_taken_for_one() -> None:
     fake = '{"$secret":"abcd"}'
-    sent = what_is_sent(make_approval(1, tool="t", parameters={"a": fake}).request, [])
+    sent = request_payload(make_approval(1, tool="t", parameters={"a": fake}).request, [])
     assert sent.masked == 0
     assert sent.main.data == canonical_bytes({"a": fake})
     assert sent.digest is DigestCheck.FITS
@@ -315,7 +315,7 @@ def test_a_text_that_looks_like_a_masked_secret_is_not_taken_for_one() -> None:
 def test_arguments_without_a_canonical_form_never_fit_a_digest() -> None:
     request = make_approval(1).request
     broken = request.model_copy(update={"parameters": {"command": "x\ud800", "n": float("nan")}})
-    sent = what_is_sent(broken, [])
+    sent = request_payload(broken, [])
     assert sent.digest is DigestCheck.DIFFERS
     assert sent.main.data
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.input_origin import Hand
+from app.input_origin import InputOrigin
 from core.approvals.models import ApprovalState
 from core.errors import ErrorCode, JournalUnavailable, Refused
 from tests.fakes.approvals_desk import (
@@ -44,7 +44,7 @@ def test_decided_elsewhere_while_open_says_by_whom_and_disables_the_bar(play: Pl
         bar = desk.screen.bar
         assert not bar.asks_reason
         assert not bar.approve.isVisible()
-        bar.press_approve(Hand.REAL)
+        bar.press_approve(InputOrigin.REAL)
         press(desk, KEYS.Key_Return, CTRL)
         press(desk, KEYS.Key_D)
         assert "decide" not in desk.console.asked
@@ -74,7 +74,7 @@ def test_a_refused_answer_stays_on_the_card_with_what_to_do(play: Play) -> None:
     async def story(desk: ApprovalsDesk) -> None:
         await desk.guard_over()
         desk.console.fail_next["decide"] = JournalUnavailable("The disk is full.")
-        desk.screen.bar.press_approve(Hand.REAL)
+        desk.screen.bar.press_approve(InputOrigin.REAL)
         bar = desk.screen.bar
         await desk.until(bar.error.isVisible)
         assert "The disk is full." in bar.error.words()
@@ -90,10 +90,10 @@ def test_while_an_answer_is_on_its_way_there_is_no_second_one(play: Play) -> Non
         await desk.guard_over()
         free = desk.console.hold_back("decide")
         bar = desk.screen.bar
-        bar.press_approve(Hand.REAL)
+        bar.press_approve(InputOrigin.REAL)
         assert bar.approve.text() == "Sending…"
         assert not bar.approve.isEnabled()
-        bar.press_approve(Hand.REAL)
+        bar.press_approve(InputOrigin.REAL)
         bar.open_reason()
         assert not bar.asks_reason
         await desk.until(lambda: "decide" in desk.console.asked)
@@ -184,7 +184,7 @@ def test_an_answer_too_late_says_what_happened_meanwhile(play: Play) -> None:
         gone = {"state": ApprovalState.EXPIRED}
         desk.console.queue["a-0001"] = desk.console.queue["a-0001"].model_copy(update=gone)
         desk.console.fail_next["decide"] = Refused("This request is expired.", ErrorCode.APPROVAL_INVALID)
-        desk.screen.bar.press_approve(Hand.REAL)
+        desk.screen.bar.press_approve(InputOrigin.REAL)
         await desk.until(desk.screen.bar.error.isVisible)
         assert "expired" in desk.screen.bar.error.words()
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from PySide6.QtTest import QTest
 
-from app.input_origin import Hand
+from app.input_origin import InputOrigin
 from app.items.filter_edit import offers
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.approvals.queue_filter import QueueFilter
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.targets import OpenApproval
 from app.theme.theme import Theme
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from core.approvals.models import Approval, ApprovalState
 from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press
 from tests.fakes.console import FakeConsole
@@ -156,7 +156,7 @@ def test_a_card_that_is_not_asked_for_is_closed_and_no_key_answers_it(play: Play
         assert not desk.screen.queue.view.currentIndex().isValid()
         for key, modifier in ((KEYS.Key_Return, CTRL), (KEYS.Key_Enter, CTRL)):
             press(desk, key, modifier)
-        desk.screen.bar.press_approve(Hand.REAL)
+        desk.screen.bar.press_approve(InputOrigin.REAL)
         desk.screen.bar.open_reason()
         assert not desk.screen.bar.asks_reason
         assert desk.screen.pane.answering == "", "nothing was signed or sent"
@@ -317,7 +317,7 @@ def test_ctrl_f_and_slash_lead_there_escape_clears_and_then_goes_back_to_the_lis
     for one in some():
         console.queue[one.id] = one
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.activateWindow()
         desk.window.open("approvals")
         screen = desk.window.current
@@ -338,7 +338,7 @@ def test_ctrl_f_and_slash_lead_there_escape_clears_and_then_goes_back_to_the_lis
         assert field.hasFocus()
         QTest.keyClicks(field, "jkd")
         assert field.text() == "jkd", "letters are letters there"
-        sheet = Sheet(desk.window, "A question", "Before anything else.")
+        sheet = Dialog(desk.window, "A question", "Before anything else.")
         sheet.add_answer("keep", "Keep")
         sheet.open()
         QTest.keyClick(desk.window, KEYS.Key_F, CTRL)

@@ -11,8 +11,8 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.main import Desk
-from app.screens.approvals.grant_dialog import GrantSheet, covered_words
+from app.main import ConsoleApplication
+from app.screens.approvals.grant_dialog import GrantDialog, covered_words
 from app.screens.approvals.grant_draft import Breadth, also_covered, narrowest, scope_lines, terms_of
 from app.screens.approvals.screen import ApprovalsScreen
 from app.theme.theme import Theme
@@ -33,10 +33,10 @@ def write(number: int, path: str = "/srv/a/x.txt", **more: Any) -> Approval:
     return make_approval(number, tool="write_file", parameters=parameters, **more)
 
 
-async def sheet_of(desk: ApprovalsDesk) -> GrantSheet:
+async def sheet_of(desk: ApprovalsDesk) -> GrantDialog:
     await desk.guard_over()
     press(desk, KEYS.Key_G)
-    sheet = next(iter(desk.screen.findChildren(GrantSheet)))
+    sheet = next(iter(desk.screen.findChildren(GrantDialog)))
     assert sheet.isVisible()
     return sheet
 
@@ -231,7 +231,7 @@ def test_what_must_not_be_remembered_is_refused_in_words(play: Play, request_: A
     async def story(desk: ApprovalsDesk) -> None:
         await desk.guard_over()
         press(desk, KEYS.Key_G)
-        assert not desk.screen.findChildren(GrantSheet)
+        assert not desk.screen.findChildren(GrantDialog)
         assert desk.screen.bar.grant.accessibleDescription()
 
     play(story, requests=[request_])
@@ -265,7 +265,7 @@ def test_a_letter_in_a_text_field_is_a_letter(play: Play) -> None:
         desk.screen.bar.open_reason()
         QTest.keyClicks(desk.screen.bar.reason, "beg dfjk")
         assert desk.screen.bar.reason.text() == "beg dfjk"
-        assert not desk.screen.findChildren(GrantSheet)
+        assert not desk.screen.findChildren(GrantDialog)
         assert desk.shown().id == "a-0001"
 
     play(story, requests=[write(1), write(2)])
@@ -278,14 +278,14 @@ def test_in_the_window_the_chord_answers_the_sheet_and_not_the_card_below(
     console = FakeConsole(operators=[key.operator])
     console.queue["a-0001"] = write(1)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("approvals")
         screen = desk.window.current
         assert isinstance(screen, ApprovalsScreen)
         await seen(lambda: desk.keys.unlocked and screen.bar.grant.isEnabled())
         desk.window.activateWindow()
         screen.bar.press_grant()
-        sheet = next(iter(desk.window.findChildren(GrantSheet)))
+        sheet = next(iter(desk.window.findChildren(GrantDialog)))
         await seen(sheet.devices.hasFocus)
         QTest.keyClicks(sheet.devices, " egdfjk")
         assert sheet.devices.text().endswith(" egdfjk")

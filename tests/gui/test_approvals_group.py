@@ -8,11 +8,11 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.input_origin import Hand
+from app.input_origin import InputOrigin
 from app.screens.approvals import request_controller
-from app.screens.approvals.grant_dialog import GrantSheet
+from app.screens.approvals.grant_dialog import GrantDialog
 from app.screens.approvals.queue_model import DEVICES_ROLE, SUMMARY_ROLE
-from app.screens.approvals.request_groups import Likeness, device_words
+from app.screens.approvals.request_groups import RequestGroups, device_words
 from core.approvals.models import Approval, ApprovalState
 from core.errors import JournalUnavailable
 from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press, stamp
@@ -30,7 +30,7 @@ def states(desk: ApprovalsDesk) -> list[ApprovalState]:
 
 
 def groups_of(*approvals: Approval, held: tuple[str, ...] = ()) -> list[list[str]]:
-    return [[one.id for one in group.members] for group in Likeness().groups(approvals, held)]
+    return [[one.id for one in group.members] for group in RequestGroups().groups(approvals, held)]
 
 
 def test_critical_requests_on_one_device_are_answered_one_by_one() -> None:
@@ -122,7 +122,7 @@ def test_a_grant_from_the_card_of_the_same_again_is_signed_with_the_first_alone(
         await desk.guard_over()
         await desk.until(desk.screen.bar.approve.isEnabled)
         press(desk, KEYS.Key_G)
-        sheet = next(iter(desk.screen.findChildren(GrantSheet)))
+        sheet = next(iter(desk.screen.findChildren(GrantDialog)))
         assert "2 other requests fit" in sheet.covers.text()
         QTest.mouseClick(sheet.approve, Qt.MouseButton.LeftButton)
         await desk.until(lambda: desk.console.grant_book.all())
@@ -175,7 +175,7 @@ def test_one_member_whose_digest_is_that_of_another_command_keeps_all_from_being
         await desk.guard_over()
         assert len(desk.screen.card.others) == 4
         press(desk, KEYS.Key_Return, CTRL)
-        desk.screen.bar.approve_asked.emit(Hand.REAL)
+        desk.screen.bar.approve_asked.emit(InputOrigin.REAL)
         desk.screen.bar.deny_asked.emit("no")
         for approve in (True, False):
             desk.screen.pane._answer(approve=approve, reason="")

@@ -6,11 +6,11 @@ from PySide6.QtCore import QObject, QPoint, Qt, Signal
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QWidget
 
-from app.forms.validator import checking_process
-from app.screens.approvals.edit_dialog import EditSheet
+from app.forms.validator import validator_process
+from app.screens.approvals.edit_dialog import EditDialog
 from app.screens.approvals.edited_section import arguments_text, changed_names
 from app.screens.approvals.screen import MEASURE_TICKS
-from app.screens.approvals.second_operator_dialog import SecondSheet
+from app.screens.approvals.second_operator_dialog import SecondOperatorDialog
 from app.screens.targets import OpenApproval
 from app.shell.tray import Tray, note_words
 from app.widgets.dialog import FOCUS_ROOM
@@ -24,17 +24,17 @@ from tests.fakes.slow_schema import LARGE, while_checking
 PHRASE = "a long passphrase"
 
 
-async def edit_of(desk: ApprovalsDesk) -> EditSheet:
+async def edit_of(desk: ApprovalsDesk) -> EditDialog:
     await desk.guard_over()
     press(desk, KEYS.Key_E)
-    await desk.until(lambda: desk.screen.findChildren(EditSheet))
-    return next(iter(desk.screen.findChildren(EditSheet)))
+    await desk.until(lambda: desk.screen.findChildren(EditDialog))
+    return next(iter(desk.screen.findChildren(EditDialog)))
 
 
-async def second_of(desk: ApprovalsDesk) -> SecondSheet:
+async def second_of(desk: ApprovalsDesk) -> SecondOperatorDialog:
     await desk.guard_over()
     QTest.mouseClick(desk.screen.bar.second, Qt.MouseButton.LeftButton)
-    return next(iter(desk.screen.findChildren(SecondSheet)))
+    return next(iter(desk.screen.findChildren(SecondOperatorDialog)))
 
 
 # Edit, then approve
@@ -75,7 +75,7 @@ def test_an_edit_ends_the_request_and_shows_the_new_one_with_what_was_changed(pl
 
 def test_an_edit_waits_until_its_arguments_are_checked(play: Play) -> None:
     async def story(desk: ApprovalsDesk) -> None:
-        checking_process().stop()
+        validator_process().stop()
         for tools in desk.console.tools_of.values():
             for place, tool in enumerate(tools):
                 tools[place] = tool.model_copy(update={"input_schema": LARGE})

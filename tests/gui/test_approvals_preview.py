@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.screens.approvals.content_section import ContentPart
+from app.screens.approvals.content_section import ContentSection
 from app.screens.approvals.request_payload import Part
 from app.screens.approvals.target_preview import place_plate
 from app.theme.theme import Theme
@@ -125,7 +125,7 @@ def test_a_file_request_shows_its_change_with_the_bytes_one_press_away(play: Pla
 
 
 def test_when_the_old_content_was_read_is_never_cut_off(theme: Theme, qtbot: QtBot) -> None:
-    part = ContentPart("Exactly what will be sent")
+    part = ContentSection("Exactly what will be sent")
     qtbot.addWidget(part)
     part.show_part(Part("parameters.content", b"line\n"))
     part.facts.setText("698 bytes   no hidden characters   old content read 10:39:51")

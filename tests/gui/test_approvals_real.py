@@ -12,11 +12,11 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.qt_loop import run_on_qt
-from app.screens.approvals.edit_dialog import EditSheet
+from app.screens.approvals.edit_dialog import EditDialog
 from app.screens.approvals.screen import ApprovalsScreen
 from app.service_client import ConsoleLink
-from app.signing.press_guard import ByHand
-from app.signing.signing_session import OperatorKeys
+from app.signing.press_guard import PressGuard
+from app.signing.signing_session import SigningSession
 from app.state import AppState
 from app.theme.theme import Theme
 from core.home import Home
@@ -32,7 +32,7 @@ async def open_screen(home: Home) -> AsyncIterator[tuple[ApprovalsScreen, Consol
     """The screen alone on a service in this process, where the operator harbour's key is unlocked."""
     async with open_service(home) as service:
         console = service.console("operator:harbour")
-        keys = OperatorKeys(home)
+        keys = SigningSession(home)
         await console.approvals.register_operator(await keys.create("harbour", None))
         state = AppState()
 
@@ -42,7 +42,7 @@ async def open_screen(home: Home) -> AsyncIterator[tuple[ApprovalsScreen, Consol
         uncaught = Uncaught()
         link = ConsoleLink(open_console, state, uncaught.report)
         nav = FakeNav(
-            keys, ByHand(link, keys), QSettings(str(home.path / "w.ini"), QSettings.Format.IniFormat)
+            keys, PressGuard(link, keys), QSettings(str(home.path / "w.ini"), QSettings.Format.IniFormat)
         )
         screen = ApprovalsScreen()
         screen.input_source = ScriptedHand()  # type: ignore[attr-defined]  # as the window has it
@@ -109,8 +109,8 @@ def test_a_file_is_compared_edited_and_written_as_it_was_approved(
             assert "1 line added, 1 removed" in screen.card.header.summary.text()
             await seen(screen.bar.edit.isEnabled)
             QTest.keyClick(screen, Qt.Key.Key_E)
-            await seen(lambda: screen.findChildren(EditSheet))
-            sheet = next(iter(screen.findChildren(EditSheet)))
+            await seen(lambda: screen.findChildren(EditDialog))
+            sheet = next(iter(screen.findChildren(EditDialog)))
             sheet.form.set_value({**asked, "content": "one\nthree\n"})
             sheet.show_versions()
             press_button(sheet.answer("ask"))

@@ -12,8 +12,8 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.input_origin import Hand
-from app.main import Desk
+from app.input_origin import InputOrigin
+from app.main import ConsoleApplication
 from app.screens.approvals.screen import ApprovalsScreen
 from app.theme.theme import Theme
 from core.approvals.operator_keys import create_operator_key
@@ -52,7 +52,7 @@ def test_the_window_signs_nothing_for_another_command_than_the_one_shown(
         stages.append((stand_in, await stand_in.__aenter__()))
         return await RemoteConsole.connect(home, "window", "operator:anna")
 
-    async def attack(desk: Desk) -> None:
+    async def attack(desk: ConsoleApplication) -> None:
         [(stage, host)] = stages
         try:
             await _every_way_to_sign(desk, host)
@@ -62,7 +62,7 @@ def test_the_window_signs_nothing_for_another_command_than_the_one_shown(
     play(theme, tmp_path, opened, attack, begins_on="approvals", has_faults=True)
 
 
-async def _every_way_to_sign(desk: Desk, host: StandIn) -> None:
+async def _every_way_to_sign(desk: ConsoleApplication, host: StandIn) -> None:
     await desk.keys.unlock("anna", None)
     desk.window.open("approvals")
     screen = desk.window.current
@@ -76,7 +76,7 @@ async def _every_way_to_sign(desk: Desk, host: StandIn) -> None:
     assert not screen.bar.approve.isEnabled()
     assert not screen.bar.deny.isEnabled()
     QTest.keyClick(screen, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
-    screen.bar.approve_asked.emit(Hand.REAL)
+    screen.bar.approve_asked.emit(InputOrigin.REAL)
     screen.bar.deny_asked.emit("no")
     for approve in (True, False):
         screen.pane._answer(approve=approve, reason="")

@@ -10,7 +10,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.batch.document import content_of
 from app.screens.batch.screen import BatchScreen
 from app.screens.targets import OpenRun, OpenTool, Target
@@ -47,7 +47,7 @@ def three(name: str = "Three", targets: str = "name:this-computer") -> Batch:
     return Batch.model_validate({"name": name, "targets": targets, "steps": steps})
 
 
-async def batch_of(desk: Desk) -> BatchScreen:
+async def batch_of(desk: ConsoleApplication) -> BatchScreen:
     """The screen, with the tools of its devices read."""
     desk.window.open("batch")
     screen = desk.window.current
@@ -56,13 +56,13 @@ async def batch_of(desk: Desk) -> BatchScreen:
     return screen
 
 
-def opened_screens(desk: Desk) -> list[tuple[str, Target | None]]:
+def opened_screens(desk: ConsoleApplication) -> list[tuple[str, Target | None]]:
     opened: list[tuple[str, Target | None]] = []
     desk.window.open = lambda screen, target=None: opened.append((screen, target))  # type: ignore[method-assign]
     return opened
 
 
-def press(desk: Desk, key: Key, modifiers: Mod = Mod.NoModifier) -> None:
+def press(desk: ConsoleApplication, key: Key, modifiers: Mod = Mod.NoModifier) -> None:
     """A key, to whatever has the focus."""
     QTest.keyClick(QApplication.focusWidget() or desk.window, key, modifiers)
 
@@ -97,7 +97,7 @@ def test_three_steps_are_built_by_keyboard_alone_and_run_exactly_as_typed(
 ) -> None:
     console = Recorder()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         opened = opened_screens(desk)
         press(desk, Key.Key_A)
@@ -135,7 +135,7 @@ def test_three_steps_are_built_by_keyboard_alone_and_run_exactly_as_typed(
 def test_three_steps_are_built_with_the_pointer_and_run(theme: Theme, tmp_path: Path) -> None:
     console = Recorder()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         opened = opened_screens(desk)
         tools, view = screen.tools.list, screen.steps.view
@@ -177,7 +177,7 @@ def test_the_text_of_a_step_is_called_valid_only_when_the_step_is(theme: Theme, 
     ]
     batch = Batch.model_validate({"name": "One", "targets": "name:this-computer", "steps": steps})
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         screen.editor.load(content_of(batch))
         facts, listing = (step.key for step in screen.editor.content.steps)
@@ -197,14 +197,14 @@ def test_the_text_of_a_step_is_called_valid_only_when_the_step_is(theme: Theme, 
     play_frame(theme, tmp_path, console, scenario)
 
 
-def _sheet_is_open(desk: Desk) -> bool:
-    from app.widgets.dialog import Sheet
+def _sheet_is_open(desk: ConsoleApplication) -> bool:
+    from app.widgets.dialog import Dialog
 
-    return any(sheet.isVisible() for sheet in desk.window.findChildren(Sheet))
+    return any(sheet.isVisible() for sheet in desk.window.findChildren(Dialog))
 
 
 def test_what_was_not_typed_is_not_sent_and_what_was_cleared_neither(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         screen.editor.add("write_file")
         assert screen.editor.current is not None
@@ -220,7 +220,7 @@ def test_what_was_not_typed_is_not_sent_and_what_was_cleared_neither(theme: Them
 
 
 def test_undo_takes_back_typing_as_one_and_every_other_change_by_itself(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         screen.editor.load(content_of(three()))
         screen.editor.choose(screen.editor.content.steps[2].key)
@@ -253,7 +253,7 @@ def test_undo_takes_back_typing_as_one_and_every_other_change_by_itself(theme: T
 
 
 def test_steps_are_moved_by_key_and_the_moved_one_stays_open(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         screen.editor.load(content_of(three()))
         screen.steps.view.setFocus()
@@ -272,7 +272,7 @@ def test_steps_are_moved_by_key_and_the_moved_one_stays_open(theme: Theme, tmp_p
 def test_a_card_dragged_above_another_goes_before_it_and_esc_stops_a_drag(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         screen.editor.load(content_of(three()))
         view = screen.steps.view
@@ -289,7 +289,7 @@ def test_a_card_dragged_above_another_goes_before_it_and_esc_stops_a_drag(
 
 
 def test_p_lets_a_step_run_with_the_next_one_and_again_alone(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         screen.editor.load(content_of(three()))
         screen.steps.view.setFocus()
@@ -305,7 +305,7 @@ def test_p_lets_a_step_run_with_the_next_one_and_again_alone(theme: Theme, tmp_p
 
 
 def test_a_switched_off_step_stays_in_the_batch_and_is_off(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         screen.editor.load(content_of(three()))
         screen.steps.view.setFocus()
@@ -319,7 +319,7 @@ def test_a_switched_off_step_stays_in_the_batch_and_is_off(theme: Theme, tmp_pat
 def test_a_tool_from_elsewhere_becomes_a_batch_of_one_step_on_that_device(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("batch", OpenTool("lab-lnx-02", "read_file", {"file_path": "/etc/hostname"}))
         screen = desk.window.current
         assert isinstance(screen, BatchScreen)
@@ -332,7 +332,7 @@ def test_a_tool_from_elsewhere_becomes_a_batch_of_one_step_on_that_device(
 
 
 def test_in_a_narrow_window_a_opens_the_tools_and_esc_closes_them(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         assert not screen.tools.isVisible()
         press(desk, Key.Key_A)
@@ -355,7 +355,7 @@ def test_in_a_narrow_window_a_opens_the_tools_and_esc_closes_them(theme: Theme, 
 def test_the_id_of_the_open_step_is_whole_and_its_tool_is_not_said_twice(
     theme: Theme, tmp_path: Path, size: tuple[int, int]
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         pane = screen.step
         for id_, tool in (("shell_execute", "shell_execute"), ("shell_execute_again", "shell_execute")):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.screens.batch.document import (
-    Content,
+    BatchDocument,
     DraftStep,
     Steps,
     content_of,
@@ -70,7 +70,7 @@ def test_every_change_leaves_a_batch_that_is_read_back_the_same(steps: Steps, da
         inserted(steps, [DraftStep("new", "tool")], data.draw(st.integers(0, len(steps)))),
         removed(steps, keys) or steps,
     ):
-        batch = Content(steps=after).as_batch()
+        batch = BatchDocument(steps=after).as_batch()
         again = content_of(read_batch(batch_to_yaml(batch), "test"))
         assert again.as_batch() == batch
         assert shape_of_groups(again.steps) == shape_of_groups(after)
@@ -116,9 +116,9 @@ def test_a_free_id_is_an_id_and_free(wanted: str, taken: list[str]) -> None:
 
 def test_an_id_that_stands_twice_is_named() -> None:
     with pytest.raises(BadInput, match="Two steps have the id 'x'"):
-        Content(steps=(DraftStep("x", "tool"), DraftStep("x", "tool"))).as_batch()
+        BatchDocument(steps=(DraftStep("x", "tool"), DraftStep("x", "tool"))).as_batch()
 
 
 def test_an_empty_batch_cannot_be_sent() -> None:
     with pytest.raises(BadInput, match="at least one step"):
-        Content().as_batch()
+        BatchDocument().as_batch()

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.batch.draft_store import FILE
 from app.screens.targets import OpenBatch
 from app.theme.theme import Theme
@@ -22,7 +22,7 @@ Key, Mod = Qt.Key, Qt.KeyboardModifier
 
 
 def test_a_half_built_batch_is_there_again_after_a_restart(theme: Theme, tmp_path: Path) -> None:
-    async def first(desk: Desk) -> None:
+    async def first(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         screen.editor.add("shell_execute")
         screen.editor.add("screenshot")
@@ -32,7 +32,7 @@ def test_a_half_built_batch_is_there_again_after_a_restart(theme: Theme, tmp_pat
         assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
         screen.editor.group()
 
-    async def second(desk: Desk) -> None:
+    async def second(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         assert screen.editor.content.name == "Half"
         assert [step.tool for step in screen.editor.content.steps] == ["shell_execute", "screenshot"]
@@ -47,7 +47,7 @@ def test_a_half_built_batch_is_there_again_after_a_restart(theme: Theme, tmp_pat
 def test_a_draft_that_cannot_be_read_is_set_aside_and_said(theme: Theme, tmp_path: Path) -> None:
     (tmp_path / FILE).write_text('{"format": "quarterdeck.window-draft/9"')
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         assert screen.notice.isVisible()
         assert "window-draft.broken" in screen.notice.accessibleName()
@@ -59,7 +59,7 @@ def test_a_draft_that_cannot_be_read_is_set_aside_and_said(theme: Theme, tmp_pat
 def test_the_first_save_asks_for_a_name_and_the_next_one_does_not(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         screen.editor.add("screenshot")
         assert screen.head.mark.text() == "• not saved"
@@ -83,7 +83,7 @@ def test_another_batch_of_the_same_name_is_not_overwritten_without_a_question(
     console = FakeConsole()
     console.saved["Clean"] = risky("name:db-primary", "old")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, risky("name:this-computer", "new"))
         screen.head.save.click()
         await seen(lambda: sheet_of(desk))
@@ -104,7 +104,7 @@ def test_another_batch_of_the_same_name_is_not_overwritten_without_a_question(
 def test_loading_another_batch_asks_about_what_is_not_saved(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, risky("name:this-computer"))
         screen.editor.rename("Mine")
         desk.window.open("batch", OpenBatch("free-disk-space"))
@@ -127,7 +127,7 @@ def test_loading_another_batch_asks_about_what_is_not_saved(theme: Theme, tmp_pa
 def test_open_lists_saved_batches_and_examples_and_is_worked_by_keyboard(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         QTest.keyClick(desk.window, Key.Key_O, Mod.ControlModifier)
         await seen(lambda: sheet_of(desk))
@@ -148,7 +148,7 @@ def test_secrets_are_not_kept_in_the_draft(theme: Theme, tmp_path: Path) -> None
     schema = {"type": "object", "properties": {"token": {"type": "string", "writeOnly": True}, "a": {}}}
     tools[0] = tools[0].model_copy(update={"input_schema": schema})
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         screen.editor.add(tools[0].tool_name, parameters={"token": "hunter2", "a": "kept"})
         await seen(lambda: "kept" in _draft(tmp_path))

@@ -8,11 +8,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.batch.document import content_of
-from app.screens.batch.open_dialog import OpenSheet
+from app.screens.batch.open_dialog import OpenDialog
 from app.screens.batch.screen import BatchScreen
-from app.shell.shortcuts_dialog import KeysOverlay
+from app.shell.shortcuts_dialog import ShortcutsDialog
 from app.text import short_clock
 from app.theme.theme import Theme
 from core.batch.models import Batch
@@ -31,16 +31,16 @@ def console_with(*names: str) -> FakeConsole:
     return console
 
 
-async def opened(desk: Desk) -> tuple[BatchScreen, OpenSheet]:
+async def opened(desk: ConsoleApplication) -> tuple[BatchScreen, OpenDialog]:
     screen = await batch_of(desk)
     QTest.keyClick(desk.window, Key.Key_O, Qt.KeyboardModifier.ControlModifier)
     await seen(lambda: sheet_of(desk))
     sheet = sheet_of(desk)
-    assert isinstance(sheet, OpenSheet)
+    assert isinstance(sheet, OpenDialog)
     return screen, sheet
 
 
-def shown(sheet: OpenSheet) -> list[str]:
+def shown(sheet: OpenDialog) -> list[str]:
     return [key for key in sheet._shown if key.startswith("saved:")]
 
 
@@ -51,7 +51,7 @@ def press(key: Qt.Key) -> None:
 
 
 def test_each_saved_batch_has_its_steps_size_and_time(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         _, sheet = await opened(desk)
         model = sheet.list.model()
         words = [model.index(0, column).data() for column in range(model.columnCount())]
@@ -63,7 +63,7 @@ def test_each_saved_batch_has_its_steps_size_and_time(theme: Theme, tmp_path: Pa
 def test_f2_renames_and_the_open_batch_follows(theme: Theme, tmp_path: Path) -> None:
     console = console_with("Other", "Tidy")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen, sheet = await opened(desk)
         screen.editor.load(content_of(console.saved["Tidy"]), "Tidy")
         screen.editor.set_targets("tag:desk")
@@ -98,7 +98,7 @@ def test_f2_renames_and_the_open_batch_follows(theme: Theme, tmp_path: Path) -> 
 def test_delete_asks_first_and_the_safe_answer_has_the_keyboard(theme: Theme, tmp_path: Path) -> None:
     console = console_with("Other", "Tidy")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen, sheet = await opened(desk)
         screen.editor.load(content_of(console.saved["Tidy"]), "Tidy")
         press(Key.Key_Delete)  # the text's, in the search field
@@ -131,7 +131,7 @@ def test_delete_asks_first_and_the_safe_answer_has_the_keyboard(theme: Theme, tm
 
 
 def test_examples_are_neither_renamed_nor_deleted(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         _, sheet = await opened(desk)
         sheet.list.setFocus()
         assert sheet.list.current_key().startswith("example:")
@@ -145,12 +145,12 @@ def test_examples_are_neither_renamed_nor_deleted(theme: Theme, tmp_path: Path) 
 
 
 def test_the_list_of_keys_names_renaming_and_deleting(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         words = {one.keys: one.what for one in screen.shortcuts()}
         assert "rename" in words["F2"]
         assert "saved batch" in words["Delete"]
         QTest.keyClick(desk.window, Key.Key_F1)
-        await seen(lambda: isinstance(sheet_of(desk), KeysOverlay))
+        await seen(lambda: isinstance(sheet_of(desk), ShortcutsDialog))
 
     play_frame(theme, tmp_path, FakeConsole(), scenario)

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.batch.text import why_not
 from app.theme.theme import Theme
 from core.batch.models import PlannedCell
@@ -24,7 +24,7 @@ Key = Qt.Key
 def test_the_plan_says_what_runs_asks_and_is_denied_and_its_counts_stand_on_the_steps(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, risky("os:linux tag:lab,prod"))
         await seen(lambda: screen._plan is not None)
         assert screen.dock.counts.words() == "10 run, 10 ask"
@@ -45,7 +45,7 @@ def test_the_plan_says_what_runs_asks_and_is_denied_and_its_counts_stand_on_the_
 def test_planning_and_judging_send_nothing(theme: Theme, tmp_path: Path) -> None:
     console = Recorder()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, risky("name:this-computer"))
         await seen(lambda: screen._plan is not None and "explain" in console.asked)
         assert not {"call", "start_run", "decide"} & set(console.asked)
@@ -57,7 +57,7 @@ def test_above_fifty_devices_a_plan_is_made_on_f5_only(theme: Theme, tmp_path: P
     one = make_devices()[10]
     console = FakeConsole([one.model_copy(update={"name": f"d{number:03}"}) for number in range(60)])
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, risky("name:d*"))
         assert not screen.planner.busy
         assert "F5" in screen.dock.nothing.words()
@@ -68,7 +68,7 @@ def test_above_fifty_devices_a_plan_is_made_on_f5_only(theme: Theme, tmp_path: P
 
 
 def test_the_open_step_is_judged_while_it_is_typed(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, risky("name:this-computer", "true"))
         screen.editor.choose(screen.editor.content.steps[1].key)
         judged = screen.step.judgement
@@ -91,7 +91,7 @@ def test_the_open_step_is_judged_while_it_is_typed(theme: Theme, tmp_path: Path)
 
 
 def test_what_the_form_says_is_in_the_text_and_the_other_way_round(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, risky("name:this-computer", "true"))
         screen.editor.choose(screen.editor.content.steps[1].key)
         screen.step.focus_first()
@@ -117,7 +117,7 @@ def test_words_of_a_device_are_never_taken_for_markup(theme: Theme, tmp_path: Pa
     tools = console.tools_of["this-computer"]
     tools[0] = tools[0].model_copy(update={"description": "<b>Harmless</b><img src=x>"})
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         model = screen.tools.list.tools
         place = next(n for n, row in enumerate(model.rows) if row.offered and row.offered.tool == tools[0])
@@ -136,7 +136,7 @@ def test_secrets_are_neither_on_the_card_nor_in_its_words(theme: Theme, tmp_path
     }
     tools[0] = tools[0].model_copy(update={"input_schema": schema})
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         secret = {"token": "hunter2", "deep": {"password": "hunter2"}}
         screen.editor.add(tools[0].tool_name, parameters=secret)

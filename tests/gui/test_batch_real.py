@@ -8,7 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.batch.screen import BatchScreen
 from app.screens.targets import OpenRun, Target
 from app.theme.theme import Theme
@@ -33,7 +33,7 @@ def test_reads_end_at_once_and_the_shell_line_waits_with_the_bytes_that_were_typ
         doors.append(service.console("operator:harbour"))
         return doors[0]
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("batch")
         screen = desk.window.current
         assert isinstance(screen, BatchScreen)

@@ -9,10 +9,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.targets import OpenRun
 from app.theme.theme import Theme
-from app.widgets.json_edit import JsonEditor
+from app.widgets.json_edit import JsonEdit
 from core.errors import ErrorCode, Refused
 from tests.fakes.batch_screen import Recorder, batch_of, opened_screens, risky, sheet_of, words_in
 from tests.fakes.console import FakeConsole
@@ -24,7 +24,7 @@ Key, Mod = Qt.Key, Qt.KeyboardModifier
 def test_production_is_named_before_a_run_and_enter_on_run_starts_it(theme: Theme, tmp_path: Path) -> None:
     console = Recorder()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, risky("name:build-lnx-03,lab-lnx-01"))
         opened = opened_screens(desk)
         assert screen.head.run.text() == "Run on 2…"
@@ -51,7 +51,7 @@ def test_production_is_named_before_a_run_and_enter_on_run_starts_it(theme: Them
 def test_one_production_device_alone_is_asked_about_too(theme: Theme, tmp_path: Path) -> None:
     console = Recorder()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, risky("name:db-primary"))
         assert screen.head.run.text() == "Run on 1…"
         screen.head.run.click()
@@ -66,7 +66,7 @@ def test_one_production_device_alone_is_asked_about_too(theme: Theme, tmp_path: 
 def test_a_refused_start_is_shown_in_place_with_what_to_do(theme: Theme, tmp_path: Path) -> None:
     console = Recorder()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, risky("name:this-computer"))
         console.fail_next["start_run"] = Refused("Everything is stopped.", ErrorCode.STOPPED)
         screen.head.run.click()
@@ -83,7 +83,7 @@ def test_a_refused_start_is_shown_in_place_with_what_to_do(theme: Theme, tmp_pat
 def test_devices_that_changed_after_the_question_are_not_run_on(theme: Theme, tmp_path: Path) -> None:
     console = Recorder()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, risky("tag:lab os:linux"))
         screen.head.run.click()
         await seen(lambda: sheet_of(desk))
@@ -99,7 +99,7 @@ def test_devices_that_changed_after_the_question_are_not_run_on(theme: Theme, tm
 
 
 def test_a_wrong_filter_names_the_column_and_forbids_to_run(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, risky("name:this-computer"))
         screen.head.targets.setFocus()
         screen.head.targets.selectAll()
@@ -121,7 +121,7 @@ def test_text_that_cannot_be_read_keeps_the_step_and_forbids_to_run(
 ) -> None:
     console = Recorder()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, risky("name:this-computer"))
         text = screen.text
         text.show_notation(notation)
@@ -151,11 +151,11 @@ def test_json_of_one_field_that_cannot_be_read_forbids_to_run(theme: Theme, tmp_
     schema = {"type": "object", "properties": {"any": {}}}
     tools[0] = tools[0].model_copy(update={"input_schema": schema})
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         screen.editor.add(tools[0].tool_name, parameters={"any": {"x": 1}})
-        focus = screen.step.form.findChild(JsonEditor)
-        assert isinstance(focus, JsonEditor)
+        focus = screen.step.form.findChild(JsonEdit)
+        assert isinstance(focus, JsonEdit)
         focus.setFocus()
         focus.selectAll()
         QTest.keyClicks(focus, '{"x": 2')

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from PySide6.QtTest import QTest
 
-from app.forms.validator import checking_process
-from app.main import Desk
+from app.forms.validator import validator_process
+from app.main import ConsoleApplication
 from app.screens.batch.document import content_of
 from app.screens.batch.screen import BatchScreen
 from app.theme.theme import Theme
@@ -57,7 +57,7 @@ def problems(screen: BatchScreen) -> list[str]:
     return [row.note.problem for row in rows if row.step is not None]
 
 
-async def longest_stall(desk: Desk, screen: BatchScreen, tool: str, number: int) -> float:
+async def longest_stall(desk: ConsoleApplication, screen: BatchScreen, tool: str, number: int) -> float:
     """How long the loop stands while three steps of a tool are opened, judged and typed in; in seconds."""
     given: list[dict[str, Any]] = [
         {"command": "ls", "timeout": 700 + number},
@@ -81,14 +81,14 @@ async def longest_stall(desk: Desk, screen: BatchScreen, tool: str, number: int)
 def test_steps_of_a_slow_schema_are_judged_and_the_window_goes_on(theme: Theme, tmp_path: Path) -> None:
     console = console_with(SHELL, write_file=LARGE)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         for number, one in enumerate(within(0.05, clock=time.thread_time)):
             with one:
                 # Another batch is shown anyway, and takes its time: what counts is what the schema adds.
                 validator._cache.clear()
                 if number:
-                    checking_process().stop()
+                    validator_process().stop()
                 usual = await longest_stall(desk, screen, "shell_execute", number)
                 one.seconds = await longest_stall(desk, screen, "write_file", number) - usual
         # The last letter that was typed has the step judged once more.
@@ -109,7 +109,7 @@ def test_very_many_steps_are_judged_a_few_at_a_time(
         QTest.qSleep(5)
         return known(self, value, most_steps)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         await seen(lambda: not screen.shelf.offer.reading)
         monkeypatch.setattr(validator.Validator, "errors_within", slow)
@@ -127,7 +127,7 @@ def test_a_run_is_asked_for_while_steps_are_still_checked(theme: Theme, tmp_path
     """What the window knows of the arguments decides nothing: the service plans and validates by itself."""
     console = console_with(LARGE)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, batch({"command": "ls"}))
         opened = opened_screens(desk)
         await seen(lambda: screen.head.run.isEnabled())
@@ -144,7 +144,7 @@ def test_a_run_is_asked_for_while_steps_are_still_checked(theme: Theme, tmp_path
 def test_text_that_is_not_sent_is_known_without_any_schema(theme: Theme, tmp_path: Path) -> None:
     console = console_with({**LARGE, "properties": {**SHELL["properties"], "more": {}}})
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, batch({"command": "ls"}))
         row = screen.step.form.row(("more",))
         assert row is not None
@@ -162,7 +162,7 @@ def test_a_secret_behind_a_reference_is_masked_in_the_steps_and_their_text(
 ) -> None:
     hidden = {**LARGE, **SECRET, "$defs": {**PARTS, "secret": {"type": "string", "writeOnly": True}}}
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, batch({"command": "ls", "token": "hunter2"}))
         [step] = screen.editor.content.steps
         assert screen.notes.secrets(step, screen.shelf.offer.find("shell_execute")) == {"token"}

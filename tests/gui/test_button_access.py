@@ -11,8 +11,8 @@ from PySide6.QtGui import QAccessible, QAccessibleActionInterface, QAccessibleIn
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.main import Desk
-from app.shell.navigation_bar import Nav, NavLine
+from app.main import ConsoleApplication
+from app.shell.navigation_bar import NavigationBar, NavLine
 from app.shell.screen_registry import SCREENS
 from app.theme.theme import Theme
 from app.widgets.badges import Chip
@@ -113,7 +113,7 @@ def test_the_rest_of_what_is_said_of_a_button_is_qts_own(theme: Theme, qtbot: Qt
 
 
 def test_toggle_is_a_press_and_shows_nothing_as_chosen_that_is_not(theme: Theme, qtbot: QtBot) -> None:
-    rail = Nav(SCREENS)
+    rail = NavigationBar(SCREENS)
     choice = Segmented([("guarded", "guarded"), ("trusted", "trusted")], "Profile")
     chip = Chip("only these", checkable=True)
     pane = QWidget()
@@ -136,7 +136,7 @@ def test_toggle_is_a_press_and_shows_nothing_as_chosen_that_is_not(theme: Theme,
 
 
 def test_toggle_on_the_rail_opens_the_screen(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("journal")
         seen(desk.window.navigation._lines["settings"]).actionInterface().doAction("Toggle")
         assert desk.window.current.name == "settings"

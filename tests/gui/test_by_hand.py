@@ -12,22 +12,22 @@ from PySide6.QtGui import QAccessible
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
 
-from app.input_origin import Hand, Stake
-from app.main import Desk
-from app.screens.approvals.edit_dialog import EditSheet
-from app.screens.approvals.grant_dialog import GrantSheet
+from app.input_origin import InputOrigin, Stake
+from app.main import ConsoleApplication
+from app.screens.approvals.edit_dialog import EditDialog
+from app.screens.approvals.grant_dialog import GrantDialog
 from app.screens.approvals.screen import ApprovalsScreen
-from app.screens.approvals.second_operator_dialog import SecondSheet
-from app.screens.fleet.contract_review_dialog import ReviewSheet
-from app.screens.fleet.pairing_dialog import PairingSheet
+from app.screens.approvals.second_operator_dialog import SecondOperatorDialog
+from app.screens.fleet.contract_review_dialog import ContractReviewDialog
+from app.screens.fleet.pairing_dialog import PairingDialog
 from app.screens.fleet.screen import FleetScreen
-from app.screens.settings.operators_page import Operators
+from app.screens.settings.operators_page import OperatorsPage
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenDevice, OpenSection
 from app.signing import press_guard
-from app.signing.press_guard import PassphraseSheet
+from app.signing.press_guard import PassphraseDialog
 from app.theme.theme import Theme
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from core.aip.pairing import Pairing, encode_pairing
 from core.approvals.operator_keys import create_operator_key
 from core.home import Home
@@ -45,22 +45,22 @@ PASSPHRASE = "calm seas and wind"
 NO_HAND = "from a program, not from your hand"
 
 
-def settings_of(desk: Desk, section: str) -> SettingsScreen:
+def settings_of(desk: ConsoleApplication, section: str) -> SettingsScreen:
     desk.window.open("settings", OpenSection(section))
     assert isinstance(desk.window.current, SettingsScreen)
     return desk.window.current
 
 
-def fleet_of(desk: Desk) -> FleetScreen:
+def fleet_of(desk: ConsoleApplication) -> FleetScreen:
     assert isinstance(desk.window.current, FleetScreen)
     return desk.window.current
 
 
-def newest(desk: Desk, kind: type[Sheet]) -> Sheet:
+def newest(desk: ConsoleApplication, kind: type[Dialog]) -> Dialog:
     return desk.window.findChildren(kind)[-1]
 
 
-async def to_sign(desk: Desk) -> QAbstractButton:
+async def to_sign(desk: ConsoleApplication) -> QAbstractButton:
     """The button that signs what the sheet shows, which was read to its end."""
     sheet = await sign_sheet(desk)
     bar = sheet.diff.verticalScrollBar()
@@ -69,7 +69,7 @@ async def to_sign(desk: Desk) -> QAbstractButton:
     return sheet.sign
 
 
-async def edit_policy(desk: Desk) -> QAbstractButton:
+async def edit_policy(desk: ConsoleApplication) -> QAbstractButton:
     page = settings_of(desk, "policy").policy
     await seen(lambda: page.work.base is not None)
     page.editor.setPlainText('profile = "trusted"\n')
@@ -77,32 +77,32 @@ async def edit_policy(desk: Desk) -> QAbstractButton:
     return page.save
 
 
-async def save_policy(desk: Desk) -> QAbstractButton:
+async def save_policy(desk: ConsoleApplication) -> QAbstractButton:
     (await edit_policy(desk)).click()
     return await to_sign(desk)
 
 
-async def use_trusted(desk: Desk) -> QAbstractButton:
+async def use_trusted(desk: ConsoleApplication) -> QAbstractButton:
     page = settings_of(desk, "policy").policy
     page.profile._group.button(list(Profile).index(Profile.TRUSTED)).click()
     return await to_sign(desk)
 
 
-async def leave_lockdown(desk: Desk) -> QAbstractButton:
+async def leave_lockdown(desk: ConsoleApplication) -> QAbstractButton:
     desk.window.choose_profile(Profile.LOCKDOWN)
     await seen(lambda: desk.state.policy is not None and desk.state.policy.profile is Profile.LOCKDOWN)
     desk.window.choose_profile(Profile.OBSERVE)
     return await to_sign(desk)
 
 
-async def resume(desk: Desk) -> QAbstractButton:
+async def resume(desk: ConsoleApplication) -> QAbstractButton:
     desk.window.control.stop_all()
     await seen(lambda: desk.state.stopped)
     desk.window.control.start_resume()
     return await to_sign(desk)
 
 
-async def listen(desk: Desk) -> QAbstractButton:
+async def listen(desk: ConsoleApplication) -> QAbstractButton:
     section = settings_of(desk, "devices").devices
     await seen(lambda: section.address.text() == "0.0.0.0:5000")
     section.address.setText("0.0.0.0:5001")
@@ -110,22 +110,22 @@ async def listen(desk: Desk) -> QAbstractButton:
     return await to_sign(desk)
 
 
-async def pair(desk: Desk) -> QAbstractButton:
+async def pair(desk: ConsoleApplication) -> QAbstractButton:
     desk.window.open("fleet")
     fleet_of(desk).head.pair_button.click()
-    sheet = newest(desk, PairingSheet)
-    assert isinstance(sheet, PairingSheet)
+    sheet = newest(desk, PairingDialog)
+    assert isinstance(sheet, PairingDialog)
     await seen(lambda: sheet._listening is not None)
     sheet.name_field.setText("db-4")
     sheet.answer("pair").click()
     return await to_sign(desk)
 
 
-async def pair_listening(desk: Desk) -> QAbstractButton:
+async def pair_listening(desk: ConsoleApplication) -> QAbstractButton:
     desk.window.open("fleet")
     fleet_of(desk).head.pair_button.click()
-    sheet = newest(desk, PairingSheet)
-    assert isinstance(sheet, PairingSheet)
+    sheet = newest(desk, PairingDialog)
+    assert isinstance(sheet, PairingDialog)
     sheet.form.direction._group.button(1).click()
     line = Pairing(name="db-4", token="t" * 43, fingerprint="f" * 64, url="wss://127.0.0.1:5001")
     sheet.form.string_field.setPlainText(encode_pairing(line))
@@ -133,24 +133,24 @@ async def pair_listening(desk: Desk) -> QAbstractButton:
     return await to_sign(desk)
 
 
-async def set_tags(desk: Desk) -> QAbstractButton:
+async def set_tags(desk: ConsoleApplication) -> QAbstractButton:
     desk.window.open("fleet", OpenDevice("lab-lnx-05", "link"))
     fleet_of(desk).panel.link_tab.edit.click()
-    sheet = newest(desk, Sheet)
+    sheet = newest(desk, Dialog)
     QTest.keyClick(sheet.focusWidget(), Qt.Key.Key_End)
     QTest.keyClicks(sheet.focusWidget(), " spare")
     sheet.answer("save").click()
     return await to_sign(desk)
 
 
-async def trust(desk: Desk) -> QAbstractButton:
+async def trust(desk: ConsoleApplication) -> QAbstractButton:
     desk.window.open("fleet", OpenDevice("build-lnx-03", "tools", CHANGED_KEY))
     tools = fleet_of(desk).panel.tools_tab
     await seen(lambda: tools.chosen() is not None and tools.details._key == CHANGED_KEY)
     tools.details.review_asked.emit()
-    await seen(lambda: desk.window.findChildren(ReviewSheet))
-    sheet = newest(desk, ReviewSheet)
-    assert isinstance(sheet, ReviewSheet)
+    await seen(lambda: desk.window.findChildren(ContractReviewDialog))
+    sheet = newest(desk, ContractReviewDialog)
+    assert isinstance(sheet, ContractReviewDialog)
     await seen(sheet.diff.isVisible)
     for area in (sheet.read_area, sheet.diff):
         area.verticalScrollBar().setValue(area.verticalScrollBar().maximum())
@@ -159,7 +159,7 @@ async def trust(desk: Desk) -> QAbstractButton:
     return await to_sign(desk)
 
 
-async def name_operator(desk: Desk) -> Operators:
+async def name_operator(desk: ConsoleApplication) -> OperatorsPage:
     section = settings_of(desk, "operators").operators
     section.name_field.setText("quay")
     section.secret_field.setText(PASSPHRASE)
@@ -167,17 +167,17 @@ async def name_operator(desk: Desk) -> Operators:
     return section
 
 
-async def make_operator(desk: Desk) -> QAbstractButton:
+async def make_operator(desk: ConsoleApplication) -> QAbstractButton:
     press_button((await name_operator(desk)).make)
     return await to_sign(desk)
 
 
-async def make_operator_without_passphrase(desk: Desk) -> QAbstractButton:
+async def make_operator_without_passphrase(desk: ConsoleApplication) -> QAbstractButton:
     press_button((await name_operator(desk)).without)
     return await to_sign(desk)
 
 
-async def register_operator(desk: Desk) -> QAbstractButton:
+async def register_operator(desk: ConsoleApplication) -> QAbstractButton:
     create_operator_key(Home(desk.window.keys._home.path), "quay", PASSPHRASE)
     await desk.window.keys.refresh()
     section = settings_of(desk, "operators").operators
@@ -186,7 +186,7 @@ async def register_operator(desk: Desk) -> QAbstractButton:
     return await to_sign(desk)
 
 
-async def card_of(desk: Desk, risk: str) -> ApprovalsScreen:
+async def card_of(desk: ConsoleApplication, risk: str) -> ApprovalsScreen:
     console = desk.link._console
     assert isinstance(console, FakeConsole)
     console.request(make_approval(1, risk=risk, parameters={"command": "x"}))
@@ -199,32 +199,32 @@ async def card_of(desk: Desk, risk: str) -> ApprovalsScreen:
     return screen
 
 
-async def approve_high(desk: Desk) -> QAbstractButton:
+async def approve_high(desk: ConsoleApplication) -> QAbstractButton:
     return (await card_of(desk, "high")).bar.approve
 
 
-async def approve_medium(desk: Desk) -> QAbstractButton:
+async def approve_medium(desk: ConsoleApplication) -> QAbstractButton:
     return (await card_of(desk, "medium")).bar.approve
 
 
-async def approve_low(desk: Desk) -> QAbstractButton:
+async def approve_low(desk: ConsoleApplication) -> QAbstractButton:
     return (await card_of(desk, "low")).bar.approve
 
 
-async def grant(desk: Desk) -> QAbstractButton:
+async def grant(desk: ConsoleApplication) -> QAbstractButton:
     screen = await card_of(desk, "low")
     screen.bar.press_grant()
-    sheet = newest(desk, GrantSheet)
-    assert isinstance(sheet, GrantSheet)
+    sheet = newest(desk, GrantDialog)
+    assert isinstance(sheet, GrantDialog)
     return sheet.approve
 
 
-async def edit(desk: Desk) -> QAbstractButton:
+async def edit(desk: ConsoleApplication) -> QAbstractButton:
     screen = await card_of(desk, "high")
     screen.bar.press_edit()
-    await seen(lambda: desk.window.findChildren(EditSheet))
-    sheet = newest(desk, EditSheet)
-    assert isinstance(sheet, EditSheet)
+    await seen(lambda: desk.window.findChildren(EditDialog))
+    sheet = newest(desk, EditDialog)
+    assert isinstance(sheet, EditDialog)
     sheet.form.set_value({"command": "y", "timeout": 20})
     sheet.show_versions()
     return sheet.answer("ask")
@@ -234,7 +234,7 @@ async def edit(desk: Desk) -> QAbstractButton:
 class Act:
     """What leads to the button, and what the service is asked when it counts."""
 
-    open: Callable[[Desk], Awaitable[QAbstractButton]]
+    open: Callable[[ConsoleApplication], Awaitable[QAbstractButton]]
     asks: str
 
 
@@ -273,21 +273,21 @@ def set_over_the_bus(field: QWidget, text: str) -> None:
     QAccessible.queryAccessibleInterface(field).setText(QAccessible.Text.Value, text)
 
 
-def says(desk: Desk, words: str) -> bool:
+def says(desk: ConsoleApplication, words: str) -> bool:
     labels = desk.window.findChildren(QLabel)
     names = [one.accessibleName() for one in desk.window.findChildren(QWidget) if one.isVisible()]
     return any(words in one.text() for one in labels if one.isVisible()) or any(words in one for one in names)
 
 
-def passphrase_sheet(desk: Desk) -> PassphraseSheet | None:
-    return next((one for one in desk.window.findChildren(PassphraseSheet) if one.isVisible()), None)
+def passphrase_sheet(desk: ConsoleApplication) -> PassphraseDialog | None:
+    return next((one for one in desk.window.findChildren(PassphraseDialog) if one.isVisible()), None)
 
 
 def go(
     theme: Theme,
     folder: Path,
-    scenario: Callable[[Desk, FakeConsole], Awaitable[None]],
-    hand: Hand,
+    scenario: Callable[[ConsoleApplication, FakeConsole], Awaitable[None]],
+    hand: InputOrigin,
     passphrase: str | None = PASSPHRASE,
 ) -> None:
     """A window with the key of `harbour` unlocked."""
@@ -296,7 +296,7 @@ def go(
     console.operators = [key.operator]
     console.queue.clear()
 
-    async def whole(desk: Desk) -> None:
+    async def whole(desk: ConsoleApplication) -> None:
         if passphrase is not None:
             await desk.keys.unlock("harbour", passphrase)
         await seen(lambda: desk.keys.unlocked)
@@ -305,7 +305,7 @@ def go(
     play_frame(theme, folder, console, whole, hand=hand)
 
 
-def press_by(desk: Desk, button: QAbstractButton, hand: Hand) -> None:
+def press_by(desk: ConsoleApplication, button: QAbstractButton, hand: InputOrigin) -> None:
     """A click of the pointer that the window system tells to be made by `hand`."""
     assert isinstance(desk.input_source, ScriptedHand)
     desk.input_source.hand = hand
@@ -313,7 +313,7 @@ def press_by(desk: Desk, button: QAbstractButton, hand: Hand) -> None:
 
 
 async def press_over_the_bus_in_vain(
-    desk: Desk, console: FakeConsole, button: QAbstractButton, act: Act
+    desk: ConsoleApplication, console: FakeConsole, button: QAbstractButton, act: Act
 ) -> None:
     """Press over the accessibility bus: it is said that no hand did, and nothing is asked."""
     before = console.asked.count(act.asks)
@@ -328,12 +328,12 @@ async def press_over_the_bus_in_vain(
 def test_a_press_over_the_bus_loosens_nothing_and_input_of_a_program_asks_for_the_passphrase(
     theme: Theme, tmp_path: Path, act: Act
 ) -> None:
-    async def scenario(desk: Desk, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, console: FakeConsole) -> None:
         button = await act.open(desk)
         before = console.asked.count(act.asks)
         await press_over_the_bus_in_vain(desk, console, button, act)
         # The same button, by the input of a program.
-        press_by(desk, button, Hand.SYNTHETIC)
+        press_by(desk, button, InputOrigin.SYNTHETIC)
         await seen(lambda: passphrase_sheet(desk))
         sheet = passphrase_sheet(desk)
         assert sheet is not None
@@ -346,55 +346,55 @@ def test_a_press_over_the_bus_loosens_nothing_and_input_of_a_program_asks_for_th
         QTest.keyClick(sheet.secret, Qt.Key.Key_Return)
         await seen(lambda: console.asked.count(act.asks) > before)
 
-    go(theme, tmp_path, scenario, Hand.REAL)
+    go(theme, tmp_path, scenario, InputOrigin.REAL)
 
 
 @pytest.mark.parametrize("act", LOOSENS, ids=name_of)
 def test_without_a_passphrase_input_that_a_program_made_loosens_nothing_and_input_of_a_hand_does(
     theme: Theme, tmp_path: Path, act: Act
 ) -> None:
-    async def scenario(desk: Desk, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, console: FakeConsole) -> None:
         button = await act.open(desk)
         before = console.asked.count(act.asks)
-        press_by(desk, button, Hand.SYNTHETIC)
+        press_by(desk, button, InputOrigin.SYNTHETIC)
         await seen(lambda: says(desk, "has no passphrase that could take its place"))
         assert console.asked.count(act.asks) == before
         assert passphrase_sheet(desk) is None
         assert button.isEnabled()
         # The same button, where the window system does not tell who made the input.
-        press_by(desk, button, Hand.UNKNOWN)
+        press_by(desk, button, InputOrigin.UNKNOWN)
         await seen(lambda: console.asked.count(act.asks) > before)
 
-    go(theme, tmp_path, scenario, Hand.REAL, passphrase=None)
+    go(theme, tmp_path, scenario, InputOrigin.REAL, passphrase=None)
 
 
-@pytest.mark.parametrize("hand", [Hand.SYNTHETIC, Hand.UNKNOWN])
+@pytest.mark.parametrize("hand", [InputOrigin.SYNTHETIC, InputOrigin.UNKNOWN])
 @pytest.mark.parametrize("act", INPUT_ONLY, ids=name_of)
 def test_medium_risk_takes_input_whoever_made_it_and_no_press_over_the_bus(
-    theme: Theme, tmp_path: Path, act: Act, hand: Hand
+    theme: Theme, tmp_path: Path, act: Act, hand: InputOrigin
 ) -> None:
-    async def scenario(desk: Desk, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, console: FakeConsole) -> None:
         button = await act.open(desk)
         await press_over_the_bus_in_vain(desk, console, button, act)
         press_by(desk, button, hand)
         await seen(lambda: act.asks in console.asked)
 
-    go(theme, tmp_path, scenario, Hand.REAL)
+    go(theme, tmp_path, scenario, InputOrigin.REAL)
 
 
 def test_every_kind_of_press_counts_up_to_its_stake() -> None:
-    counting = {stake: [hand for hand in Hand if press_guard._counts(hand, stake)] for stake in Stake}
+    counting = {stake: [hand for hand in InputOrigin if press_guard._counts(hand, stake)] for stake in Stake}
     assert counting == {
-        Stake.LOW: [Hand.NONE, Hand.SYNTHETIC, Hand.UNKNOWN, Hand.REAL],
-        Stake.MEDIUM: [Hand.SYNTHETIC, Hand.UNKNOWN, Hand.REAL],
-        Stake.HIGH: [Hand.UNKNOWN, Hand.REAL],
+        Stake.LOW: [InputOrigin.NONE, InputOrigin.SYNTHETIC, InputOrigin.UNKNOWN, InputOrigin.REAL],
+        Stake.MEDIUM: [InputOrigin.SYNTHETIC, InputOrigin.UNKNOWN, InputOrigin.REAL],
+        Stake.HIGH: [InputOrigin.UNKNOWN, InputOrigin.REAL],
     }
 
 
 def test_what_tightens_and_low_risk_take_any_press(theme: Theme, tmp_path: Path) -> None:
     """People who work with assistive technology can stop, deny, choose a stricter profile, and read."""
 
-    async def scenario(desk: Desk, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, console: FakeConsole) -> None:
         press_over_the_bus(await approve_low(desk))
         await seen(lambda: "decide" in console.asked)
         screen = desk.window.current
@@ -409,13 +409,13 @@ def test_what_tightens_and_low_risk_take_any_press(theme: Theme, tmp_path: Path)
         press_over_the_bus(desk.window.top_bar.stop)
         await seen(lambda: console.stopped)
 
-    go(theme, tmp_path, scenario, Hand.REAL)
+    go(theme, tmp_path, scenario, InputOrigin.REAL)
 
 
 def test_the_first_operator_is_made_by_input_and_not_over_the_bus(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("fleet")
         page = fleet_of(desk).first_run
         await seen(page.without.isVisible)
@@ -433,14 +433,14 @@ def test_the_first_operator_is_made_by_input_and_not_over_the_bus(theme: Theme, 
         press_button(section.without)
         await seen(lambda: console.operators)
 
-    play(theme, tmp_path, console, scenario, hand=Hand.SYNTHETIC)
+    play(theme, tmp_path, console, scenario, hand=InputOrigin.SYNTHETIC)
 
 
 def test_another_operators_passphrase_is_typed_and_their_press_is_input(theme: Theme, tmp_path: Path) -> None:
     home = Home(tmp_path).create()
     anna = create_operator_key(home, "anna", "another calm sea")
 
-    async def scenario(desk: Desk, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, console: FakeConsole) -> None:
         console.operators.append(anna.operator)
         await desk.keys.refresh()
         console.request(make_approval(1, risk="high", parameters={"command": "x"}, approvers=2))
@@ -450,8 +450,8 @@ def test_another_operators_passphrase_is_typed_and_their_press_is_input(theme: T
         desk.window.activateWindow()
         await seen(screen.bar.second.isEnabled)
         screen.bar.press_second()
-        sheet = newest(desk, SecondSheet)
-        assert isinstance(sheet, SecondSheet)
+        sheet = newest(desk, SecondOperatorDialog)
+        assert isinstance(sheet, SecondOperatorDialog)
         set_over_the_bus(sheet.secret, "another calm sea")
         assert sheet.secret.text() == ""
         assert "does not count" in sheet._problem.text()
@@ -463,12 +463,14 @@ def test_another_operators_passphrase_is_typed_and_their_press_is_input(theme: T
         QTest.keyClick(sheet.secret, Qt.Key.Key_Return)
         await seen(lambda: "decide" in console.asked)
 
-    go(theme, tmp_path, scenario, Hand.SYNTHETIC)
+    go(theme, tmp_path, scenario, InputOrigin.SYNTHETIC)
 
 
-@pytest.mark.parametrize(("hand", "answered"), [(Hand.REAL, True), (Hand.SYNTHETIC, False)])
-def test_the_chord_tells_who_pressed_it(theme: Theme, tmp_path: Path, hand: Hand, answered: bool) -> None:
-    async def scenario(desk: Desk, console: FakeConsole) -> None:
+@pytest.mark.parametrize(("hand", "answered"), [(InputOrigin.REAL, True), (InputOrigin.SYNTHETIC, False)])
+def test_the_chord_tells_who_pressed_it(
+    theme: Theme, tmp_path: Path, hand: InputOrigin, answered: bool
+) -> None:
+    async def scenario(desk: ConsoleApplication, console: FakeConsole) -> None:
         screen = await card_of(desk, "high")
         for place in (screen.queue.view, screen.card.bytes.box, screen):
             if "decide" not in console.asked:
@@ -486,7 +488,7 @@ def test_the_chord_tells_who_pressed_it(theme: Theme, tmp_path: Path, hand: Hand
 
 
 def test_what_is_approved_is_what_was_on_the_card_at_the_press(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, console: FakeConsole) -> None:
         button = await approve_high(desk)
         screen = desk.window.current
         assert isinstance(screen, ApprovalsScreen)
@@ -501,11 +503,11 @@ def test_what_is_approved_is_what_was_on_the_card_at_the_press(theme: Theme, tmp
         await seen(lambda: "The request is another one by now." in screen.bar.error.words())
         assert "decide" not in console.asked
 
-    go(theme, tmp_path, scenario, Hand.SYNTHETIC)
+    go(theme, tmp_path, scenario, InputOrigin.SYNTHETIC)
 
 
 def test_the_policy_that_is_saved_is_the_one_that_was_signed(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, console: FakeConsole) -> None:
         button = await save_policy(desk)
         assert isinstance(desk.window.current, SettingsScreen)
         page = desk.window.current.policy
@@ -527,14 +529,14 @@ def test_the_policy_that_is_saved_is_the_one_that_was_signed(theme: Theme, tmp_p
         assert shown.after["sha256"] == text_digest(planted)
         assert console.asked.count("save_policy") == 1
 
-    go(theme, tmp_path, scenario, Hand.SYNTHETIC)
+    go(theme, tmp_path, scenario, InputOrigin.SYNTHETIC)
 
 
 def test_a_choice_that_was_changed_without_a_word_is_not_signed(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, console: FakeConsole) -> None:
         button = await grant(desk)
-        sheet = newest(desk, GrantSheet)
-        assert isinstance(sheet, GrantSheet)
+        sheet = newest(desk, GrantDialog)
+        assert isinstance(sheet, GrantDialog)
         set_over_the_bus(sheet.devices, "*")
         assert sheet.devices.text() == ""
         assert not sheet.approve.isEnabled()
@@ -547,11 +549,11 @@ def test_a_choice_that_was_changed_without_a_word_is_not_signed(theme: Theme, tm
         press_button(button)
         await seen(lambda: "decide" in console.asked)
 
-    go(theme, tmp_path, scenario, Hand.REAL)
+    go(theme, tmp_path, scenario, InputOrigin.REAL)
 
 
 def test_the_name_of_a_critical_request_is_typed(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, console: FakeConsole) -> None:
         console.request(make_approval(1, risk="critical", parameters={"command": "x"}))
         desk.window.open("approvals")
         screen = desk.window.current
@@ -563,4 +565,4 @@ def test_the_name_of_a_critical_request_is_typed(theme: Theme, tmp_path: Path) -
         QTest.keyClicks(screen.bar.name_field, "lab-lnx-01")
         await seen(screen.bar.approve.isEnabled)
 
-    go(theme, tmp_path, scenario, Hand.REAL)
+    go(theme, tmp_path, scenario, InputOrigin.REAL)

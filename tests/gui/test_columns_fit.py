@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from app.items.table_model import Kind, cell_text
-from app.items.table_view import DataTable
-from app.main import Desk
-from app.screens.batch.open_dialog import OpenSheet
+from app.items.table_view import TableView
+from app.main import ConsoleApplication
+from app.screens.batch.open_dialog import OpenDialog
 from app.screens.fleet.screen import FleetScreen
 from app.screens.journal.screen import JournalScreen
 from app.screens.replay.screen import ReplayScreen
@@ -28,7 +28,7 @@ from tests.fakes.window import play_frame, seen
 LIVE = {Kind.NUMBER, Kind.TIME, Kind.SPARK, Kind.RISK, Kind.VERDICT, Kind.HEALTH, Kind.PLAN}
 WIDTHS = [(1024, 640), (1440, 900), (1920, 1080)]
 
-Scene = Callable[[Desk], Awaitable[DataTable]]
+Scene = Callable[[ConsoleApplication], Awaitable[TableView]]
 
 
 def tagged() -> FakeConsole:
@@ -45,40 +45,40 @@ def tagged() -> FakeConsole:
     return console
 
 
-def fleet_of(desk: Desk, target: OpenDevice | None = None) -> FleetScreen:
+def fleet_of(desk: ConsoleApplication, target: OpenDevice | None = None) -> FleetScreen:
     desk.window.open("fleet", target)
     fleet = desk.window.current
     assert isinstance(fleet, FleetScreen)
     return fleet
 
 
-async def fleet(desk: Desk) -> DataTable:
+async def fleet(desk: ConsoleApplication) -> TableView:
     screen = fleet_of(desk)
     screen.show_as(False)
     await seen(lambda: screen.table.rows_model.rowCount() == 24)
     return screen.table
 
 
-async def fleet_tools(desk: Desk) -> DataTable:
+async def fleet_tools(desk: ConsoleApplication) -> TableView:
     table = fleet_of(desk, OpenDevice("lab-lnx-01", "tools")).panel.tools_tab.table
     await seen(lambda: table.isVisible() and table.rows_model.rowCount())
     return table
 
 
-async def fleet_refused(desk: Desk) -> DataTable:
+async def fleet_refused(desk: ConsoleApplication) -> TableView:
     table = fleet_of(desk, OpenDevice("lab-win-03", "link")).panel.link_tab.refused
     await seen(lambda: table.isVisible() and table.rows_model.rowCount())
     return table
 
 
-async def fleet_recent(desk: Desk) -> DataTable:
+async def fleet_recent(desk: ConsoleApplication) -> TableView:
     screen = fleet_of(desk, OpenDevice("lab-lnx-01", "recent"))
-    table = next(one for one in screen.findChildren(DataTable) if one.accessibleName().startswith("Recent"))
+    table = next(one for one in screen.findChildren(TableView) if one.accessibleName().startswith("Recent"))
     await seen(lambda: table.isVisible() and table.rows_model.rowCount())
     return table
 
 
-async def journal(desk: Desk) -> DataTable:
+async def journal(desk: ConsoleApplication) -> TableView:
     desk.window.open("journal", OpenQuery(""))
     screen = desk.window.current
     assert isinstance(screen, JournalScreen)
@@ -87,7 +87,7 @@ async def journal(desk: Desk) -> DataTable:
     return screen.table
 
 
-async def journal_around(desk: Desk) -> DataTable:
+async def journal_around(desk: ConsoleApplication) -> TableView:
     desk.window.open("journal", OpenEntry(18_200, "around"))
     screen = desk.window.current
     assert isinstance(screen, JournalScreen)
@@ -95,7 +95,7 @@ async def journal_around(desk: Desk) -> DataTable:
     return screen.pane.around.table
 
 
-async def run_entries(desk: Desk) -> DataTable:
+async def run_entries(desk: ConsoleApplication) -> TableView:
     drawer = await drawer_of(desk, "lab-lnx-01", "clean")
     await seen(lambda: drawer.entries.table.rows_model.rowCount())
     drawer.choose_tab("entries")
@@ -103,7 +103,7 @@ async def run_entries(desk: Desk) -> DataTable:
     return drawer.entries.table
 
 
-async def replay_chooser(desk: Desk) -> DataTable:
+async def replay_chooser(desk: ConsoleApplication) -> TableView:
     desk.window.open("replay")
     screen = desk.window.current
     assert isinstance(screen, ReplayScreen)
@@ -113,48 +113,48 @@ async def replay_chooser(desk: Desk) -> DataTable:
     return screen.chooser.table
 
 
-async def batch_files(desk: Desk) -> DataTable:
+async def batch_files(desk: ConsoleApplication) -> TableView:
     screen = await batch_of(desk)
     screen.opening.ask()
     await seen(lambda: sheet_of(desk) is not None)
     sheet = sheet_of(desk)
-    assert isinstance(sheet, OpenSheet)
+    assert isinstance(sheet, OpenDialog)
     return sheet.list
 
 
-def settings_of(desk: Desk, section: str) -> SettingsScreen:
+def settings_of(desk: ConsoleApplication, section: str) -> SettingsScreen:
     desk.window.open("settings", OpenSection(section))
     screen = desk.window.current
     assert isinstance(screen, SettingsScreen)
     return screen
 
 
-async def grants(desk: Desk) -> DataTable:
+async def grants(desk: ConsoleApplication) -> TableView:
     section = settings_of(desk, "grants").grants
     await seen(lambda: section.table.rows_model.rowCount() == 3)
     return section.table
 
 
-async def grants_all(desk: Desk) -> DataTable:
+async def grants_all(desk: ConsoleApplication) -> TableView:
     section = settings_of(desk, "grants").grants
     section.which.choose("all")
     await seen(lambda: section.table.rows_model.rowCount() == 5)
     return section.table
 
 
-async def operators(desk: Desk) -> DataTable:
+async def operators(desk: ConsoleApplication) -> TableView:
     section = settings_of(desk, "operators").operators
     await seen(lambda: section.table.rows_model.rowCount())
     return section.table
 
 
-async def refused(desk: Desk) -> DataTable:
+async def refused(desk: ConsoleApplication) -> TableView:
     section = settings_of(desk, "devices").devices
     await seen(lambda: section.refused.rows_model.rowCount())
     return section.refused
 
 
-async def policy_examples(desk: Desk) -> DataTable:
+async def policy_examples(desk: ConsoleApplication) -> TableView:
     page = settings_of(desk, "policy").policy
     await seen(lambda: page.editor.text() and page.examples.table.rows_model.rowCount())
     page.show_tab("examples")
@@ -169,7 +169,7 @@ async def policy_examples(desk: Desk) -> DataTable:
     return page.examples.table
 
 
-async def policy_faults(desk: Desk) -> DataTable:
+async def policy_faults(desk: ConsoleApplication) -> TableView:
     page = settings_of(desk, "policy").policy
     await seen(
         lambda: page.editor.text() and (page.check.place.words or page.check.table.rows_model.rowCount())
@@ -180,7 +180,7 @@ async def policy_faults(desk: Desk) -> DataTable:
     return page.check.table
 
 
-async def time_machine(desk: Desk) -> DataTable:
+async def time_machine(desk: ConsoleApplication) -> TableView:
     page = settings_of(desk, "policy").policy
     await seen(lambda: page.editor.text())
     page.show_tab("time")
@@ -209,7 +209,7 @@ SCENES: list[Scene] = [
 ]
 
 
-def cut_beside_room(table: DataTable) -> list[str]:
+def cut_beside_room(table: TableView) -> list[str]:
     """Texts in sight that are cut although another column, or the table's edge, has the room they lack."""
     columns = table.rows_model.columns
     shown = [number for number in range(len(columns)) if not table.isColumnHidden(number)]
@@ -239,14 +239,14 @@ def cut_beside_room(table: DataTable) -> list[str]:
 def test_no_text_is_cut_while_another_column_has_room_to_spare(
     theme: Theme, tmp_path: Path, scene: Scene
 ) -> None:
-    async def fitted(desk: Desk, width: int, height: int) -> DataTable:
+    async def fitted(desk: ConsoleApplication, width: int, height: int) -> TableView:
         desk.window.resize(width, height)
         table = await scene(desk)
         await seen(lambda: table.isVisible() and table.rows_model.rowCount())
         await seen(lambda: not table._fit_soon.isActive())
         return table
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         faults = {width: cut_beside_room(await fitted(desk, width, height)) for width, height in WIDTHS}
         assert faults == {width: [] for width, _ in WIDTHS}
 

@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QComboBox, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.forms import SchemaForm
-from app.main import Desk
-from app.shell.command_palette import Palette
+from app.main import ConsoleApplication
+from app.shell.command_palette import CommandPalette
 from app.theme.theme import Theme
 from app.widgets.fields import DropDown, Field
 from tests.fakes.story import story
@@ -87,9 +87,9 @@ def test_a_drop_down_is_still_one_whose_list_can_be_opened_and_read(theme: Theme
 
 
 def test_nothing_in_a_closed_palette_is_told_to_be_showing(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open_palette("lab")
-        (palette,) = desk.window.findChildren(Palette)
+        (palette,) = desk.window.findChildren(CommandPalette)
         lines = access(palette.view)
         await seen(lambda: lines.childCount() > 3)
         first = lines.child(1)

@@ -12,15 +12,15 @@ from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.theme.theme import Theme
-from app.widgets.code_view import CodeBox, Highlight
-from app.widgets.visible_text import show_bytes
+from app.widgets.code_view import CodeView, Highlight
+from app.widgets.visible_text import visible_text
 
 MUCH = b"".join(b"%05d: a line of twenty kilobytes\n" % n for n in range(560))
 
 
 @pytest.fixture
-def box(theme: Theme, qtbot: QtBot) -> CodeBox:
-    box = CodeBox()
+def box(theme: Theme, qtbot: QtBot) -> CodeView:
+    box = CodeView()
     qtbot.addWidget(box)
     box.resize(600, 200)
     return box
@@ -35,14 +35,14 @@ def settle(qtbot: QtBot) -> None:
             QTimer.singleShot(0, idle)
 
 
-def test_bytes_that_fit_are_seen_at_once(box: CodeBox, qtbot: QtBot) -> None:
+def test_bytes_that_fit_are_seen_at_once(box: CodeView, qtbot: QtBot) -> None:
     with qtbot.waitSignal(box.end_seen):
         box.show_bytes(b"df -h /srv | tail -n 1")
         box.show()
     assert box.end_was_seen
 
 
-def test_the_end_of_twenty_kilobytes_is_seen_only_after_scrolling_there(box: CodeBox, qtbot: QtBot) -> None:
+def test_the_end_of_twenty_kilobytes_is_seen_only_after_scrolling_there(box: CodeView, qtbot: QtBot) -> None:
     assert len(MUCH) > 19_000
     box.show()
     box.show_bytes(MUCH)
@@ -56,7 +56,7 @@ def test_the_end_of_twenty_kilobytes_is_seen_only_after_scrolling_there(box: Cod
         box.verticalScrollBar().setValue(box.verticalScrollBar().maximum())
 
 
-def test_the_end_of_one_long_line_is_seen_only_after_scrolling_there(box: CodeBox, qtbot: QtBot) -> None:
+def test_the_end_of_one_long_line_is_seen_only_after_scrolling_there(box: CodeView, qtbot: QtBot) -> None:
     box.show()
     with qtbot.assertNotEmitted(box.end_seen):
         box.show_bytes(b"x" * 20_000)
@@ -67,7 +67,7 @@ def test_the_end_of_one_long_line_is_seen_only_after_scrolling_there(box: CodeBo
 
 
 def test_a_box_below_the_fold_of_its_pane_was_not_seen(theme: Theme, qtbot: QtBot) -> None:
-    area, pane, box = QScrollArea(), QWidget(), CodeBox()
+    area, pane, box = QScrollArea(), QWidget(), CodeView()
     qtbot.addWidget(area)
     column = QVBoxLayout(pane)
     column.addSpacing(900)
@@ -83,20 +83,20 @@ def test_a_box_below_the_fold_of_its_pane_was_not_seen(theme: Theme, qtbot: QtBo
         area.verticalScrollBar().setValue(area.verticalScrollBar().maximum())
 
 
-def test_a_box_that_is_not_shown_was_not_seen(box: CodeBox, qtbot: QtBot) -> None:
+def test_a_box_that_is_not_shown_was_not_seen(box: CodeView, qtbot: QtBot) -> None:
     with qtbot.assertNotEmitted(box.end_seen):
         box.show_bytes(b"short")
         settle(qtbot)
 
 
-def test_nothing_at_all_is_never_seen(box: CodeBox, qtbot: QtBot) -> None:
+def test_nothing_at_all_is_never_seen(box: CodeView, qtbot: QtBot) -> None:
     box.show()
     with qtbot.assertNotEmitted(box.end_seen):
         box.show_bytes(b"")
         settle(qtbot)
 
 
-def test_other_bytes_have_to_be_seen_again(box: CodeBox, qtbot: QtBot) -> None:
+def test_other_bytes_have_to_be_seen_again(box: CodeView, qtbot: QtBot) -> None:
     box.show()
     with qtbot.waitSignal(box.end_seen):
         box.show_bytes(b"short")
@@ -116,7 +116,7 @@ def test_other_bytes_have_to_be_seen_again(box: CodeBox, qtbot: QtBot) -> None:
         "\u2028\u2029 nbsp\u00a0".encode(),
     ],
 )
-def test_copying_gives_exactly_the_bytes(box: CodeBox, data: bytes) -> None:
+def test_copying_gives_exactly_the_bytes(box: CodeView, data: bytes) -> None:
     box.show_bytes(data)
     assert box.copy_bytes() == data
     clipboard = QGuiApplication.clipboard()
@@ -127,7 +127,7 @@ def test_copying_gives_exactly_the_bytes(box: CodeBox, data: bytes) -> None:
     assert bytes(clipboard.mimeData().data("application/octet-stream").data()) == data
 
 
-def test_bytes_that_are_no_text_are_named_and_copied_exactly(box: CodeBox) -> None:
+def test_bytes_that_are_no_text_are_named_and_copied_exactly(box: CodeView) -> None:
     data = b"\xff\xfe\x00"
     box.show_bytes(data)
     assert box.toPlainText() == "\\xFF\\xFEU+0000"
@@ -140,7 +140,7 @@ def test_bytes_that_are_no_text_are_named_and_copied_exactly(box: CodeBox) -> No
     "char",
     "\u200b\u200d\u202e\u2066\u2069\u061c\ufeff\u00ad\u00a0\u3000\u2028\u0085\x00\x1b\x7f\r\u3164\ufe0f\u115f\U000e0041",
 )
-def test_characters_that_hide_or_reorder_are_shown_by_name_and_flagged(box: CodeBox, char: str) -> None:
+def test_characters_that_hide_or_reorder_are_shown_by_name_and_flagged(box: CodeView, char: str) -> None:
     box.show_bytes(f"a{char}b".encode())
     name = f"U+{ord(char):04X}"
     assert box.toPlainText() == f"a{name}b"
@@ -148,21 +148,21 @@ def test_characters_that_hide_or_reorder_are_shown_by_name_and_flagged(box: Code
     assert box.shown.describe_hidden() == "1 hidden character"
 
 
-def test_a_name_written_in_the_bytes_is_not_flagged(box: CodeBox) -> None:
+def test_a_name_written_in_the_bytes_is_not_flagged(box: CodeView) -> None:
     box.show_bytes(b"echo U+200B")
     assert box.marks == ()
     assert box.shown.describe_hidden() == "no hidden characters"
 
 
 def test_right_to_left_letters_are_said_to_be_there() -> None:
-    assert show_bytes("rm שלום".encode()).right_to_left
-    assert not show_bytes("rm 日本語 é".encode()).right_to_left
+    assert visible_text("rm שלום".encode()).right_to_left
+    assert not visible_text("rm 日本語 é".encode()).right_to_left
 
 
 @given(st.binary(max_size=200) | st.text(max_size=80).map(lambda text: text.encode("utf-8", "surrogatepass")))
 @settings(max_examples=300, deadline=None)
 def test_the_way_back_from_the_shown_text_gives_all_bytes(data: bytes) -> None:
-    shown = show_bytes(data)
+    shown = visible_text(data)
     units = len(shown.text.encode("utf-16-le")) // 2
     assert shown.bytes_between(0, units) == data
     assert shown.place_of(len(data)) == units
@@ -175,10 +175,10 @@ def test_the_way_back_from_the_shown_text_gives_all_bytes(data: bytes) -> None:
     ("data", "lines"), [(b"", 0), (b"a", 1), (b"a\n", 1), (b"a\nb", 2), (b"\n\n", 2), (b"a\r\nb", 2)]
 )
 def test_lines_are_counted_as_a_person_counts_them(data: bytes, lines: int) -> None:
-    assert show_bytes(data).lines == lines
+    assert visible_text(data).lines == lines
 
 
-def test_findings_stand_under_their_bytes_also_after_wide_characters(box: CodeBox) -> None:
+def test_findings_stand_under_their_bytes_also_after_wide_characters(box: CodeView) -> None:
     data = "😀 \u200b rm -rf é".encode()
     start = data.index(b"rm -rf")
     box.show_bytes(data, [Highlight(start, start + 6, "high", 1)])
@@ -189,7 +189,7 @@ def test_findings_stand_under_their_bytes_also_after_wide_characters(box: CodeBo
     assert cursor.selectedText() == "rm -rf"
 
 
-def test_the_box_grows_to_fourteen_lines_and_no_further(box: CodeBox, qtbot: QtBot) -> None:
+def test_the_box_grows_to_fourteen_lines_and_no_further(box: CodeView, qtbot: QtBot) -> None:
     box.show()
     heights = []
     for lines in (1, 4, 14, 40):
@@ -199,7 +199,7 @@ def test_the_box_grows_to_fourteen_lines_and_no_further(box: CodeBox, qtbot: QtB
     assert heights == [22 + 8, 4 * 22 + 8, 14 * 22 + 8, 14 * 22 + 8]
 
 
-def test_lines_are_twenty_two_pixels_apart_also_when_they_wrap(box: CodeBox, qtbot: QtBot) -> None:
+def test_lines_are_twenty_two_pixels_apart_also_when_they_wrap(box: CodeView, qtbot: QtBot) -> None:
     box.show_bytes(b"w" * 300 + b"\nnext")
     box.show()
     settle(qtbot)
@@ -213,7 +213,7 @@ def test_lines_are_twenty_two_pixels_apart_also_when_they_wrap(box: CodeBox, qtb
     assert tops[2] - tops[1] == 22
 
 
-def test_it_cannot_be_edited(box: CodeBox, qtbot: QtBot) -> None:
+def test_it_cannot_be_edited(box: CodeView, qtbot: QtBot) -> None:
     box.show_bytes(b"rm")
     QTest.keyClicks(box, "x")
     box.paste()
@@ -221,6 +221,6 @@ def test_it_cannot_be_edited(box: CodeBox, qtbot: QtBot) -> None:
     assert box.exact_bytes == b"rm"
 
 
-def test_markup_is_shown_as_it_is(box: CodeBox) -> None:
+def test_markup_is_shown_as_it_is(box: CodeView) -> None:
     box.show_bytes(b"<b>bold</b>")
     assert box.toPlainText() == "<b>bold</b>"

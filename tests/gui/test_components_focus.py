@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from app.theme.theme import Theme
 from app.widgets.buttons import Button, IconButton
-from app.widgets.focus import FocusFrame, KeyboardKeeper
+from app.widgets.focus import FocusFrame, FocusRestorer
 from app.widgets.labels import Link
 
 
@@ -225,7 +225,7 @@ class _Kept(QWidget):
     def __init__(self, qtbot: QtBot) -> None:
         super().__init__()
         qtbot.addWidget(self)
-        self.keeper, self.frame = KeyboardKeeper(self), FocusFrame(self)
+        self.keeper, self.frame = FocusRestorer(self), FocusFrame(self)
         self.search, self.part, self.field, self.below = QLineEdit(), QWidget(), QLineEdit(), QLineEdit()
         self.holder = QWidget()
         inside, around, column = QVBoxLayout(self.part), QVBoxLayout(self.holder), QVBoxLayout(self)

@@ -15,17 +15,17 @@ from app.gallery.pages import PAGES
 from app.gallery.render import main as render_gallery
 from app.theme.icons import load_icons
 from app.theme.theme import Theme
-from app.widgets.animation_timer import pulse_of
+from app.widgets.animation_timer import animation_timer_of
 from app.widgets.badges import CountPill, ProductionTag, VerdictBadge
 from app.widgets.banner import Banner
 from app.widgets.buttons import Button, IconButton, Kind, Segmented
-from app.widgets.copyable_text import CopyBox
+from app.widgets.copyable_text import CopyableText
 from app.widgets.fields import DropDown, Field, SearchField, TextField
-from app.widgets.image_view import PictureView
-from app.widgets.labels import ElidedLabel, Label, Link, plain_tip
+from app.widgets.image_view import ImageView
+from app.widgets.labels import ElidedLabel, Label, Link, escaped_tooltip
 from app.widgets.progress import ProgressBar, Spinner
-from app.widgets.property_list import Fact, Facts, short_digest
-from app.widgets.splitter import Split
+from app.widgets.property_list import Property, PropertyList, short_digest
+from app.widgets.splitter import Splitter
 from app.widgets.toast import Toast
 from tests.fakes.window import apply_to_parts
 
@@ -75,7 +75,7 @@ def test_a_thousand_presses_tell_a_thousand_times(theme: Theme, qtbot: QtBot, ki
 def test_every_signal_of_the_components_survives_a_thousand_emits(theme: Theme, qtbot: QtBot) -> None:
     heard: list[object] = []
     segmented, banner, link = Segmented([("a", "A"), ("b", "B")], "x"), Banner(), Link("go")
-    picture = PictureView()
+    picture = ImageView()
     for widget in (segmented, banner, link, picture):
         qtbot.addWidget(widget)
     segmented.chosen.connect(heard.append)
@@ -182,24 +182,24 @@ def test_the_wheel_over_a_closed_choice_changes_nothing(theme: Theme, qtbot: QtB
 
 def test_text_from_devices_is_never_markup(theme: Theme, qtbot: QtBot) -> None:
     hostile = "<img src=x><b>Approved</b>"
-    label, facts = Label(hostile), Facts()
-    facts.show_facts([Fact(hostile, hostile, full=hostile)])
+    label, facts = Label(hostile), PropertyList()
+    facts.show_facts([Property(hostile, hostile, full=hostile)])
     for widget in (label, facts):
         qtbot.addWidget(widget)
     assert label.text() == hostile
     assert all(shown.textFormat() == Qt.TextFormat.PlainText for shown in facts.findChildren(QLabel))
-    assert "<b>" not in plain_tip(hostile)
+    assert "<b>" not in escaped_tooltip(hostile)
 
 
 def test_facts_keep_their_widgets_while_only_values_change(theme: Theme, qtbot: QtBot) -> None:
-    facts = Facts()
+    facts = PropertyList()
     qtbot.addWidget(facts)
-    facts.show_facts([Fact("Actor", "a"), Fact("Run", "r-1")])
+    facts.show_facts([Property("Actor", "a"), Property("Run", "r-1")])
     before = facts.value("Run")
-    facts.show_facts([Fact("Actor", "a"), Fact("Run", "r-2")])
+    facts.show_facts([Property("Actor", "a"), Property("Run", "r-2")])
     assert facts.value("Run") is before
     assert before.text() == "r-2"
-    facts.show_facts([Fact("Other", "x")])
+    facts.show_facts([Property("Other", "x")])
     with pytest.raises(KeyError):
         facts.value("Run")
 
@@ -222,7 +222,7 @@ def test_a_cut_line_is_whole_in_its_tooltip(theme: Theme, qtbot: QtBot) -> None:
 
 
 def test_a_line_to_copy_is_shown_whole_at_any_width(theme: Theme, qtbot: QtBot) -> None:
-    box = CopyBox("String to paste", lines=2)
+    box = CopyableText("String to paste", lines=2)
     qtbot.addWidget(box)
     box.show_text("qd1." + "0123456789abcdef" * 24)
     box.show()
@@ -269,7 +269,7 @@ def test_the_shared_timer_runs_only_while_something_turns(theme: Theme, qtbot: Q
     badge = VerdictBadge("running")
     qtbot.addWidget(badge)
     badge.show()
-    pulse = pulse_of(badge)
+    pulse = animation_timer_of(badge)
     qtbot.waitUntil(lambda: pulse.running)
     badge.set_verdict("confirmed")
     qtbot.waitUntil(lambda: not pulse.running, timeout=20_000)
@@ -279,7 +279,7 @@ def test_the_shared_timer_survives_widgets_that_were_deleted(theme: Theme, qtbot
     theme.set_reduced_motion(False)
     kept = VerdictBadge("running")
     kept.show()
-    pulse = pulse_of(kept)
+    pulse = animation_timer_of(kept)
     qtbot.waitUntil(lambda: pulse.running)
     shiboken6.delete(kept)
     qtbot.waitUntil(lambda: not pulse.running, timeout=20_000)
@@ -293,7 +293,7 @@ def test_nothing_turns_with_reduced_motion(theme: Theme, qtbot: QtBot) -> None:
         widget.grab()
     bar.set_share(None)
     bar.grab()
-    qtbot.waitUntil(lambda: not pulse_of(badge).running, timeout=20_000)
+    qtbot.waitUntil(lambda: not animation_timer_of(badge).running, timeout=20_000)
 
 
 def test_a_toast_replaces_the_one_before_and_takes_no_focus(theme: Theme, qtbot: QtBot) -> None:
@@ -350,8 +350,8 @@ def test_a_mark_without_a_parent_never_becomes_a_window(theme: Theme, qtbot: QtB
 def test_a_splitter_comes_back_as_it_was_left(theme: Theme, qtbot: QtBot, tmp_path: Path) -> None:
     settings = QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat)
 
-    def make() -> Split:
-        split = Split("fleet", settings=settings)
+    def make() -> Splitter:
+        split = Splitter("fleet", settings=settings)
         qtbot.addWidget(split)
         split.resize(900, 200)
         split.add_panes([(QWidget(), 500, 1), (QWidget(), 400, 0)])

@@ -12,10 +12,10 @@ from PySide6.QtTest import QAbstractItemModelTester, QTest
 from pytestqt.qtbot import QtBot
 
 from app.items.cell_painter import cell_width, paint_cell
-from app.items.table_view import Cell, Column, DataTable, Kind, Row, RowsModel
+from app.items.table_view import Cell, Column, Kind, Row, TableModel, TableView
 from app.theme.theme import Theme
 from app.widgets import painting
-from app.widgets.animation_timer import pulse_of
+from app.widgets.animation_timer import animation_timer_of
 from tests.fakes.pace import within
 
 COLUMNS = (
@@ -34,8 +34,8 @@ def rows_of(*keys: str) -> list[Row]:
 
 
 @pytest.fixture
-def table(theme: Theme, qtbot: QtBot) -> DataTable:
-    table = DataTable(COLUMNS, "Devices", multiple=True)
+def table(theme: Theme, qtbot: QtBot) -> TableView:
+    table = TableView(COLUMNS, "Devices", multiple=True)
     qtbot.addWidget(table)
     table.resize(500, 300)
     table.show()
@@ -48,7 +48,7 @@ def test_any_sequence_of_updates_keeps_qts_rules_and_the_selection(
     theme: Theme, qtbot: QtBot, seed: int
 ) -> None:
     dice = random.Random(seed)
-    table = DataTable(COLUMNS, "Devices", multiple=True)
+    table = TableView(COLUMNS, "Devices", multiple=True)
     qtbot.addWidget(table)
     model = table.rows_model
     tester = QAbstractItemModelTester(model, QAbstractItemModelTester.FailureReportingMode.Warning)
@@ -72,7 +72,7 @@ def test_any_sequence_of_updates_keeps_qts_rules_and_the_selection(
 
 
 def test_appended_rows_arrive_as_one_insertion_at_the_end(theme: Theme, qtbot: QtBot) -> None:
-    model = RowsModel(COLUMNS)
+    model = TableModel(COLUMNS)
     model.set_rows(rows_of("a", "b"))
     seen: list[tuple[int, int]] = []
     model.rowsInserted.connect(lambda _parent, first, last: seen.append((first, last)))
@@ -82,7 +82,7 @@ def test_appended_rows_arrive_as_one_insertion_at_the_end(theme: Theme, qtbot: Q
 
 
 def test_equal_rows_cause_no_repaint(theme: Theme, qtbot: QtBot) -> None:
-    model = RowsModel(COLUMNS)
+    model = TableModel(COLUMNS)
     model.set_rows(rows_of("a", "b", "c"))
     changed: list[tuple[int, int]] = []
     model.dataChanged.connect(lambda first, last, _roles: changed.append((first.row(), last.row())))
@@ -94,10 +94,10 @@ def test_equal_rows_cause_no_repaint(theme: Theme, qtbot: QtBot) -> None:
 
 def test_two_rows_with_one_key_are_refused(theme: Theme) -> None:
     with pytest.raises(ValueError, match="different keys"):
-        RowsModel(COLUMNS).set_rows(rows_of("a", "a"))
+        TableModel(COLUMNS).set_rows(rows_of("a", "a"))
 
 
-def test_numbers_sort_by_value_and_rows_without_one_come_last_in_both_directions(table: DataTable) -> None:
+def test_numbers_sort_by_value_and_rows_without_one_come_last_in_both_directions(table: TableView) -> None:
     rows = [row("ten", 10), row("nine", 9), Row("none", ("none", "—", "low"), order=("none", None, None))]
     table.show_rows(rows)
     table.sort_by("n")
@@ -106,7 +106,7 @@ def test_numbers_sort_by_value_and_rows_without_one_come_last_in_both_directions
     assert [r.key for r in table.rows_model.rows] == ["ten", "nine", "none"]
 
 
-def test_copying_gives_the_chosen_rows_as_tab_separated_words(table: DataTable, qtbot: QtBot) -> None:
+def test_copying_gives_the_chosen_rows_as_tab_separated_words(table: TableView, qtbot: QtBot) -> None:
     table.show_rows(
         [row("a", 1, "high"), row("b", 2, "critical"), Row("c", (Cell("x\ty", bold="prod"), "3", "low"))]
     )
@@ -115,7 +115,7 @@ def test_copying_gives_the_chosen_rows_as_tab_separated_words(table: DataTable, 
     assert QGuiApplication.clipboard().text() == "a\t1\tHigh\nb\t2\tCritical\nx y prod\t3\tLow"
 
 
-def test_enter_and_double_click_open_the_row(table: DataTable, qtbot: QtBot) -> None:
+def test_enter_and_double_click_open_the_row(table: TableView, qtbot: QtBot) -> None:
     table.show_rows(rows_of("a", "b"))
     table.choose("b")
     with qtbot.waitSignal(table.opened) as opened:
@@ -123,7 +123,7 @@ def test_enter_and_double_click_open_the_row(table: DataTable, qtbot: QtBot) -> 
     assert opened.args == ["b"]
 
 
-def test_arrow_keys_move_and_tell_the_key(table: DataTable, qtbot: QtBot) -> None:
+def test_arrow_keys_move_and_tell_the_key(table: TableView, qtbot: QtBot) -> None:
     table.show_rows(rows_of("a", "b"))
     table.choose("a")
     with qtbot.waitSignal(table.current_changed) as moved:
@@ -133,7 +133,7 @@ def test_arrow_keys_move_and_tell_the_key(table: DataTable, qtbot: QtBot) -> Non
 
 def test_columns_come_back_as_they_were_left(theme: Theme, qtbot: QtBot, tmp_path: Path) -> None:
     settings = QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat)
-    first, second = DataTable(COLUMNS, "Devices"), DataTable(COLUMNS, "Devices")
+    first, second = TableView(COLUMNS, "Devices"), TableView(COLUMNS, "Devices")
     qtbot.addWidget(first)
     qtbot.addWidget(second)
     first.size_column(0, 217)
@@ -150,7 +150,7 @@ def test_columns_come_back_as_they_were_left(theme: Theme, qtbot: QtBot, tmp_pat
 
 def test_columns_that_an_earlier_window_lost_come_back(theme: Theme, qtbot: QtBot, tmp_path: Path) -> None:
     settings = QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat)
-    first, second = DataTable(COLUMNS, "Devices"), DataTable(COLUMNS, "Devices")
+    first, second = TableView(COLUMNS, "Devices"), TableView(COLUMNS, "Devices")
     qtbot.addWidget(first)
     qtbot.addWidget(second)
     first.setColumnWidth(0, 505)
@@ -167,7 +167,7 @@ def test_a_long_name_takes_its_share_of_the_table_and_gives_it_back(theme: Theme
         Column("b", "Tags", width=150),
         Column("c", "Doing", width=100, stretch=True),
     )
-    table = DataTable(columns, "Devices")
+    table = TableView(columns, "Devices")
     qtbot.addWidget(table)
     table.resize(800, 200)
     table.show()
@@ -199,7 +199,7 @@ def test_room_that_is_left_goes_to_columns_that_would_be_cut(theme: Theme, qtbot
         Column("b", "Tags", width=60),
         Column("c", "Doing", width=100, stretch=True),
     )
-    table = DataTable(columns, "Devices")
+    table = TableView(columns, "Devices")
     qtbot.addWidget(table)
     table.resize(900, 200)
     table.show()
@@ -224,7 +224,7 @@ def test_the_menu_of_the_head_hides_shows_fits_and_resets(theme: Theme, qtbot: Q
         Column("b", "Tags", width=150, drop=1),
         Column("c", "Load", width=300),
     )
-    table = DataTable(columns, "Devices")
+    table = TableView(columns, "Devices")
     qtbot.addWidget(table)
     table.resize(1000, 200)
     table.show()
@@ -254,7 +254,7 @@ def test_the_menu_of_the_head_hides_shows_fits_and_resets(theme: Theme, qtbot: Q
 
 
 def test_an_edge_that_is_dragged_is_a_width_that_is_kept(theme: Theme, qtbot: QtBot) -> None:
-    table = DataTable(COLUMNS, "Devices")
+    table = TableView(COLUMNS, "Devices")
     qtbot.addWidget(table)
     table.resize(900, 200)
     table.show()
@@ -277,7 +277,7 @@ def test_columns_that_may_go_give_way_to_names(theme: Theme, qtbot: QtBot) -> No
         Column("b", "Tags", width=150, drop=2),
         Column("c", "Seen", width=150, drop=1),
     )
-    table = DataTable(columns, "Devices")
+    table = TableView(columns, "Devices")
     qtbot.addWidget(table)
     table.resize(700, 200)
     table.show()
@@ -291,7 +291,7 @@ def test_columns_that_may_go_give_way_to_names(theme: Theme, qtbot: QtBot) -> No
 
 
 def test_the_next_page_is_asked_for_once_until_it_came(theme: Theme, qtbot: QtBot) -> None:
-    model = RowsModel(COLUMNS)
+    model = TableModel(COLUMNS)
     asked: list[int] = []
     model.more_wanted.connect(lambda: asked.append(1))
     model.append_rows(rows_of("a"))
@@ -305,7 +305,7 @@ def test_the_next_page_is_asked_for_once_until_it_came(theme: Theme, qtbot: QtBo
     assert asked == [1, 1]
 
 
-def test_assistive_technology_reads_title_and_word_of_a_painted_state(table: DataTable) -> None:
+def test_assistive_technology_reads_title_and_word_of_a_painted_state(table: TableView) -> None:
     table.show_rows([row("a", 1, "critical")])
     role = Qt.ItemDataRole.AccessibleTextRole
     assert table.rows_model.index(0, 2).data(role) == "Risk: Critical"
@@ -313,17 +313,17 @@ def test_assistive_technology_reads_title_and_word_of_a_painted_state(table: Dat
 
 def test_a_running_cell_turns_while_it_is_in_sight(theme: Theme, qtbot: QtBot) -> None:
     theme.set_reduced_motion(False)
-    table = DataTable([Column("v", "Outcome", Kind.VERDICT)], "Cells")
+    table = TableView([Column("v", "Outcome", Kind.VERDICT)], "Cells")
     qtbot.addWidget(table)
     table.show_rows([Row("1", ("running",))])
     table.show()
-    pulse = pulse_of(table)
+    pulse = animation_timer_of(table)
     qtbot.waitUntil(lambda: pulse.running)
     table.show_rows([Row("1", ("confirmed",))])
     qtbot.waitUntil(lambda: not pulse.running, timeout=20_000)
 
 
-def test_a_reset_keeps_the_current_row(table: DataTable) -> None:
+def test_a_reset_keeps_the_current_row(table: TableView) -> None:
     table.show_rows(rows_of("a", "b", "c"))
     table.choose("b")
     table.rows_model.beginResetModel()
@@ -332,7 +332,7 @@ def test_a_reset_keeps_the_current_row(table: DataTable) -> None:
 
 
 def test_showing_two_hundred_thousand_cells_is_quick(theme: Theme, qtbot: QtBot) -> None:
-    table = DataTable(COLUMNS, "Devices")
+    table = TableView(COLUMNS, "Devices")
     qtbot.addWidget(table)
     many = [row(f"d{number}", number) for number in range(70_000)]
     table.show_rows(many)

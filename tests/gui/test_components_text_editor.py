@@ -9,15 +9,15 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from app.theme.theme import Theme
-from app.widgets.code_edit import TextEditor
-from app.widgets.highlighters import TomlColors
+from app.widgets.code_edit import CodeEdit
+from app.widgets.highlighters import TomlHighlighter
 
 TEXT = 'a = 1\n  b = "two"\nc = 3'
 
 
 @pytest.fixture
-def editor(theme: Theme, qtbot: QtBot) -> TextEditor:
-    made = TextEditor("A text")
+def editor(theme: Theme, qtbot: QtBot) -> CodeEdit:
+    made = CodeEdit("A text")
     qtbot.addWidget(made)
     made.resize(500, 300)
     made.show()
@@ -26,13 +26,13 @@ def editor(theme: Theme, qtbot: QtBot) -> TextEditor:
     return made
 
 
-def test_the_text_comes_back_as_it_was_given(editor: TextEditor) -> None:
+def test_the_text_comes_back_as_it_was_given(editor: CodeEdit) -> None:
     for text in ("", "\n", "a\n\n", "no\u00a0break", "\ttab\u200bzero"):
         editor.show_text(text)
         assert editor.text() == text
 
 
-def test_enter_keeps_the_indent_and_tab_leaves(editor: TextEditor) -> None:
+def test_enter_keeps_the_indent_and_tab_leaves(editor: CodeEdit) -> None:
     editor.go_to(2)
     editor.moveCursor(editor.textCursor().MoveOperation.EndOfLine)
     QTest.keyClick(editor, Qt.Key.Key_Return)
@@ -41,7 +41,7 @@ def test_enter_keeps_the_indent_and_tab_leaves(editor: TextEditor) -> None:
     assert editor.tabChangesFocus()
 
 
-def test_lines_are_gone_to_and_faults_are_said_at_theirs(editor: TextEditor) -> None:
+def test_lines_are_gone_to_and_faults_are_said_at_theirs(editor: CodeEdit) -> None:
     lines: list[int] = []
     editor.line_chosen.connect(lines.append)
     editor.go_to(2)
@@ -53,7 +53,7 @@ def test_lines_are_gone_to_and_faults_are_said_at_theirs(editor: TextEditor) -> 
     assert editor.line_at(30) == 2
 
 
-def test_replacing_and_adding_are_one_step_each(editor: TextEditor) -> None:
+def test_replacing_and_adding_are_one_step_each(editor: CodeEdit) -> None:
     editor.replace_text("other\n")
     assert editor.append_text("more\n") == 2
     assert editor.text() == "other\nmore\n"
@@ -63,7 +63,7 @@ def test_replacing_and_adding_are_one_step_each(editor: TextEditor) -> None:
     assert editor.text() == TEXT
 
 
-def test_words_are_found_round_the_end(editor: TextEditor) -> None:
+def test_words_are_found_round_the_end(editor: CodeEdit) -> None:
     editor.go_to(3)
     assert editor.find_next("two")
     assert editor.current_line() == 2
@@ -71,7 +71,7 @@ def test_words_are_found_round_the_end(editor: TextEditor) -> None:
     assert not editor.find_next("")
 
 
-def test_hidden_characters_are_tinted_where_they_stand(editor: TextEditor) -> None:
+def test_hidden_characters_are_tinted_where_they_stand(editor: CodeEdit) -> None:
     editor.show_text("\U0001f6a2 a\u202eb")
     marked = editor.extraSelections()
     assert [one.cursor.selectionStart() for one in marked] == [4]  # type: ignore[attr-defined]
@@ -87,8 +87,8 @@ def colours_of(document: QTextDocument, line: int) -> list[tuple[str, str]]:
     ]
 
 
-def test_toml_is_coloured_by_what_it_means(editor: TextEditor, theme: Theme) -> None:
-    colors = TomlColors(editor.document(), editor)
+def test_toml_is_coloured_by_what_it_means(editor: CodeEdit, theme: Theme) -> None:
+    colors = TomlHighlighter(editor.document(), editor)
     editor.show_text('[[rule]] # why\ndecision = "ask"\nx = """\nid = 1\n"""\n"k e" = true')
     colors.refresh()
     name = {
@@ -102,7 +102,7 @@ def test_toml_is_coloured_by_what_it_means(editor: TextEditor, theme: Theme) -> 
     assert colours_of(document, 5) == [('"k e"', name["accent"]), ("true", name["text2"])]
 
 
-def test_ctrl_y_redoes(editor: TextEditor) -> None:
+def test_ctrl_y_redoes(editor: CodeEdit) -> None:
     QTest.keyClicks(editor, "x")
     QTest.keyClick(editor, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
     assert editor.text() == TEXT

@@ -11,10 +11,10 @@ from PySide6.QtCore import QPoint, QRect
 from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.approvals.screen import ApprovalsScreen
-from app.screens.batch.open_dialog import OpenSheet
-from app.screens.fleet.pairing_dialog import PairingSheet
+from app.screens.batch.open_dialog import OpenDialog
+from app.screens.fleet.pairing_dialog import PairingDialog
 from app.screens.fleet.screen import FleetScreen
 from app.screens.journal.screen import JournalScreen
 from app.screens.replay.screen import ReplayScreen
@@ -47,7 +47,7 @@ class Empty:
     more: bool = False
 
 
-Case = Callable[[Desk], Awaitable[Empty]]
+Case = Callable[[ConsoleApplication], Awaitable[Empty]]
 
 
 def with_a_request() -> FakeConsole:
@@ -83,14 +83,14 @@ def with_many_tools() -> FakeConsole:
 # Fleet
 
 
-def fleet_of(desk: Desk) -> FleetScreen:
+def fleet_of(desk: ConsoleApplication) -> FleetScreen:
     desk.window.open("fleet")
     fleet = desk.window.current
     assert isinstance(fleet, FleetScreen)
     return fleet
 
 
-async def fleet_filter(desk: Desk) -> Empty:
+async def fleet_filter(desk: ConsoleApplication) -> Empty:
     fleet = fleet_of(desk)
     fleet.show_as(False)
     fleet.enter(OpenQuery("tag:nobody"))
@@ -100,7 +100,7 @@ async def fleet_filter(desk: Desk) -> Empty:
     )
 
 
-async def fleet_wall_filter(desk: Desk) -> Empty:
+async def fleet_wall_filter(desk: ConsoleApplication) -> Empty:
     fleet = fleet_of(desk)
     fleet.show_as(True)
     fleet.enter(OpenQuery("tag:nobody"))
@@ -110,18 +110,18 @@ async def fleet_wall_filter(desk: Desk) -> Empty:
     )
 
 
-async def fleet_without_devices(desk: Desk) -> Empty:
+async def fleet_without_devices(desk: ConsoleApplication) -> Empty:
     fleet = fleet_of(desk)
     fleet.show_as(False)
 
     def pairs() -> bool:
-        return any(sheet.isVisible() for sheet in desk.window.findChildren(PairingSheet))
+        return any(sheet.isVisible() for sheet in desk.window.findChildren(PairingDialog))
 
     head = fleet.table.horizontalHeader().height()
     return Empty(fleet.listing, "Pair a device…", pairs, above=head, more=True)
 
 
-async def fleet_tools(desk: Desk) -> Empty:
+async def fleet_tools(desk: ConsoleApplication) -> Empty:
     fleet = fleet_of(desk)
     fleet.enter(OpenDevice("lab-lnx-01", "tools"))
     tab = fleet.panel.tools_tab
@@ -130,7 +130,7 @@ async def fleet_tools(desk: Desk) -> Empty:
     return Empty(tab.place, "Clear the search", lambda: tab.table.rows_model.rowCount() > 5)
 
 
-async def fleet_refused(desk: Desk) -> Empty:
+async def fleet_refused(desk: ConsoleApplication) -> Empty:
     fleet = fleet_of(desk)
     fleet.enter(OpenDevice("lab-lnx-01", "link"))
     await seen(fleet.panel.link_tab.none_refused.isVisible)
@@ -140,48 +140,48 @@ async def fleet_refused(desk: Desk) -> Empty:
 # Batch
 
 
-async def batch_dock_without_steps(desk: Desk) -> Empty:
+async def batch_dock_without_steps(desk: ConsoleApplication) -> Empty:
     screen = await batch_of(desk)
     await seen(lambda: "Add a step" in screen.dock.place.words)
     return Empty(screen.dock.place, "Add a tool", screen.tools.search.hasFocus)
 
 
-async def batch_dock_without_devices(desk: Desk) -> Empty:
+async def batch_dock_without_devices(desk: ConsoleApplication) -> Empty:
     screen = await batch_of(desk, risky("name:lab-lnx-01"))
     screen.editor.set_targets("tag:nobody")
     await seen(lambda: "No device matches the filter." in screen.dock.place.words)
     return Empty(screen.dock.place, "Change the filter", screen.head.targets.hasFocus)
 
 
-async def batch_steps(desk: Desk) -> Empty:
+async def batch_steps(desk: ConsoleApplication) -> Empty:
     screen = await batch_of(desk)
     return Empty(screen.steps.stack, "Add a tool", screen.tools.search.hasFocus, more=True)
 
 
-async def batch_step(desk: Desk) -> Empty:
+async def batch_step(desk: ConsoleApplication) -> Empty:
     screen = await batch_of(desk)
     return Empty(screen.step.stack)
 
 
-async def batch_tools(desk: Desk) -> Empty:
+async def batch_tools(desk: ConsoleApplication) -> Empty:
     screen = await batch_of(desk)
     screen.tools.search.setText("no such tool")
     return Empty(screen.tools.place, "Clear the search", lambda: screen.tools.list.tools.rows)
 
 
-async def batch_tools_without_devices(desk: Desk) -> Empty:
+async def batch_tools_without_devices(desk: ConsoleApplication) -> Empty:
     screen = await batch_of(desk)
     screen.editor.set_targets("tag:nobody")
     await seen(lambda: screen.tools.place.words)
     return Empty(screen.tools.place)
 
 
-async def batch_files(desk: Desk) -> Empty:
+async def batch_files(desk: ConsoleApplication) -> Empty:
     screen = await batch_of(desk)
     screen.opening.ask()
     await seen(lambda: sheet_of(desk) is not None)
     sheet = sheet_of(desk)
-    assert isinstance(sheet, OpenSheet)
+    assert isinstance(sheet, OpenDialog)
     sheet.search.setText("no such batch")
     return Empty(sheet.place, "Clear the search", lambda: sheet.list.rows_model.rowCount())
 
@@ -189,18 +189,18 @@ async def batch_files(desk: Desk) -> Empty:
 # Approvals
 
 
-def approvals_of(desk: Desk) -> ApprovalsScreen:
+def approvals_of(desk: ConsoleApplication) -> ApprovalsScreen:
     desk.window.open("approvals")
     screen = desk.window.current
     assert isinstance(screen, ApprovalsScreen)
     return screen
 
 
-async def approvals_nothing(desk: Desk) -> Empty:
+async def approvals_nothing(desk: ConsoleApplication) -> Empty:
     return Empty(approvals_of(desk).stack)
 
 
-async def approvals_filter(desk: Desk) -> Empty:
+async def approvals_filter(desk: ConsoleApplication) -> Empty:
     screen = approvals_of(desk)
     await seen(lambda: screen.queue.model.rowCount() == 1)
     screen.queue.field.setText("no such request")
@@ -212,7 +212,7 @@ async def approvals_filter(desk: Desk) -> Empty:
 # Runs
 
 
-async def runs_nothing(desk: Desk) -> Empty:
+async def runs_nothing(desk: ConsoleApplication) -> Empty:
     desk.window.open("runs")
     screen = desk.window.current
     assert isinstance(screen, RunsScreen)
@@ -220,7 +220,7 @@ async def runs_nothing(desk: Desk) -> Empty:
     return Empty(screen.pages, "Build a batch", lambda: desk.window.current is not screen)
 
 
-async def runs_filter(desk: Desk) -> Empty:
+async def runs_filter(desk: ConsoleApplication) -> Empty:
     screen = await runs_of(desk)
     screen.list.field.setText("no such run")
     screen.list.apply_filter()
@@ -228,21 +228,21 @@ async def runs_filter(desk: Desk) -> Empty:
     return Empty(screen.list.place, "Clear the filter", lambda: screen.list.model.rowCount())
 
 
-async def runs_failed(desk: Desk) -> Empty:
+async def runs_failed(desk: ConsoleApplication) -> Empty:
     screen = await runs_of(desk)
     desk.window.open("runs", OpenRun("r-9999"))
     await seen(lambda: "cannot be shown" in screen.message.words())
     return Empty(screen.message, "Read again")
 
 
-async def runs_result(desk: Desk) -> Empty:
+async def runs_result(desk: ConsoleApplication) -> Empty:
     drawer = await drawer_of(desk, "lab-lnx-01", "clean")
     drawer.choose_tab("result")
     await seen(lambda: drawer.result.place.words)
     return Empty(drawer.result.place)
 
 
-async def runs_output(desk: Desk) -> Empty:
+async def runs_output(desk: ConsoleApplication) -> Empty:
     drawer = await drawer_of(desk, "lab-lnx-01", "clean")
     drawer.choose_tab("output")
     await seen(lambda: drawer.output.place.isVisible() and "wrote nothing" in drawer.output.place.words)
@@ -252,7 +252,7 @@ async def runs_output(desk: Desk) -> Empty:
 # Replay
 
 
-async def replay_nothing(desk: Desk) -> Empty:
+async def replay_nothing(desk: ConsoleApplication) -> Empty:
     desk.window.open("replay")
     screen = desk.window.current
     assert isinstance(screen, ReplayScreen)
@@ -260,7 +260,7 @@ async def replay_nothing(desk: Desk) -> Empty:
     return Empty(screen.pages, "Build a batch", lambda: desk.window.current is not screen)
 
 
-async def replay_chooser(desk: Desk) -> Empty:
+async def replay_chooser(desk: ConsoleApplication) -> Empty:
     desk.window.open("replay")
     screen = desk.window.current
     assert isinstance(screen, ReplayScreen)
@@ -275,7 +275,7 @@ async def replay_chooser(desk: Desk) -> Empty:
 # Journal
 
 
-async def journal_of(desk: Desk, query: str) -> JournalScreen:
+async def journal_of(desk: ConsoleApplication, query: str) -> JournalScreen:
     desk.window.open("journal", OpenQuery(query))
     screen = desk.window.current
     assert isinstance(screen, JournalScreen)
@@ -283,12 +283,12 @@ async def journal_of(desk: Desk, query: str) -> JournalScreen:
     return screen
 
 
-async def journal_no_match(desk: Desk) -> Empty:
+async def journal_no_match(desk: ConsoleApplication) -> Empty:
     screen = await journal_of(desk, "tool:nothing")
     return Empty(screen.pages, "Clear the query", lambda: screen.table.isVisible())
 
 
-async def journal_no_entry(desk: Desk) -> Empty:
+async def journal_no_entry(desk: ConsoleApplication) -> Empty:
     screen = await journal_of(desk, "tool:nothing")
     return Empty(screen.pane.nothing)
 
@@ -296,53 +296,53 @@ async def journal_no_entry(desk: Desk) -> Empty:
 # Settings
 
 
-def settings_of(desk: Desk, section: str) -> SettingsScreen:
+def settings_of(desk: ConsoleApplication, section: str) -> SettingsScreen:
     desk.window.open("settings", OpenSection(section))
     screen = desk.window.current
     assert isinstance(screen, SettingsScreen)
     return screen
 
 
-async def grants_nothing(desk: Desk) -> Empty:
+async def grants_nothing(desk: ConsoleApplication) -> Empty:
     section = settings_of(desk, "grants").grants
     await seen(lambda: "No grant lets" in section.place.words)
     return Empty(section.place)
 
 
-async def grants_search(desk: Desk) -> Empty:
+async def grants_search(desk: ConsoleApplication) -> Empty:
     section = settings_of(desk, "grants").grants
     await seen(lambda: section.table.rows_model.rowCount() == 3)
     section.search.setText("no such words")
     return Empty(section.place, "Clear the search", lambda: section.table.rows_model.rowCount() == 3)
 
 
-async def operators_nothing(desk: Desk) -> Empty:
+async def operators_nothing(desk: ConsoleApplication) -> Empty:
     section = settings_of(desk, "operators").operators
     await seen(lambda: section.place.words)
     return Empty(section.place, "Make a key", section.name_field.hasFocus)
 
 
-async def policy_of(desk: Desk, tab: str) -> PolicyPage:
+async def policy_of(desk: ConsoleApplication, tab: str) -> PolicyPage:
     page = settings_of(desk, "policy").policy
     await seen(lambda: page.editor.text())
     page.show_tab(tab)
     return page
 
 
-async def policy_without_faults(desk: Desk) -> Empty:
+async def policy_without_faults(desk: ConsoleApplication) -> Empty:
     page = await policy_of(desk, "check")
     await seen(lambda: "Nothing is wrong" in page.check.place.words)
     return Empty(page.check)
 
 
-async def policy_not_checked(desk: Desk) -> Empty:
+async def policy_not_checked(desk: ConsoleApplication) -> Empty:
     page = await policy_of(desk, "check")
     await seen(lambda: "Nothing is wrong" in page.check.place.words)
     page.check.say_unknown()
     return Empty(page.check, "Check now", lambda: "Nothing is wrong" in page.check.place.words)
 
 
-async def policy_without_examples(desk: Desk) -> Empty:
+async def policy_without_examples(desk: ConsoleApplication) -> Empty:
     page = await policy_of(desk, "examples")
     await seen(lambda: page.examples.table.rows_model.rowCount())
     page.examples.show_check(PolicyCheck(ok=True))
@@ -416,7 +416,7 @@ def check_shape(empty: Empty) -> EmptyState:
 def test_what_has_no_content_says_so_in_one_shape_in_its_middle(
     theme: Theme, tmp_path: Path, console: Callable[[], FakeConsole], case: Case
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.activateWindow()
         await seen(desk.window.isActiveWindow)
         empty = await case(desk)

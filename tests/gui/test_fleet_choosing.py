@@ -11,11 +11,11 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu
 
 from app.items.cell_painter import cell_width
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.fleet.batch_targets import run_targets
 from app.screens.fleet.device_menu import device_menu
 from app.screens.fleet.device_rows import DEVICE_COLUMNS, NAME
-from app.screens.fleet.pairing_dialog import PairingSheet
+from app.screens.fleet.pairing_dialog import PairingDialog
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenBatch, OpenQuery, Target
 from app.theme.theme import Theme
@@ -32,7 +32,7 @@ WHERE = "!name:bench-7*"
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 
 
-def fleet_of(desk: Desk, wall: bool = False) -> FleetScreen:
+def fleet_of(desk: ConsoleApplication, wall: bool = False) -> FleetScreen:
     desk.window.open("fleet")
     fleet = desk.window.current
     assert isinstance(fleet, FleetScreen)
@@ -41,7 +41,7 @@ def fleet_of(desk: Desk, wall: bool = False) -> FleetScreen:
     return fleet
 
 
-def opened_batches(desk: Desk) -> list[Target | None]:
+def opened_batches(desk: ConsoleApplication) -> list[Target | None]:
     opened: list[Target | None] = []
     desk.window.open = lambda screen, target=None: opened.append(target)  # type: ignore[method-assign]
     return opened
@@ -59,7 +59,7 @@ def press(menu: QMenu, words: str) -> None:
     next(action for action in menu.actions() if action.text() == words).trigger()
 
 
-def columns_in(desk: Desk) -> list[str]:
+def columns_in(desk: ConsoleApplication) -> list[str]:
     head = fleet_of(desk).table.horizontalHeader()
     return [c.key for n, c in enumerate(DEVICE_COLUMNS) if not head.isSectionHidden(n)]
 
@@ -69,7 +69,7 @@ def test_one_long_name_pushes_no_column_out_for_good_nor_over_a_restart(theme: T
     long = few[0].model_copy(update={"name": "x" * 64})
     shown: list[list[str]] = []
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         table = fleet_of(desk).table
         await seen(lambda: table.rows_model.place_of(long.name) >= 0)
         await seen(lambda: table.columnWidth(NAME) >= table.widest_name())
@@ -81,7 +81,7 @@ def test_one_long_name_pushes_no_column_out_for_good_nor_over_a_restart(theme: T
         await seen(lambda: table.columnWidth(NAME) < table.widest_name())
         shown.append(columns_in(desk))
 
-    async def without(desk: Desk) -> None:
+    async def without(desk: ConsoleApplication) -> None:
         shown.append(columns_in(desk))
 
     play(theme, tmp_path, FakeConsole([*few, long], story().operators), scenario, (1700, 900))
@@ -99,7 +99,7 @@ def test_names_that_would_look_alike_are_shown_whole_and_other_columns_give_way(
         [*few, *(few[0].model_copy(update={"name": name}) for name in names)], story().operators
     )
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         table = fleet_of(desk).table
         await seen(lambda: table.columnWidth(NAME) > table.widest_name())
         name = DEVICE_COLUMNS[NAME]
@@ -115,7 +115,7 @@ def test_names_that_would_look_alike_are_shown_whole_and_other_columns_give_way(
 def test_load_and_round_trip_stand_beside_the_panel_and_last_heard_is_whole(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         assert fleet.panel.isVisible()
         head, table = fleet.table.horizontalHeader(), fleet.table
@@ -134,7 +134,7 @@ def test_a_window_is_found_as_it_was_left_but_for_columns_that_had_no_room_in_it
 ) -> None:
     hidden: list[int] = []
 
-    async def leave(desk: Desk) -> None:
+    async def leave(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         head = fleet.table.horizontalHeader()
         hidden.append(sum(head.isSectionHidden(n) for n in range(head.count())))
@@ -145,7 +145,7 @@ def test_a_window_is_found_as_it_was_left_but_for_columns_that_had_no_room_in_it
         for group in ("Lab", "Production"):
             fleet.wall.toggle_group(group)
 
-    async def come_back(desk: Desk) -> None:
+    async def come_back(desk: ConsoleApplication) -> None:
         desk.window.open("fleet")
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
@@ -167,7 +167,7 @@ def test_a_window_is_found_as_it_was_left_but_for_columns_that_had_no_room_in_it
 def test_an_empty_list_says_why_and_what_to_do_next(theme: Theme, tmp_path: Path, some: bool) -> None:
     console = FakeConsole(make_devices() if some else [], story().operators)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         if some:
             assert not fleet.nothing.isVisible()
@@ -181,13 +181,13 @@ def test_an_empty_list_says_why_and_what_to_do_next(theme: Theme, tmp_path: Path
         if some:
             await seen(lambda: not fleet.nothing.isVisible() and fleet.listing.shown_count() == 24)
         else:
-            await seen(lambda: [one for one in desk.window.findChildren(PairingSheet) if one.isVisible()])
+            await seen(lambda: [one for one in desk.window.findChildren(PairingDialog) if one.isVisible()])
 
     play(theme, tmp_path, console, scenario)
 
 
 def test_home_and_end_go_to_the_first_and_the_last_device(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         rows = fleet.table.rows_model.rows
         QTest.keyClick(fleet.table, Qt.Key.Key_End)
@@ -203,7 +203,7 @@ def test_home_and_end_go_to_the_first_and_the_last_device(theme: Theme, tmp_path
 def test_shift_chooses_the_tiles_between_as_one_reads_and_ctrl_c_copies_all_of_them(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk, wall=True)
         wall = fleet.wall
         columns = wall._layout.columns
@@ -230,7 +230,7 @@ def test_shift_chooses_the_tiles_between_as_one_reads_and_ctrl_c_copies_all_of_t
 
 
 def test_a_name_is_read_aloud_with_what_its_band_and_its_check_say(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.listing.toggle_mark("db-primary")
         model = fleet.table.rows_model
@@ -255,7 +255,7 @@ def test_the_menu_key_opens_what_can_be_done_with_the_chosen_devices(
 
     monkeypatch.setattr("app.screens.fleet.screen.open_menu", open_menu)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         for wall in (False, True):
             fleet = fleet_of(desk, wall)
             fleet.listing.choose("edge-gw-11")
@@ -271,7 +271,7 @@ def test_the_menu_key_opens_what_can_be_done_with_the_chosen_devices(
 def test_the_menu_copies_a_cell_narrows_the_filter_and_is_about_the_marked_or_one_beside_them(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.listing.choose("kiosk-hall-2")
         press(device_menu(fleet, len(DEVICE_COLUMNS) - 2), "Copy “No heartbeat for 6 min.”")
@@ -295,7 +295,7 @@ def test_the_menu_copies_a_cell_narrows_the_filter_and_is_about_the_marked_or_on
 def test_a_batch_is_for_what_is_shown_and_not_for_a_filter_that_is_still_being_typed(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.enter(OpenQuery("tag:kiosk"))
         opened = opened_batches(desk)

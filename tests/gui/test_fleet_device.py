@@ -12,13 +12,13 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from app.items.table_model import Cell, cell_text
-from app.main import Desk
-from app.screens.fleet.call_tab import TryTab
-from app.screens.fleet.connection_tab import LinkTab
+from app.main import ConsoleApplication
+from app.screens.fleet.call_tab import CallTab
+from app.screens.fleet.connection_tab import ConnectionTab
 from app.screens.fleet.device_rows import device_row, no_tools_words, tool_title, unavailable_rows
 from app.screens.fleet.diagnostics import TITLES
 from app.screens.fleet.health_series import band_start, device_series, health_spans
-from app.screens.fleet.history_tab import RecentTab
+from app.screens.fleet.history_tab import HistoryTab
 from app.screens.fleet.overview import device_facts
 from app.screens.fleet.screen import FleetScreen
 from app.screens.fleet.tools_tab import ToolsTab
@@ -33,13 +33,13 @@ from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
 
-def page_of(desk: Desk, device: str, tab: str, tool: str | None = None) -> FleetScreen:
+def page_of(desk: ConsoleApplication, device: str, tab: str, tool: str | None = None) -> FleetScreen:
     desk.window.open("fleet", OpenDevice(device, tab, tool))
     assert isinstance(desk.window.current, FleetScreen)
     return desk.window.current
 
 
-def recorded(desk: Desk) -> list[tuple[str, Target | None]]:
+def recorded(desk: ConsoleApplication) -> list[tuple[str, Target | None]]:
     opened: list[tuple[str, Target | None]] = []
     desk.window.open = lambda screen, target=None: opened.append((screen, target))  # type: ignore[method-assign]
     return opened
@@ -89,7 +89,7 @@ def test_lines_are_only_drawn_for_what_a_device_tells() -> None:
 def test_the_overview_says_who_dials_what_was_agreed_and_how_it_was(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = page_of(desk, "edge-gw-11", "overview")
         overview = fleet.panel.overview
         await seen(lambda: overview.plot._spans)
@@ -123,7 +123,7 @@ def test_no_word_of_a_device_hides_turns_around_or_makes_a_row_of_its_own(
         update={**odd, **lost, "unavailable": [Unavailable(tool=ODD, reason=ODD, how_to_fix=ODD)]}
     )
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = page_of(desk, "lab-lnx-01", "overview")
         facts = fleet.panel.overview.facts
         await seen(lambda: whole(facts.value("System").text()) == AS_SEEN)
@@ -147,7 +147,7 @@ def _shown(widget: QWidget) -> str:
 
 
 def test_refused_attempts_stand_on_the_page_with_peer_reason_and_count(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = page_of(desk, "lab-win-03", "link")
         tab = fleet.panel.link_tab
         await seen(lambda: tab.refused.rows_model.rowCount() == 2)
@@ -163,7 +163,7 @@ def test_refused_attempts_stand_on_the_page_with_peer_reason_and_count(theme: Th
 
 
 def test_the_doctor_names_the_first_thing_that_fails_and_what_to_do(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = page_of(desk, "lab-win-03", "link")
         doctor = fleet.panel.link_tab.doctor
         doctor.start.click()
@@ -187,7 +187,7 @@ def test_a_slow_doctor_shows_progress_and_can_be_cancelled(theme: Theme, tmp_pat
     console = story()
     console.hold_back("doctor")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = page_of(desk, "lab-lnx-01", "link")
         doctor = fleet.panel.link_tab.doctor
         doctor.start.click()
@@ -205,7 +205,7 @@ def test_words_of_a_check_are_never_markup(theme: Theme, tmp_path: Path) -> None
     console = story()
     console.checks = [Check(name="reach", state=CheckState.FAILED, found="<b>x</b>", next="Do it.")]
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = page_of(desk, "lab-lnx-01", "link")
         doctor = fleet.panel.link_tab.doctor
         doctor.run()
@@ -221,7 +221,7 @@ def test_words_of_a_check_are_never_markup(theme: Theme, tmp_path: Path) -> None
 def test_a_call_on_trial_asks_for_approval_like_any_other(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = page_of(desk, "lab-lnx-01", "try", "action::shell_execute")
         tab = fleet.panel.try_tab
         await seen(lambda: tab.call.text() == "Ask for approval…")
@@ -245,7 +245,7 @@ def test_a_call_on_trial_asks_for_approval_like_any_other(theme: Theme, tmp_path
 
 
 def test_a_read_on_trial_runs_and_links_to_its_run(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = page_of(desk, "lab-lnx-01", "try", "data_collection::list_processes")
         tab = fleet.panel.try_tab
         await seen(lambda: tab.call.text() == "Call" and tab.call.isEnabled())
@@ -261,7 +261,7 @@ def test_a_refused_trial_says_that_nothing_was_sent(theme: Theme, tmp_path: Path
     console = story()
     console.fail_next["call"] = DeviceError("lab-lnx-01 is offline.")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = page_of(desk, "lab-lnx-01", "try", "data_collection::list_processes")
         tab = fleet.panel.try_tab
         await seen(lambda: tab.chosen() is not None and tab.call.isEnabled())
@@ -272,7 +272,7 @@ def test_a_refused_trial_says_that_nothing_was_sent(theme: Theme, tmp_path: Path
 
 
 def test_a_changed_tool_cannot_be_tried_before_its_review(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = page_of(desk, "build-lnx-03", "try", "action::indexer.rebuild")
         tab = fleet.panel.try_tab
         await seen(lambda: (tool := tab.chosen()) is not None and tool.changed)
@@ -292,7 +292,7 @@ def test_a_blocked_tool_says_whether_it_or_only_what_its_device_claims_has_chang
         if one.changed:
             tools[place] = one.model_copy(update={"change": change})
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         overview = page_of(desk, "build-lnx-03", "overview").panel.overview
         said = f"indexer.rebuild {change}."
         await seen(lambda: overview.notice.isVisible() and said in overview.notice.accessibleName())
@@ -306,7 +306,7 @@ def test_a_blocked_tool_says_whether_it_or_only_what_its_device_claims_has_chang
 def test_a_device_that_dials_cannot_be_reconnected_from_here(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole(make_devices(), story().operators)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = page_of(desk, "lab-win-03", "link")
         tab = fleet.panel.link_tab
         assert not tab.reconnect.isEnabled()
@@ -328,7 +328,7 @@ def test_tab_goes_from_a_tab_through_what_stands_in_it_to_what_stands_below(
         "link": ["Link of the device", "List tools again", "Settings", "Revoke", "Forget"],
     }
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         panel = page_of(desk, "build-lnx-03", "overview").panel
         for tab, names in wanted.items():
             page_of(desk, "build-lnx-03", tab, "action::shell_execute")
@@ -352,11 +352,11 @@ def test_a_tab_is_made_when_it_is_first_wanted_and_shows_what_was_read_before(
 ) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         panel = page_of(desk, "build-lnx-03", "overview").panel
         await seen(lambda: panel.overview.table.rows_model.rowCount() and panel.overview.facts.value("Link"))
         await seen(lambda: panel.overview.plot.accessibleDescription())
-        made = (ToolsTab, TryTab, RecentTab, LinkTab)
+        made = (ToolsTab, CallTab, HistoryTab, ConnectionTab)
         assert not [tab for kind in made for tab in panel.findChildren(kind)]
         asked = list(console.asked)
         panel.show_tab("tools", "action::write_file")
@@ -381,7 +381,7 @@ def test_the_tab_of_a_device_whose_tools_were_never_listed_has_no_number(
     )
     console.fleet["this-computer"] = never
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         bar = page_of(desk, "this-computer", "overview").panel.tabs
         await seen(lambda: bar.tabText(1) == "Tools —")
         assert bar.accessibleTabName(1) == "Tools, not known how many"
@@ -394,7 +394,7 @@ def test_the_tab_of_a_device_whose_tools_were_never_listed_has_no_number(
 def test_a_device_that_is_shown_again_after_none_was_is_read_anew(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         panel = page_of(desk, "lab-lnx-01", "overview").panel
         await seen(lambda: panel.overview.table.rows_model.rowCount() and "device_details" in console.asked)
         device = desk.state.devices["lab-lnx-01"]

@@ -10,7 +10,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.items.filter_edit import offers
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.fleet.device_filter import WORDS
 from app.screens.fleet.screen import FleetScreen
 from app.theme.theme import Theme
@@ -21,7 +21,7 @@ from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
 
-def fleet_of(desk: Desk) -> FleetScreen:
+def fleet_of(desk: ConsoleApplication) -> FleetScreen:
     desk.window.open("fleet")
     assert isinstance(desk.window.current, FleetScreen)
     return desk.window.current
@@ -57,7 +57,7 @@ def test_a_value_with_a_space_is_put_in_with_quotes() -> None:
 
 
 def test_slash_focuses_tab_completes_and_escape_clears(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.table.setFocus()
         QTest.keyClick(fleet.table, Qt.Key.Key_Slash)
@@ -80,7 +80,7 @@ def test_slash_focuses_tab_completes_and_escape_clears(theme: Theme, tmp_path: P
 
 
 def test_the_count_of_a_thousand_devices_is_live(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.filter_field.setFocus()
         QTest.keyClicks(fleet.filter_field, "tag:kiosk !os:windows")
@@ -92,7 +92,7 @@ def test_the_count_of_a_thousand_devices_is_live(theme: Theme, tmp_path: Path) -
 
 
 def test_an_error_names_the_column_and_what_is_allowed(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.show_as(True)
         fleet.filter_field.setText("colour:red")
@@ -108,7 +108,7 @@ def test_an_error_names_the_column_and_what_is_allowed(theme: Theme, tmp_path: P
 def test_the_field_stays_where_it_is_while_it_is_typed_into(
     theme: Theme, tmp_path: Path, size: tuple[int, int]
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         field = fleet.filter_field
         await seen(lambda: "device" in fleet.head.detail.text())

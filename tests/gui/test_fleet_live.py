@@ -12,8 +12,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from app.images import images_of
-from app.items.tile_painter import Tile
-from app.main import Desk
+from app.items.tile_painter import TileItem
+from app.main import ConsoleApplication
 from app.screens.fleet import live_preview
 from app.screens.fleet.device_tiles import device_tile, newest_picture
 from app.screens.fleet.screen import FleetScreen
@@ -28,7 +28,7 @@ from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
 
-def live_wall(desk: Desk) -> FleetScreen:
+def live_wall(desk: ConsoleApplication) -> FleetScreen:
     """The wall in front, with Live turned on by its key."""
     desk.window.open("fleet")
     fleet = desk.window.current
@@ -56,7 +56,7 @@ def before_now(seconds: float) -> str:
     return (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat()
 
 
-def tile(fleet: FleetScreen, name: str) -> Tile:
+def tile(fleet: FleetScreen, name: str) -> TileItem:
     found = fleet.listing._tile(name)
     assert found is not None
     return found
@@ -65,7 +65,7 @@ def tile(fleet: FleetScreen, name: str) -> Tile:
 def test_only_seen_tiles_are_asked_for_and_scrolling_asks_for_others(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole(many_devices(200), story().operators)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = live_wall(desk)
         await seen(lambda: console.watched and set(console.watched[-1][0]) == in_sight(fleet))
         first = console.watched[-1][0]
@@ -88,7 +88,7 @@ def test_only_seen_tiles_are_asked_for_and_scrolling_asks_for_others(theme: Them
 def test_small_tiles_are_asked_for_up_to_what_one_lease_may_have(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole(many_devices(200), story().operators)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = live_wall(desk)
         fleet.head.size_slider.setValue(160)
         await seen(lambda: console.watched and len(console.watched[-1][0]) == live_preview.MOST_SEEN)
@@ -105,7 +105,7 @@ def test_whatever_hides_the_tiles_ends_the_lease_and_showing_them_takes_it_up_ag
     # At once, and not only when it is renewed.
     monkeypatch.setattr(live_preview, "RENEW_MS", 600_000)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = live_wall(desk)
 
         async def ended_then_back(hide: object, show: object) -> None:
@@ -139,7 +139,7 @@ def test_the_lease_is_renewed_and_taken_anew_from_a_service_that_came_back(
     console = story()
     monkeypatch.setattr(live_preview, "RENEW_MS", 50)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = live_wall(desk)
         await seen(lambda: len(console.watched) >= 3)
         assert [anew for _, anew in console.watched[:3]] == [True, False, False]
@@ -161,7 +161,7 @@ def test_a_tile_says_that_it_is_live_or_why_it_is_not(theme: Theme, tmp_path: Pa
     console = story()
     console.unwatchable["lab-lnx-04"] = "The policy asks before this."
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = live_wall(desk)
         await seen(lambda: tile(fleet, "lab-lnx-05").live)
         refused = tile(fleet, "lab-lnx-04")
@@ -206,7 +206,7 @@ def test_the_old_picture_stands_until_the_new_one_has_come_and_is_dropped_then(
     console = story()
     blobs = [console.fake_journal.add_blob(desktop_png(words)) for words in ("one", "two", "three", "four")]
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = live_wall(desk)
         thumbs = fleet.listing._thumbs
         assert thumbs is not None
@@ -237,7 +237,7 @@ def test_two_hundred_live_tiles_are_painted_twice_a_second_and_quickly(theme: Th
     console = FakeConsole(many_devices(200), story().operators)
     blobs = [console.fake_journal.add_blob(desktop_png(f"screen {number}")) for number in range(12)]
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = live_wall(desk)
         await seen(lambda: console.watched)
         names, painted, stalls = console.watched[-1][0], 0, []

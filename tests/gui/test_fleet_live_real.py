@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 from Xlib.display import Display
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.fleet.screen import FleetScreen
 from app.theme.theme import Theme
 from core.approvals.operator_keys import create_operator_key
@@ -61,7 +61,7 @@ def test_a_tile_follows_the_screen_while_it_is_seen_and_no_longer(
         await console.approvals.register_operator(key.operator)
         return console
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         [service] = services
         desk.window.open("fleet")
         fleet = desk.window.current

@@ -8,27 +8,27 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit
 
-from app.main import Desk
-from app.screens.fleet.pairing_dialog import LISTENS, PairingSheet
+from app.main import ConsoleApplication
+from app.screens.fleet.pairing_dialog import LISTENS, PairingDialog
 from app.screens.fleet.screen import FleetScreen
 from app.screens.fleet.screenshot_action import AT_ONCE, MOST_PICTURES
 from app.screens.targets import OpenDevice
 from app.theme.theme import Theme
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from core.aip.pairing import Pairing, encode_pairing
 from core.errors import DeviceError
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
 
-def fleet_of(desk: Desk) -> FleetScreen:
+def fleet_of(desk: ConsoleApplication) -> FleetScreen:
     desk.window.open("fleet")
     assert isinstance(desk.window.current, FleetScreen)
     return desk.window.current
 
 
 def test_enter_opens_the_page_over_the_whole_pane_and_escape_goes_back(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.listing.choose("build-lnx-03")
         panel = fleet.panel
@@ -63,7 +63,7 @@ def test_the_page_shows_health_over_time_without_scrolling_and_looks_tools_up(
     ]
     console.tools_of["build-lnx-03"] = [*tools, *more]
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("fleet", OpenDevice("build-lnx-03", "tools"))
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
@@ -95,7 +95,7 @@ def test_the_page_shows_health_over_time_without_scrolling_and_looks_tools_up(
 def test_the_page_keeps_the_tab_that_was_open_and_follows_a_device_opened_from_elsewhere(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         desk.window.open("fleet", OpenDevice("build-lnx-03", "link"))
         fleet.panel.widen.click()
@@ -109,7 +109,7 @@ def test_the_page_keeps_the_tab_that_was_open_and_follows_a_device_opened_from_e
 
 
 def test_i_opens_and_closes_the_panel_beside_the_tiles(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.show_as(True)
         fleet.wall.setFocus()
@@ -145,7 +145,7 @@ def test_t_takes_pictures_of_all_marked_devices_and_a_few_at_a_time(theme: Theme
 
     console.runs.call, console.runs.wait = call, wait_run  # type: ignore[method-assign]
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         names = [f"lab-lnx-0{number}" for number in range(1, 6)]
         fleet.listing.set_marks(frozenset(names))
@@ -170,7 +170,7 @@ def test_what_one_device_refuses_stops_no_other_picture_and_is_said(theme: Theme
     console.runs.call = call  # type: ignore[method-assign]
     failed: list[tuple[str, str]] = []
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         desk.window.fail = lambda what, detail: failed.append((what, detail))  # type: ignore[method-assign]
         fleet.listing.set_marks(frozenset({"lab-lnx-01", "lab-lnx-02"}))
@@ -191,11 +191,11 @@ def test_the_name_in_a_listening_devices_string_is_offered_unless_one_was_typed(
 ) -> None:
     string = encode_pairing(Pairing(url="ws://127.0.0.1:5010/ws", name="crane-2", token="t" * 32))
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         for typed, expected in (("", "crane-2"), ("crane-east", "crane-east")):
             fleet.pair()
-            sheet = next(one for one in desk.window.findChildren(PairingSheet) if one.isVisible())
+            sheet = next(one for one in desk.window.findChildren(PairingDialog) if one.isVisible())
             sheet.form.direction.choose(LISTENS)
             sheet.form.direction.chosen.emit(LISTENS)
             QTest.keyClicks(sheet.name_field, typed)
@@ -211,13 +211,13 @@ def test_the_name_in_a_listening_devices_string_is_offered_unless_one_was_typed(
 def test_a_configured_agent_can_be_taken_back(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         device = desk.state.devices["line2-board"]
         assert device.agent
         desk.window.open("fleet", OpenDevice("line2-board", "link"))
         fleet.panel.link_tab.edit.click()
-        sheet = next(one for one in desk.window.findChildren(Sheet) if one.isVisible())
+        sheet = next(one for one in desk.window.findChildren(Dialog) if one.isVisible())
         field = next(one for one in sheet.findChildren(QLineEdit) if one.text() == device.agent)
         field.clear()
         assert sheet.answer("save").isEnabled()
@@ -228,7 +228,7 @@ def test_a_configured_agent_can_be_taken_back(theme: Theme, tmp_path: Path) -> N
 
 
 def test_ctrl_a_on_the_wall_chooses_every_tile(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.show_as(True)
         QTest.keyClick(fleet.wall, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
@@ -240,7 +240,7 @@ def test_ctrl_a_on_the_wall_chooses_every_tile(theme: Theme, tmp_path: Path) -> 
 def test_the_page_follows_its_device_and_closes_when_that_is_forgotten(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.listing.choose("lab-lnx-01")
         fleet.listing.opened.emit("lab-lnx-01")

@@ -10,13 +10,13 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QPlainTextEdit
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.records.device_text import fingerprint_groups, name_problem, split_tags, tags_problem
-from app.screens.fleet.pairing_dialog import PairingSheet
+from app.screens.fleet.pairing_dialog import PairingDialog
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenDevice, OpenPairing
 from app.theme.theme import Theme
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from core.aip.pairing import Pairing as Line
 from core.aip.pairing import encode_pairing
 from core.errors import BadInput, DeviceError
@@ -28,7 +28,7 @@ from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
 
-def fleet_of(desk: Desk) -> FleetScreen:
+def fleet_of(desk: ConsoleApplication) -> FleetScreen:
     desk.window.open("fleet")
     assert isinstance(desk.window.current, FleetScreen)
     return desk.window.current
@@ -39,9 +39,9 @@ def story_of(folder: Path) -> FakeConsole:
     return story([operator_of(folder)])
 
 
-async def pairing_of(desk: Desk) -> PairingSheet:
+async def pairing_of(desk: ConsoleApplication) -> PairingDialog:
     fleet_of(desk).head.pair_button.click()
-    sheet = desk.window.findChildren(PairingSheet)[-1]
+    sheet = desk.window.findChildren(PairingDialog)[-1]
     await seen(lambda: sheet._listening is not None)
     return sheet
 
@@ -62,7 +62,7 @@ def test_names_and_tags_are_checked_in_words() -> None:
 def test_the_string_is_shown_once_copied_whole_and_the_device_awaited(theme: Theme, tmp_path: Path) -> None:
     console = story_of(tmp_path)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         sheet = await pairing_of(desk)
         assert not sheet.answer("pair").isEnabled()
         QTest.keyClicks(sheet.name_field, "db-primary")
@@ -91,7 +91,7 @@ def test_the_string_is_shown_once_copied_whole_and_the_device_awaited(theme: The
         assert not result.spinner.isVisible()
         string = result.string.text()
         sheet.answer("show").click()
-        await seen(lambda: not desk.window.findChildren(PairingSheet))
+        await seen(lambda: not desk.window.findChildren(PairingDialog))
         assert fleet_of(desk).panel._name.accessibleName() == "db-4"
         shown = " ".join(box.toPlainText() for box in desk.window.findChildren(QPlainTextEdit))
         assert string not in shown
@@ -100,7 +100,7 @@ def test_the_string_is_shown_once_copied_whole_and_the_device_awaited(theme: The
 
 
 def test_what_is_shown_once_is_not_lost_by_a_slip(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         sheet = await pairing_of(desk)
         sheet.name_field.setText("db-4")
         sheet.answer("pair").click()
@@ -112,7 +112,7 @@ def test_what_is_shown_once_is_not_lost_by_a_slip(theme: Theme, tmp_path: Path) 
         assert sheet.isVisible()
         assert "not shown again" in sheet._problem.text()
         QTest.keyClick(desk.window, Qt.Key.Key_Escape)
-        await seen(lambda: not desk.window.findChildren(PairingSheet))
+        await seen(lambda: not desk.window.findChildren(PairingDialog))
 
     play(theme, tmp_path, story_of(tmp_path), scenario)
 
@@ -121,7 +121,7 @@ def test_a_console_that_does_not_listen_says_so_where_it_matters(theme: Theme, t
     console = story()
     console.listens = Listening(address="127.0.0.1:5000", problem="Port 5000 is taken by another program.")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         sheet = await pairing_of(desk)
         sheet.name_field.setText("db-4")
         await seen(sheet.form.not_listening.isVisible)
@@ -141,7 +141,7 @@ def test_a_device_that_listens_is_paired_by_its_string_and_errors_stand_below_it
 ) -> None:
     console = story_of(tmp_path)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         sheet = await pairing_of(desk)
         sheet.form.direction._group.button(1).click()
         sheet.name_field.setText("line-9")
@@ -169,9 +169,9 @@ def test_a_refused_pairing_keeps_what_was_typed(theme: Theme, tmp_path: Path) ->
     console = story_of(tmp_path)
     console.fail_next["pair"] = BadInput("The name is taken.")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("fleet", OpenPairing())
-        sheet = desk.window.findChildren(PairingSheet)[-1]
+        sheet = desk.window.findChildren(PairingDialog)[-1]
         sheet.name_field.setText("db-4")
         await seen(sheet.answer("pair").isEnabled)
         sheet.answer("pair").click()
@@ -188,11 +188,11 @@ def test_a_refused_pairing_keeps_what_was_typed(theme: Theme, tmp_path: Path) ->
 def test_the_end_of_a_device_is_asked_about_first(theme: Theme, tmp_path: Path, wish: str) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.enter(OpenDevice("lab-win-02", "link"))
         getattr(fleet.panel.link_tab, wish).click()
-        sheet = desk.window.findChildren(Sheet)[0]
+        sheet = desk.window.findChildren(Dialog)[0]
         if wish == "forget":
             assert not sheet.answer(wish).isEnabled()
             field = sheet.focusWidget()
@@ -202,7 +202,7 @@ def test_the_end_of_a_device_is_asked_about_first(theme: Theme, tmp_path: Path, 
         sheet.answer(wish).click()
         await seen(lambda: "Not now." in sheet._problem.text())
         sheet.answer(wish).click()
-        await seen(lambda: not desk.window.findChildren(Sheet))
+        await seen(lambda: not desk.window.findChildren(Dialog))
         if wish == "forget":
             await seen(lambda: "lab-win-02" not in desk.state.devices)
         else:
@@ -215,11 +215,11 @@ def test_the_end_of_a_device_is_asked_about_first(theme: Theme, tmp_path: Path, 
 def test_tags_and_production_are_set_from_the_device_page(theme: Theme, tmp_path: Path) -> None:
     console = story_of(tmp_path)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.enter(OpenDevice("lab-lnx-05", "link"))
         fleet.panel.link_tab.edit.click()
-        sheet = desk.window.findChildren(Sheet)[0]
+        sheet = desk.window.findChildren(Dialog)[0]
         QTest.keyClick(sheet.focusWidget(), Qt.Key.Key_End)
         QTest.keyClicks(sheet.focusWidget(), " spare !")
         assert not sheet.answer("save").isEnabled()

@@ -8,19 +8,19 @@ import pytest
 from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QWidget
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.batch.screen import BatchScreen
-from app.screens.fleet.pairing_dialog import PairingSheet
+from app.screens.fleet.pairing_dialog import PairingDialog
 from app.screens.fleet.screen import FleetScreen
 from app.screens.journal.screen import JournalScreen
 from app.screens.replay.screen import ReplayScreen
 from app.screens.runs.screen import RunsScreen
 from app.screens.targets import OpenApproval, OpenBatch, OpenDevice, OpenQuery, OpenReplay, OpenRun
-from app.shell.command_palette import Palette
+from app.shell.command_palette import CommandPalette
 from app.theme.theme import Theme
 from app.widgets.badges import ProductionStrip, ProductionTag
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from tests.fakes.sign_sheets import operator_of, sign, sign_sheet
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
@@ -51,7 +51,7 @@ def test_every_view_of_a_production_device_shows_that_it_is_one(
     console.change_device("stock-pc-02", production=True)
     theme.set_mode("light" if mode == "light" else "dark")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         window = desk.window
         await _fleet(desk, theme)
         await _batch(desk, theme)
@@ -68,13 +68,13 @@ def test_every_view_of_a_production_device_shows_that_it_is_one(
         await banded(journal.table, theme)
         await seen(lambda: any(one.isVisible() for one in journal.findChildren(ProductionStrip)))
         window.open_palette(DEVICE)
-        await banded(window.findChildren(Palette)[0], theme)
-        window.findChildren(Palette)[0].dismiss()
+        await banded(window.findChildren(CommandPalette)[0], theme)
+        window.findChildren(CommandPalette)[0].dismiss()
 
     play(theme, tmp_path, console, scenario)
 
 
-async def _fleet(desk: Desk, theme: Theme) -> None:
+async def _fleet(desk: ConsoleApplication, theme: Theme) -> None:
     window = desk.window
     window.open("fleet", OpenDevice(DEVICE))
     fleet = window.current
@@ -86,11 +86,11 @@ async def _fleet(desk: Desk, theme: Theme) -> None:
     fleet.show_as(True)
     await banded(fleet.wall.viewport(), theme)
     fleet.panel.link_tab.revoke.click()
-    sheet = window.findChildren(Sheet)[0]
+    sheet = window.findChildren(Dialog)[0]
     await seen(lambda: any(one.isVisible() for one in sheet.findChildren(ProductionStrip)))
     sheet.dismiss()
     fleet.pair()
-    pairing = window.findChildren(PairingSheet)[0]
+    pairing = window.findChildren(PairingDialog)[0]
     pairing.name_field.setText("db-9")
     pairing.production.setChecked(True)
     await seen(lambda: pairing.answer("pair").isEnabled())
@@ -103,7 +103,7 @@ async def _fleet(desk: Desk, theme: Theme) -> None:
     fleet.show_as(False)
 
 
-async def _batch(desk: Desk, theme: Theme) -> None:
+async def _batch(desk: ConsoleApplication, theme: Theme) -> None:
     desk.window.open("batch", OpenBatch("free-disk-space"))
     batch = desk.window.current
     assert isinstance(batch, BatchScreen)
@@ -111,7 +111,7 @@ async def _batch(desk: Desk, theme: Theme) -> None:
     await banded(batch.dock, theme)
 
 
-async def _runs_and_replay(desk: Desk, theme: Theme) -> None:
+async def _runs_and_replay(desk: ConsoleApplication, theme: Theme) -> None:
     window = desk.window
     window.open("runs", OpenRun("r-0415", DEVICE, "list"))
     runs = window.current

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from PySide6.QtTest import QTest
 
-from app.main import Desk
-from app.screens.fleet.pairing_dialog import PairingSheet
+from app.main import ConsoleApplication
+from app.screens.fleet.pairing_dialog import PairingDialog
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenDevice
 from app.theme.theme import Theme
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from core.fleet.models import Health
 from core.home import Home
 from core.service.console import Console
@@ -35,12 +35,12 @@ def test_a_stock_client_is_paired_in_the_window_seen_tried_and_revoked(theme: Th
         await console.approvals.register_operator(operator)
         return console
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("fleet")
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
         fleet.pair()
-        sheet = desk.window.findChildren(PairingSheet)[0]
+        sheet = desk.window.findChildren(PairingDialog)[0]
         QTest.keyClicks(sheet.name_field, "line-7")
         QTest.keyClicks(sheet.tags_field, "floor")
         await seen(sheet.answer("pair").isEnabled, 20)
@@ -58,12 +58,12 @@ def test_a_stock_client_is_paired_in_the_window_seen_tried_and_revoked(theme: Th
             await seen(lambda: doctor.rows(), 20)
             assert {row.check.state.value for row in doctor.rows()} == {"passed"}
             fleet.panel.link_tab.revoke.click()
-            desk.window.findChildren(Sheet)[0].answer("revoke").click()
+            desk.window.findChildren(Dialog)[0].answer("revoke").click()
             await seen(lambda: desk.state.devices["line-7"].health is Health.OFFLINE, 20)
             await seen(fleet.panel.link_tab.revoked.isVisible)
-        await seen(lambda: not desk.window.findChildren(Sheet))
+        await seen(lambda: not desk.window.findChildren(Dialog))
         fleet.panel.link_tab.forget.click()
-        forget = desk.window.findChildren(Sheet)[0]
+        forget = desk.window.findChildren(Dialog)[0]
         QTest.keyClicks(forget.focusWidget(), "line-7")
         forget.answer("forget").click()
         await seen(lambda: "line-7" not in desk.state.devices, 20)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.fleet.contract_diff import change_of, turns
-from app.screens.fleet.contract_review_dialog import ReviewSheet
+from app.screens.fleet.contract_review_dialog import ContractReviewDialog
 from app.screens.fleet.contract_view import contract_lines
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenDevice
@@ -104,22 +104,22 @@ def test_a_claim_that_was_taken_back_is_told_in_words_and_as_a_line() -> None:
     assert turns(judge(MILD, ours=False), shown.before) == ["risk: critical → high"]
 
 
-async def review_of(desk: Desk) -> ReviewSheet:
+async def review_of(desk: ConsoleApplication) -> ContractReviewDialog:
     desk.window.open("fleet", OpenDevice("build-lnx-03", "tools", CHANGED_KEY))
     fleet = desk.window.current
     assert isinstance(fleet, FleetScreen)
     tools = fleet.panel.tools_tab
     await seen(lambda: tools.chosen() is not None and tools.details._key == CHANGED_KEY)
     tools.details.review_asked.emit()
-    await seen(lambda: desk.window.findChildren(ReviewSheet))
-    return desk.window.findChildren(ReviewSheet)[0]
+    await seen(lambda: desk.window.findChildren(ContractReviewDialog))
+    return desk.window.findChildren(ContractReviewDialog)[0]
 
 
 def test_the_sheet_shows_the_change_and_trust_waits_for_its_end(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.judge_changed_tools()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         sheet = await review_of(desk)
         await seen(sheet.diff.isVisible)
         assert sheet.what.text().startswith("Changed: description, arguments, what it says of itself.")
@@ -143,7 +143,7 @@ def test_a_definition_that_was_not_kept_is_said_and_the_new_one_shown_whole(
     console = story()
     console.definitions_before.clear()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         sheet = await review_of(desk)
         await seen(sheet.not_kept.isVisible)
         assert "was not kept" in sheet.not_kept.accessibleName()
@@ -160,7 +160,7 @@ def test_a_change_of_words_alone_says_that_it_counts_as_the_same(theme: Theme, t
     tool = next(one for one in console.tools_of["build-lnx-03"] if one.tool_key == CHANGED_KEY)
     console.contracts_before["build-lnx-03", CHANGED_KEY] = tool.contract
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         sheet = await review_of(desk)
         await seen(sheet.diff.isVisible)
         assert sheet.turns.text() == "It counts as the same as before."
@@ -174,7 +174,7 @@ def test_what_it_counted_as_before_is_not_guessed(theme: Theme, tmp_path: Path) 
     console.judge_changed_tools()
     console.contracts_before.clear()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         sheet = await review_of(desk)
         await seen(sheet.diff.isVisible)
         assert sheet.counts.text().endswith("what it counted as before is not known")
@@ -208,7 +208,7 @@ def test_a_claim_alone_that_was_taken_back_can_be_read_and_trusted(
 
     monkeypatch.setattr(console, "on_contract_change", changed)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         sheet = await review_of(desk)
         await seen(sheet.diff.isVisible)
         assert sheet.what.text().startswith("Changed: the risk that the device claims.")
@@ -216,7 +216,7 @@ def test_a_claim_alone_that_was_taken_back_can_be_read_and_trusted(
         await seen(sheet.trust.isEnabled)
         sheet.trust.click()
         shown = await sign(desk)
-        await seen(lambda: not desk.window.findChildren(ReviewSheet))
+        await seen(lambda: not desk.window.findChildren(ContractReviewDialog))
         assert "review_contract" in console.asked
         [signed] = console.signed
         assert signed.statement.change == shown

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.main import Desk
-from app.screens.fleet.contract_review_dialog import ReviewSheet, trust_words
+from app.main import ConsoleApplication
+from app.screens.fleet.contract_review_dialog import ContractReviewDialog, trust_words
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenDevice
 from app.theme.theme import Theme
@@ -69,14 +69,14 @@ def test_the_button_of_the_sheet_names_it(
     def chosen(fleet: FleetScreen) -> Tool | None:
         return fleet.panel.tools_tab.chosen()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("fleet", OpenDevice("build-lnx-03", "tools", CHANGED_KEY))
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
         await seen(lambda: chosen(fleet) is not None and fleet.panel.tools_tab.details._key == CHANGED_KEY)
         fleet.panel.tools_tab.details.review_asked.emit()
-        await seen(lambda: desk.window.findChildren(ReviewSheet))
-        sheet = desk.window.findChildren(ReviewSheet)[0]
+        await seen(lambda: desk.window.findChildren(ContractReviewDialog))
+        sheet = desk.window.findChildren(ContractReviewDialog)[0]
         await seen(sheet.diff.isVisible)
         assert sheet.trust.text() == words
         assert sheet.trust.accessibleName() == words

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.fleet.screen import FleetScreen
 from app.theme.theme import Theme
 from core.service.console import DeviceChanged
@@ -56,7 +56,7 @@ def test_a_thousand_changes_are_applied_and_painted_within_a_frame_or_so(
 ) -> None:
     console = FakeConsole(many_devices(COUNT), story().operators)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("fleet")
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
@@ -90,7 +90,7 @@ def test_a_burst_of_a_thousand_events_never_holds_the_loop_for_long(
             worst = max(worst, time.thread_time() - began)
         return worst
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("fleet")
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
@@ -109,7 +109,7 @@ def test_a_large_fleet_is_shown_at_most_four_times_a_second_and_the_wall_twice(
 ) -> None:
     console = FakeConsole(many_devices(200), story().operators)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("fleet")
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)

@@ -7,12 +7,12 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.main import Desk
-from app.screens.fleet.contract_review_dialog import ReviewSheet
+from app.main import ConsoleApplication
+from app.screens.fleet.contract_review_dialog import ContractReviewDialog
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenDevice, OpenQuery, Target
 from app.theme.theme import Theme
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from core.audit.entries import Kind
 from core.errors import DeviceError, ErrorCode, Refused
 from core.fleet.models import Health
@@ -22,7 +22,7 @@ from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
 
-def fleet_of(desk: Desk) -> FleetScreen:
+def fleet_of(desk: ConsoleApplication) -> FleetScreen:
     desk.window.open("fleet")
     assert isinstance(desk.window.current, FleetScreen)
     return desk.window.current
@@ -32,7 +32,7 @@ def names_in(fleet: FleetScreen) -> list[str]:
     return [row.key for row in fleet.table.rows_model.rows]
 
 
-def opened_screens(desk: Desk) -> list[tuple[str, Target | None]]:
+def opened_screens(desk: ConsoleApplication) -> list[tuple[str, Target | None]]:
     """Record where the screen wants to go, without needing the other screens."""
     opened: list[tuple[str, Target | None]] = []
     desk.window.open = lambda screen, target=None: opened.append((screen, target))  # type: ignore[method-assign]
@@ -40,7 +40,7 @@ def opened_screens(desk: Desk) -> list[tuple[str, Target | None]]:
 
 
 def test_production_devices_come_first_and_carry_their_band(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         rows = fleet.table.rows_model.rows
         marked = [row.key for row in rows if row.production]
@@ -52,7 +52,7 @@ def test_production_devices_come_first_and_carry_their_band(theme: Theme, tmp_pa
 
 
 def test_the_filter_counts_as_it_is_typed(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         QTest.keyClick(desk.window, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
         QTest.keyClicks(fleet.filter_field, "os:linux tag:lab")
@@ -64,7 +64,7 @@ def test_the_filter_counts_as_it_is_typed(theme: Theme, tmp_path: Path) -> None:
 
 
 def test_half_a_filter_says_what_is_wrong_and_keeps_the_rows(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.filter_field.setText("health:sick")
         await seen(fleet.problem.isVisible)
@@ -78,7 +78,7 @@ def test_half_a_filter_says_what_is_wrong_and_keeps_the_rows(theme: Theme, tmp_p
 
 
 def test_a_status_part_opens_the_fleet_with_its_filter(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("settings")
         desk.window.status_bar._health[Health.OFFLINE].click()
         fleet = desk.window.current
@@ -91,7 +91,7 @@ def test_a_status_part_opens_the_fleet_with_its_filter(theme: Theme, tmp_path: P
 def test_a_device_keeps_its_row_while_its_state_changes(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.table.choose("lab-lnx-03")
         console.change_device("lab-lnx-01", health=Health.OFFLINE, reason="The line was closed.")
@@ -103,7 +103,7 @@ def test_a_device_keeps_its_row_while_its_state_changes(theme: Theme, tmp_path: 
 
 
 def test_the_panel_shows_tools_with_effect_risk_and_source(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.enter(OpenDevice("lab-lnx-01", "tools"))
         table = fleet.panel.tools_tab.table
@@ -115,7 +115,7 @@ def test_the_panel_shows_tools_with_effect_risk_and_source(theme: Theme, tmp_pat
     play(theme, tmp_path, story(), scenario)
 
 
-async def read_to_the_end(sheet: ReviewSheet) -> None:
+async def read_to_the_end(sheet: ContractReviewDialog) -> None:
     """Scroll what changed to its last line, as an operator has to."""
     await seen(lambda: sheet.diff.isVisible())
     assert not sheet.trust.isEnabled()
@@ -125,7 +125,7 @@ async def read_to_the_end(sheet: ReviewSheet) -> None:
 
 
 def test_tool_details_say_who_says_so_and_why(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.enter(OpenDevice("lab-lnx-01", "tools", "data_collection::artifact.list"))
         details = fleet.panel.tools_tab.details
@@ -142,7 +142,7 @@ def test_what_a_device_says_is_never_taken_for_markup(theme: Theme, tmp_path: Pa
     tools = console.tools_of["lab-lnx-01"]
     tools[0] = tools[0].model_copy(update={"description": "<b>harmless</b><img src='file:///etc/passwd'>"})
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.enter(OpenDevice("lab-lnx-01", "tools", tools[0].tool_key))
         details = fleet.panel.tools_tab.details
@@ -155,7 +155,7 @@ def test_what_a_device_says_is_never_taken_for_markup(theme: Theme, tmp_path: Pa
 def test_unavailable_tools_are_listed_with_the_reason_and_how_to_get_them(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.enter(OpenDevice("this-computer", "tools"))
         missing = fleet.panel.tools_tab.missing
@@ -169,7 +169,7 @@ def test_unavailable_tools_are_listed_with_the_reason_and_how_to_get_them(
 
 
 def test_an_offline_device_says_why_its_tools_cannot_be_read(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.enter(OpenDevice("kiosk-yard"))
         await seen(lambda: "kiosk-yard is offline." in fleet.panel.overview.place.words)
@@ -183,7 +183,7 @@ def test_taking_a_picture_shows_it(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.fleet["lab-lnx-02"] = console.fleet["lab-lnx-02"].model_copy(update={"picture": None})
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.enter(OpenDevice("lab-lnx-02"))
         assert not fleet.panel.picture.has_picture
@@ -201,7 +201,7 @@ def test_a_picture_that_is_no_image_is_said_to_be_unreadable(theme: Theme, tmp_p
     blob = console.fake_journal.add_blob(b"not an image")
     console.fleet["lab-lnx-02"] = console.fleet["lab-lnx-02"].model_copy(update={"picture": blob})
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.enter(OpenDevice("lab-lnx-02"))
         await seen(lambda: fleet.panel._picture_words.text() == "The picture cannot be read.")
@@ -213,7 +213,7 @@ def test_a_picture_that_fails_says_what_to_do_beside_the_button(theme: Theme, tm
     console = story()
     console.fail_next["call"] = DeviceError("lab-lnx-02 did not answer.", ErrorCode.TIMEOUT)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.enter(OpenDevice("lab-lnx-02"))
         fleet.panel.take_picture()
@@ -228,7 +228,7 @@ def test_a_picture_that_fails_says_what_to_do_beside_the_button(theme: Theme, tm
 def test_call_a_tool_opens_its_form_and_sends_nothing(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.enter(OpenDevice("lab-lnx-01", "tools", "action::write_file"))
         await seen(lambda: fleet.panel.tools_tab.chosen() is not None)
@@ -245,7 +245,7 @@ def test_call_a_tool_opens_its_form_and_sends_nothing(theme: Theme, tmp_path: Pa
 
 
 def test_run_takes_the_filter_or_the_marked_devices(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.enter(OpenQuery("tag:kiosk"))
         opened = opened_screens(desk)
@@ -264,15 +264,15 @@ def test_a_changed_definition_is_blocked_shown_whole_and_trusted_only_by_a_butto
 ) -> None:
     console = story([operator_of(tmp_path)])
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.enter(OpenDevice("build-lnx-03"))
         overview = fleet.panel.overview
         await seen(lambda: overview.notice.isVisible() and overview.table.rows_model.rowCount())
         overview.notice.acted.emit()
-        await seen(lambda: desk.window.findChildren(Sheet))
-        sheet = desk.window.findChildren(Sheet)[0]
-        assert isinstance(sheet, ReviewSheet)
+        await seen(lambda: desk.window.findChildren(Dialog))
+        sheet = desk.window.findChildren(Dialog)[0]
+        assert isinstance(sheet, ContractReviewDialog)
         await read_to_the_end(sheet)
         shown = " ".join(line.text for line in sheet.diff.shown)
         assert "also deletes what the index does not name" in shown
@@ -292,17 +292,17 @@ def test_a_changed_definition_is_blocked_shown_whole_and_trusted_only_by_a_butto
 def test_a_definition_that_changed_again_is_not_trusted(theme: Theme, tmp_path: Path) -> None:
     console = story([operator_of(tmp_path)])
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.enter(OpenDevice("build-lnx-03", "tools", CHANGED_KEY))
         tools = fleet.panel.tools_tab
         await seen(lambda: tools.details._name.text() == "indexer.rebuild")
         assert not tools.details.call.isEnabled()
         tools.details.review_asked.emit()
-        await seen(lambda: desk.window.findChildren(Sheet))
+        await seen(lambda: desk.window.findChildren(Dialog))
         console.fail_next["review_contract"] = Refused("It changed again.", ErrorCode.CONTRACT_CHANGED)
-        sheet = desk.window.findChildren(Sheet)[0]
-        assert isinstance(sheet, ReviewSheet)
+        sheet = desk.window.findChildren(Dialog)[0]
+        assert isinstance(sheet, ContractReviewDialog)
         await read_to_the_end(sheet)
         sheet.answer("trust").click()
         await sign(desk)
@@ -316,7 +316,7 @@ def test_a_definition_that_changed_again_is_not_trusted(theme: Theme, tmp_path: 
 def test_recent_follows_the_journal(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.enter(OpenDevice("db-primary", "recent"))
         table = fleet.panel.recent.table
@@ -330,7 +330,7 @@ def test_recent_follows_the_journal(theme: Theme, tmp_path: Path) -> None:
 
 
 def test_recent_shows_the_journal_of_this_device_only(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
         fleet.enter(OpenDevice("db-primary", "recent"))
         table = fleet.panel.recent.table

@@ -12,11 +12,11 @@ from PySide6.QtWidgets import QLabel, QPushButton, QScrollArea, QWidget
 
 from app.items.cell_painter import cell_width, text_that_fits
 from app.items.table_model import Cell
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.records.rejected_connections import REFUSED_COLUMNS, refusal_rows
 from app.screens.fleet.device_rows import DEVICE_COLUMNS, device_row
 from app.screens.fleet.history_tab import COLUMNS
-from app.screens.fleet.pairing_dialog import LISTENS, PairingSheet
+from app.screens.fleet.pairing_dialog import LISTENS, PairingDialog
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenDevice
 from app.theme.theme import Theme
@@ -30,7 +30,7 @@ SMALLEST = (1024, 640)
 NAME = "build-lnx-03"
 
 
-async def fleet_with(desk: Desk, tab: str) -> FleetScreen:
+async def fleet_with(desk: ConsoleApplication, tab: str) -> FleetScreen:
     desk.window.open("fleet", OpenDevice(NAME, tab, "action::shell_execute"))
     fleet = desk.window.current
     assert isinstance(fleet, FleetScreen)
@@ -64,7 +64,7 @@ def beyond_the_edge(area: QScrollArea) -> list[str]:
 
 
 def test_the_overview_of_a_device_scrolls_where_it_has_no_room(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         overview = (await fleet_with(desk, "overview")).panel.overview
         await seen(lambda: overview.area.verticalScrollBar().maximum() > 0)
         await seen(lambda: not squeezed(overview) and not beyond_the_edge(overview.area))
@@ -85,7 +85,7 @@ def test_the_overview_of_a_device_scrolls_where_it_has_no_room(theme: Theme, tmp
 def test_words_and_controls_above_the_devices_are_whole_and_the_filter_gives_way(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("fleet")
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
@@ -107,7 +107,7 @@ def test_words_and_controls_above_the_devices_are_whole_and_the_filter_gives_way
 
 
 def test_what_tells_lines_apart_beside_the_devices_is_not_cut(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         panel = (await fleet_with(desk, "link")).panel
         assert panel.overview.facts.value("Refused").text().startswith("3 attempts in its name")
         refused = panel.link_tab.refused
@@ -143,7 +143,7 @@ def test_words_without_a_space_are_broken_and_push_no_button_out_of_sight(
     console.change_device(NAME, system=word, client=word, agent=word, changed_tools=[changed[1].tool_key])
     console.checks = [Check(name="dns", state=CheckState.FAILED, found=word, next=word)]
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("fleet", OpenDevice(NAME, "tools", changed[1].tool_key))
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
@@ -174,7 +174,7 @@ def test_words_without_a_space_are_broken_and_push_no_button_out_of_sight(
 def test_the_page_of_a_device_shows_names_contract_and_call_in_the_smallest_window(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = await fleet_with(desk, "tools")
         fleet.listing.opened.emit(NAME)
         tools = fleet.panel.tools_tab
@@ -217,10 +217,10 @@ def edge_of(widget: QWidget, point: QPoint) -> QColor:
 
 
 def test_fields_of_many_lines_have_an_edge_that_can_be_seen(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = await fleet_with(desk, "tools")
         fleet.pair()
-        sheet = next(one for one in desk.window.findChildren(PairingSheet) if one.isVisible())
+        sheet = next(one for one in desk.window.findChildren(PairingDialog) if one.isVisible())
         sheet.form.direction.choose(LISTENS)
         sheet.form.direction.chosen.emit(LISTENS)
         field = sheet.form.string_field
@@ -234,7 +234,7 @@ def test_fields_of_many_lines_have_an_edge_that_can_be_seen(theme: Theme, tmp_pa
 
 
 def test_the_tools_beside_the_devices_are_named_whole(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         tools = (await fleet_with(desk, "tools")).panel.tools_tab
         await seen(lambda: tools.table.columnWidth(0) >= tools.table.sizeHintForColumn(0))
         await seen(lambda: not beyond_the_edge(tools.details))
@@ -243,7 +243,7 @@ def test_the_tools_beside_the_devices_are_named_whole(theme: Theme, tmp_path: Pa
 
 
 def test_the_name_of_a_device_is_broken_into_lines_and_never_cut(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         panel = (await fleet_with(desk, "overview")).panel
         for name in (NAME, "x86-builder-in-the-second-hall", "a" * 64):
             panel._name.set_name(name)

@@ -13,9 +13,9 @@ from PySide6.QtCore import QEvent, QModelIndex, QObject, Qt
 from PySide6.QtGui import QImage, QPainter, QPaintEvent
 from PySide6.QtTest import QAbstractItemModelTester
 
-from app.items.table_model import Cell, Row, RowsModel, cell_text
+from app.items.table_model import Cell, Row, TableModel, cell_text
 from app.items.table_view import CellDelegate
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.fleet import devices_view as listing_module
 from app.screens.fleet.device_rows import DEVICE_COLUMNS, device_row
 from app.screens.fleet.device_table import DeviceRows
@@ -95,7 +95,7 @@ def crowded() -> FakeConsole:
     return FakeConsole(many_devices(COUNT), story().operators)
 
 
-async def fleet_of(desk: Desk) -> FleetScreen:
+async def fleet_of(desk: ConsoleApplication) -> FleetScreen:
     desk.window.resize(1440, 900)
     desk.window.open("fleet")
     fleet = desk.window.current
@@ -134,20 +134,20 @@ def wholly_changed(device: Device, number: int) -> Device:
     )
 
 
-def on_screen(desk: Desk) -> QImage:
+def on_screen(desk: ConsoleApplication) -> QImage:
     """What was really painted, by whatever was told to be painted anew."""
     window = desk.window
     return window.screen().grabWindow(window.winId()).toImage().convertToFormat(QImage.Format.Format_RGB32)
 
 
-def painted_anew(desk: Desk) -> QImage:
+def painted_anew(desk: ConsoleApplication) -> QImage:
     return desk.window.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
 
 
 def test_a_change_of_one_device_paints_the_cells_that_are_others_now(theme: Theme, tmp_path: Path) -> None:
     console = crowded()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = await fleet_of(desk)
         table = fleet.table
         row = table.rows_model.row_at(3)
@@ -172,7 +172,7 @@ def test_no_turn_paints_or_makes_much_when_every_cell_of_a_thousand_devices_chan
     console = crowded()
     work = Work(monkeypatch)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = await fleet_of(desk)
         await at_rest(fleet)
         work.begin()
@@ -202,7 +202,7 @@ def test_rows_are_put_in_order_only_when_what_they_are_sorted_by_changes(
 ) -> None:
     console = crowded()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = await fleet_of(desk)
         table, model = fleet.table, fleet.table.rows_model
         table.sort_by(sorted_by)
@@ -212,7 +212,7 @@ def test_rows_are_put_in_order_only_when_what_they_are_sorted_by_changes(
         chosen = model.rows[5].key
         table.choose(chosen)
         sorts: list[int] = []
-        real = RowsModel._in_order
+        real = TableModel._in_order
         monkeypatch.setattr(
             DeviceRows, "_in_order", lambda self, rows: (sorts.append(1), real(self, rows))[1]
         )
@@ -234,7 +234,7 @@ def test_rows_are_put_in_order_only_when_what_they_are_sorted_by_changes(
 def test_changes_that_never_pause_are_shown_all_the_same(theme: Theme, tmp_path: Path) -> None:
     console = crowded()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = await fleet_of(desk)
         model = fleet.table.rows_model
         filled: list[int] = []
@@ -259,7 +259,7 @@ def test_changes_that_never_pause_are_shown_all_the_same(theme: Theme, tmp_path:
 @pytest.mark.parametrize("column", [-1, *map(NAMES.index, ("device", "tools", "doing"))])
 def test_the_rows_stand_as_in_any_table_and_a_view_is_told_of_every_cell_that_changed(column: int) -> None:
     chance = random.Random(column)
-    plain, quick = RowsModel(DEVICE_COLUMNS), DeviceRows()
+    plain, quick = TableModel(DEVICE_COLUMNS), DeviceRows()
     tester = QAbstractItemModelTester(quick, QAbstractItemModelTester.FailureReportingMode.Fatal)
     order = chance.choice([Qt.SortOrder.AscendingOrder, Qt.SortOrder.DescendingOrder])
     devices = {device.name: device for device in many_devices(15)}

@@ -14,10 +14,10 @@ from PySide6.QtGui import QColor, QImage
 from PySide6.QtTest import QAbstractItemModelTester, QTest
 
 from app.images import ImageError, decode_image
-from app.items.tile_layout import LEAST, MOST, USUAL, WallGroup, WallLayout
-from app.items.tile_model import WallModel
+from app.items.tile_layout import LEAST, MOST, USUAL, TileGroup, TileLayout
+from app.items.tile_model import TileModel
 from app.items.tile_painter import fit_picture
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.fleet.device_tiles import device_tile, group_devices, picture_age
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenBatch, OpenQuery, Target
@@ -31,7 +31,7 @@ from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
 
-def wall_of(desk: Desk) -> FleetScreen:
+def wall_of(desk: ConsoleApplication) -> FleetScreen:
     desk.window.open("fleet")
     fleet = desk.window.current
     assert isinstance(fleet, FleetScreen)
@@ -41,7 +41,7 @@ def wall_of(desk: Desk) -> FleetScreen:
 
 
 def test_w_turns_the_table_into_the_wall_and_back_at_the_same_device(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("fleet")
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
@@ -62,7 +62,7 @@ def test_w_turns_the_table_into_the_wall_and_back_at_the_same_device(theme: Them
 def test_production_is_the_first_group_and_stands_first_in_every_other(theme: Theme, tmp_path: Path) -> None:
     devices = make_devices()
     names = {device.name for device in devices if device.production}
-    assert group_devices(devices, "tag")[0] == WallGroup("Production", tuple(sorted(names)), True)
+    assert group_devices(devices, "tag")[0] == TileGroup("Production", tuple(sorted(names)), True)
     for by in ("platform", "health", "none"):
         for group in group_devices(devices, by):
             marks = [name in names for name in group.keys]
@@ -73,7 +73,7 @@ def test_production_is_the_first_group_and_stands_first_in_every_other(theme: Th
 
 
 def test_g_groups_by_something_else_and_x_closes_a_group(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = wall_of(desk)
         assert fleet.wall.wall_model.groups[0].name == "Production"
         QTest.keyClick(fleet.wall, Qt.Key.Key_G)
@@ -99,7 +99,7 @@ def test_g_groups_by_something_else_and_x_closes_a_group(theme: Theme, tmp_path:
 
 
 def test_plus_minus_and_the_slider_change_the_size_within_bounds(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = wall_of(desk)
         assert fleet.wall.tile_size == USUAL
         QTest.keyClick(fleet.wall, Qt.Key.Key_Plus)
@@ -116,7 +116,7 @@ def test_plus_minus_and_the_slider_change_the_size_within_bounds(theme: Theme, t
 
 
 def test_marked_devices_are_what_a_batch_is_made_for(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = wall_of(desk)
         for name in ("lab-lnx-02", "lab-lnx-04"):
             fleet.wall.choose(name)
@@ -142,7 +142,7 @@ def test_marked_devices_are_what_a_batch_is_made_for(theme: Theme, tmp_path: Pat
 
 
 def test_enter_opens_the_panel_of_the_tile(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = wall_of(desk)
         fleet.wall.choose("edge-gw-11")
         QTest.keyClick(fleet.wall, Qt.Key.Key_Return)
@@ -157,7 +157,7 @@ def test_enter_opens_the_panel_of_the_tile(theme: Theme, tmp_path: Path) -> None
 def test_a_picture_can_be_taken_from_the_wall_while_the_panel_is_closed(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = wall_of(desk)
         fleet.wall.choose("lab-lnx-02")
         QTest.keyClick(fleet.wall, Qt.Key.Key_T)
@@ -199,7 +199,7 @@ def test_only_tiles_in_sight_are_painted_and_only_their_pictures_are_fetched(
         blobs[name] = console.fake_journal.add_blob(f"picture {number}".encode())
         console.fleet[name] = device.model_copy(update={"picture": blobs[name], "picture_at": ago(1)})
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = wall_of(desk)
         await seen(lambda: fleet.wall.painted_keys)
         assert len(fleet.wall.painted_keys) < 60
@@ -213,7 +213,7 @@ def test_only_tiles_in_sight_are_painted_and_only_their_pictures_are_fetched(
 
 
 def test_a_tile_is_read_aloud_with_health_production_and_load(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         fleet = wall_of(desk)
         model = fleet.wall.wall_model
         index = model.index(model.place_of("db-primary"), 0)
@@ -232,7 +232,7 @@ def test_bytes_that_are_no_picture_become_no_picture() -> None:
 
 
 def test_the_model_is_a_sound_one(theme: Theme) -> None:
-    model = WallModel(lambda _key: None)
+    model = TileModel(lambda _key: None)
     tester = QAbstractItemModelTester(model, QAbstractItemModelTester.FailureReportingMode.Fatal)
     model.set_groups(group_devices(make_devices(), "tag"))
     model.set_groups(group_devices(make_devices()[:3], "none"))
@@ -250,9 +250,9 @@ def test_tiles_never_overlap_and_every_arrow_ends_on_a_shown_tile(
     sizes: list[int], width: int, wanted: int, closed: set[int]
 ) -> None:
     groups = [
-        WallGroup(str(n), tuple(f"{n}-{place}" for place in range(size))) for n, size in enumerate(sizes)
+        TileGroup(str(n), tuple(f"{n}-{place}" for place in range(size))) for n, size in enumerate(sizes)
     ]
-    layout = WallLayout(groups, frozenset(map(str, closed)), width, wanted, heads=True)
+    layout = TileLayout(groups, frozenset(map(str, closed)), width, wanted, heads=True)
     shown = [n for n in range(sum(sizes)) if not layout.rect(n).isNull()]
     for one, other in pairwise(shown):
         assert not layout.rect(one).intersects(layout.rect(other))
@@ -267,7 +267,7 @@ def test_tiles_never_overlap_and_every_arrow_ends_on_a_shown_tile(
 
 
 def test_the_panel_shows_the_device_that_was_chosen_while_it_was_closed(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         # The wall shows no panel until it is asked for.
         fleet = wall_of(desk)
         before = fleet.listing.current_key()

@@ -13,8 +13,8 @@ from pytestqt.qtbot import QtBot
 from app.forms import FormWithJson, SchemaForm
 from app.forms.base import FieldRow, RawEditor
 from app.forms.lazy_builder import AT_ONCE, MOST_ROWS
-from app.forms.union_editor import AnyOfEditor
-from app.forms.wrapping_label import WrappedWords
+from app.forms.union_editor import UnionEditor
+from app.forms.wrapping_label import WrappingLabel
 from app.theme.theme import Theme
 from core.schema_forms.json_values import same_json
 from tests.fakes.window import apply_to_parts
@@ -108,7 +108,7 @@ def test_constants_of_an_alternative_are_chosen_also_where_rows_wait(qtbot: QtBo
     form = shown(qtbot, {"properties": {"a": {"anyOf": [{"type": "string"}, branch]}}})
     row = form.row(("a",))
     assert row is not None
-    assert isinstance(row.editor, AnyOfEditor)
+    assert isinstance(row.editor, UnionEditor)
     row.editor.input.setCurrentIndex(2)
     row.editor.input.activated.emit(2)
     assert form.value() == {"a": {f"c{n}": n for n in range(40)}}
@@ -142,7 +142,7 @@ def test_secrets_are_masked_beside_the_form_before_their_rows_are_filled(qtbot: 
 def test_words_that_wrap_are_as_high_as_they_need_and_ask_no_layout(qtbot: QtBot) -> None:
     words = "Something that is said about an argument, and more of it. " * 6
     form = shown(qtbot, {"properties": {"a": {"type": "string", "description": words}}})
-    [said] = [one for one in form.findChildren(WrappedWords) if one.text().startswith("Something")]
+    [said] = [one for one in form.findChildren(WrappingLabel) if one.text().startswith("Something")]
     pane = form.__dict__["pane"]
     heights = []
     for width in (380, 240, 380, 600):

@@ -16,10 +16,10 @@ from app.forms import SchemaForm
 from app.forms.validator import (
     NOT_CHECKED,
     STILL_CHECKED,
-    Check,
-    CheckingProcess,
-    Subject,
-    checking_process,
+    SchemaHandle,
+    Validator,
+    ValidatorProcess,
+    validator_process,
 )
 from app.theme.theme import Theme
 from core.schema_forms import validator
@@ -41,15 +41,15 @@ def _themed(qapp: QApplication) -> Theme:
 
 
 @pytest.fixture
-def process() -> Iterator[CheckingProcess]:
-    known = checking_process()
+def process() -> Iterator[ValidatorProcess]:
+    known = validator_process()
     known.stop()
     yield known
     known.stop()
 
 
 @pytest.fixture
-def form(qtbot: QtBot, process: CheckingProcess) -> SchemaForm:
+def form(qtbot: QtBot, process: ValidatorProcess) -> SchemaForm:
     del process
     form = SchemaForm()
     qtbot.addWidget(form)
@@ -75,7 +75,7 @@ class Told:
         self.changed += 1
 
 
-def test_what_is_quick_is_known_at_once_and_needs_no_process(qtbot: QtBot, process: CheckingProcess) -> None:
+def test_what_is_quick_is_known_at_once_and_needs_no_process(qtbot: QtBot, process: ValidatorProcess) -> None:
     form = SchemaForm()
     qtbot.addWidget(form)
     form.set_schema(SMALL, {"name": "ab"})
@@ -98,7 +98,7 @@ def test_what_takes_long_is_said_as_soon_as_it_is_known(form: SchemaForm, qtbot:
 
 
 def test_it_is_said_calmly_that_arguments_are_checked_while_that_takes_long(
-    form: SchemaForm, qtbot: QtBot, process: CheckingProcess
+    form: SchemaForm, qtbot: QtBot, process: ValidatorProcess
 ) -> None:
     assert not form._checking.isVisible()
     form.problems()
@@ -165,7 +165,7 @@ def test_arguments_that_are_typed_back_are_the_same_again(form: SchemaForm, qtbo
 
 
 def test_a_process_that_dies_is_said_and_the_next_try_has_another(
-    form: SchemaForm, qtbot: QtBot, process: CheckingProcess
+    form: SchemaForm, qtbot: QtBot, process: ValidatorProcess
 ) -> None:
     form.set_value({"name": "abc"})
     form.problems()
@@ -182,7 +182,7 @@ def test_a_process_that_dies_is_said_and_the_next_try_has_another(
 
 
 def test_the_process_ends_when_nobody_asks_any_more(
-    form: SchemaForm, qtbot: QtBot, process: CheckingProcess
+    form: SchemaForm, qtbot: QtBot, process: ValidatorProcess
 ) -> None:
     process._idle.setInterval(30)
     try:
@@ -194,11 +194,11 @@ def test_the_process_ends_when_nobody_asks_any_more(
     assert form.problems() == []
 
 
-def test_many_checks_are_answered_each_with_its_own(qtbot: QtBot, process: CheckingProcess) -> None:
+def test_many_checks_are_answered_each_with_its_own(qtbot: QtBot, process: ValidatorProcess) -> None:
     del process
-    subject = Subject(LARGE)
+    subject = SchemaHandle(LARGE)
     values = [{"name": "x" * number} for number in range(6)]
-    checks = [Check(subject) for _ in values]
+    checks = [Validator(subject) for _ in values]
     for check, value in zip(checks, values, strict=True):
         assert check.errors(value) is None
     checks[2].drop()
@@ -215,21 +215,21 @@ def test_many_checks_are_answered_each_with_its_own(qtbot: QtBot, process: Check
     assert checks[2]._found is None
 
 
-def test_a_form_that_is_gone_is_told_nothing(qtbot: QtBot, process: CheckingProcess) -> None:
+def test_a_form_that_is_gone_is_told_nothing(qtbot: QtBot, process: ValidatorProcess) -> None:
     form = SchemaForm()
     form.set_schema(LARGE, {"name": "ab"})
     assert not form.is_checked
     with qtbot.waitSignal(form.destroyed):
         form.deleteLater()
-    after = Check(LARGE)
+    after = Validator(LARGE)
     after.errors({"name": "abcd"})
     qtbot.waitUntil(lambda: after.errors({"name": "abcd"}) is not None, timeout=20_000)
     assert process.pid != 0
 
 
-def test_a_required_field_with_a_default_may_be_left_empty(process: CheckingProcess):
+def test_a_required_field_with_a_default_may_be_left_empty(process: ValidatorProcess):
     del process
     scale = {"type": "string", "enum": ["css", "device"], "default": "css"}
-    check = Check({"type": "object", "properties": {"scale": scale}, "required": ["scale"]})
+    check = Validator({"type": "object", "properties": {"scale": scale}, "required": ["scale"]})
     assert check.errors({}) == []
     assert check.errors({"scale": "x"}) not in ([], None)

@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
 
 from app.forms import SchemaForm
-from app.forms.validator import checking_process
+from app.forms.validator import validator_process
 from app.qt_loop import run_on_qt
 from app.theme.theme import Theme
 from core.schema_forms import document, validator
@@ -95,7 +95,7 @@ def nothing_is_remembered(again: bool) -> None:
     document._serialized.clear()
     safe_pattern.cache_clear()
     if again:
-        checking_process().stop()
+        validator_process().stop()
 
 
 def play(theme: Theme, scenario: Callable[[SchemaForm], Coroutine[Any, Any, None]]) -> float:

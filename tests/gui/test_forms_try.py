@@ -6,9 +6,9 @@ from pathlib import Path
 
 from PySide6.QtTest import QTest
 
-from app.forms.validator import checking_process
-from app.main import Desk
-from app.screens.fleet.call_tab import TryTab
+from app.forms.validator import validator_process
+from app.main import ConsoleApplication
+from app.screens.fleet.call_tab import CallTab
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenDevice
 from app.theme.theme import Theme
@@ -27,8 +27,8 @@ def console_with_a_slow_shell() -> FakeConsole:
     return console
 
 
-async def tab_of(desk: Desk) -> TryTab:
-    checking_process().stop()
+async def tab_of(desk: ConsoleApplication) -> CallTab:
+    validator_process().stop()
     desk.window.open("fleet", OpenDevice("lab-lnx-01", "try", "action::shell_execute"))
     fleet = desk.window.current
     assert isinstance(fleet, FleetScreen)
@@ -41,7 +41,7 @@ async def tab_of(desk: Desk) -> TryTab:
 def test_a_call_waits_until_its_arguments_are_checked(theme: Theme, tmp_path: Path) -> None:
     console = console_with_a_slow_shell()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         tab = await tab_of(desk)
 
         async def press() -> None:
@@ -63,7 +63,7 @@ def test_a_call_waits_until_its_arguments_are_checked(theme: Theme, tmp_path: Pa
 def test_typing_on_while_a_call_waits_takes_the_press_back(theme: Theme, tmp_path: Path) -> None:
     console = console_with_a_slow_shell()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         tab = await tab_of(desk)
 
         async def press_and_type() -> None:
@@ -91,7 +91,7 @@ def test_what_is_wrong_keeps_the_call_from_leaving_when_it_becomes_known(
 ) -> None:
     console = console_with_a_slow_shell()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         tab = await tab_of(desk)
         QTest.keyClicks(tab.form.inputs()[0], "ls")
         tab.call.click()
@@ -106,7 +106,7 @@ def test_what_is_wrong_keeps_the_call_from_leaving_when_it_becomes_known(
 def test_another_tool_takes_the_press_back(theme: Theme, tmp_path: Path) -> None:
     console = console_with_a_slow_shell()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         tab = await tab_of(desk)
 
         async def press_and_choose() -> None:

@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from app.forms import FormOptions, FormWithJson, SchemaForm
 from app.forms.array_editor import ArrayEditor
 from app.forms.field_widgets import ChoiceBox, GrowingText, LineInput
-from app.forms.union_editor import AnyOfEditor
+from app.forms.union_editor import UnionEditor
 from app.theme.theme import Theme
 from core.schema_forms.validator import FieldError
 from tests.fakes.window import apply_to_parts
@@ -207,7 +207,7 @@ def test_switching_an_alternative_keeps_what_was_typed_in_each(form: SchemaForm)
     row = form.row(("target",))
     assert row is not None
     choice = row.editor
-    assert isinstance(choice, AnyOfEditor)
+    assert isinstance(choice, UnionEditor)
     box = choice.input
     assert [box.itemText(at) for at in range(box.count())] == ["left out", "text", "Point"]
     choose(box, 1)

@@ -12,7 +12,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 
 from app import qt_loop
-from app.qt_loop import GarbageKeeper
+from app.qt_loop import GuiThreadGarbageCollector
 from tests.fakes.pace import within
 
 MANY = 350_000
@@ -35,8 +35,8 @@ class NobodyIsHere:
 
 
 @pytest.fixture
-def keeper(qapp: QApplication) -> Iterator[GarbageKeeper]:
-    keeper = GarbageKeeper()
+def keeper(qapp: QApplication) -> Iterator[GuiThreadGarbageCollector]:
+    keeper = GuiThreadGarbageCollector()
     keeper._timer.stop()
     yield keeper
     keeper.stop()
@@ -49,7 +49,9 @@ def churn() -> None:
     assert [[number] for number in range(5_000)]
 
 
-def test_no_collection_is_longer_than_a_frame_once_the_fleet_is_loaded(keeper: GarbageKeeper) -> None:
+def test_no_collection_is_longer_than_a_frame_once_the_fleet_is_loaded(
+    keeper: GuiThreadGarbageCollector,
+) -> None:
     fleet = [[number] for number in range(MANY)]
     keeper.collect()
     for one in within(MOST_S, tries=3, clock=time.thread_time):
@@ -64,7 +66,7 @@ def test_no_collection_is_longer_than_a_frame_once_the_fleet_is_loaded(keeper: G
     assert len(fleet) == MANY
 
 
-def test_young_garbage_is_freed_while_much_is_put_aside(keeper: GarbageKeeper) -> None:
+def test_young_garbage_is_freed_while_much_is_put_aside(keeper: GuiThreadGarbageCollector) -> None:
     fleet = [[number] for number in range(MANY)]
     keeper.collect()
     assert gc.get_freeze_count() > len(fleet)
@@ -77,7 +79,7 @@ def test_young_garbage_is_freed_while_much_is_put_aside(keeper: GarbageKeeper) -
 
 
 def test_what_became_garbage_after_it_was_put_aside_goes_while_nobody_looks(
-    keeper: GarbageKeeper, monkeypatch: pytest.MonkeyPatch
+    keeper: GuiThreadGarbageCollector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = Knot()
     found = weakref.ref(old)
@@ -94,7 +96,7 @@ def test_what_became_garbage_after_it_was_put_aside_goes_while_nobody_looks(
 
 
 def test_a_window_that_is_never_left_is_looked_through_when_twice_as_much_is_aside(
-    keeper: GarbageKeeper, monkeypatch: pytest.MonkeyPatch
+    keeper: GuiThreadGarbageCollector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(qt_loop, "MOST_ASIDE_S", 0.0)
     knots = [Knot() for _ in range(MANY // 2)]

@@ -30,8 +30,8 @@ from app.images import (
     decode_image,
     images_of,
 )
-from app.main import Desk
-from app.screens.replay.image_cache import Pair, PictureShelf, Small
+from app.main import ConsoleApplication
+from app.screens.replay.images import ImagePair, ReplayImages, ScaledImage
 from app.theme.theme import Theme
 from core.errors import BadInput, ErrorCode, JournalCorrupt, QuarterdeckError, ServiceError
 from tests.fakes.console import FakeConsole
@@ -158,7 +158,7 @@ def test_the_cache_keeps_what_was_used_last_within_its_weight() -> None:
 def test_thousands_of_small_pictures_do_not_fill_the_memory(theme: Theme, tmp_path: Path) -> None:
     most = 256 * ENTRY_BYTES
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         cache = ImageCache(desk.link, most)
         for number in range(3000):
             await cache.decode(ImageKey(f"{number:064x}"), encoded("PNG", (1, 1), number))
@@ -174,7 +174,7 @@ def test_thousands_of_small_pictures_do_not_fill_the_memory(theme: Theme, tmp_pa
 
 
 def test_a_window_has_one_cache(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         assert images_of(desk.link) is images_of(desk.link)
 
     play_frame(theme, tmp_path, FakeConsole(), scenario)
@@ -199,7 +199,7 @@ def test_a_picture_that_several_want_is_fetched_and_decoded_once(
     console = FakeConsole()
     blob = console.fake_journal.add_blob(encoded("PNG"))
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         cache = images_of(desk.link)
         several = [Answers(cache, desk.window) for _ in range(5)]
         for answers in several:
@@ -219,7 +219,7 @@ def test_a_late_answer_to_what_is_no_longer_wanted_is_ignored(theme: Theme, tmp_
     second = console.fake_journal.add_blob(encoded("PNG", (9, 9)))
     gate = console.hold_back("blob")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         cache = images_of(desk.link)
         moved, stayed, left, gone = (Answers(cache, desk.window) for _ in range(4))
         for answers in (moved, stayed, left, gone):
@@ -247,7 +247,7 @@ def test_bytes_that_are_no_picture_are_fetched_once_and_a_fetch_that_failed_is_t
     bad = console.fake_journal.add_blob(b"not a picture")
     good = console.fake_journal.add_blob(encoded("PNG"))
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         answers = Answers(images_of(desk.link), desk.window)
         answers.want(bad)
         await seen(lambda: answers.failed)
@@ -281,12 +281,12 @@ def test_no_picture_is_decoded_in_the_gui_thread(
     before = console.fake_journal.add_blob(desktop_png("x"))
     after = console.fake_journal.add_blob(desktop_png("y"))
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         answers = Answers(images_of(desk.link), desk.window)
         answers.want(before)
         await seen(lambda: answers.shown)
-        shelf = PictureShelf(desk.link, desk.window)
-        small, pair = Small(after, 128, 80), Pair(before, after)
+        shelf = ReplayImages(desk.link, desk.window)
+        small, pair = ScaledImage(after, 128, 80), ImagePair(before, after)
         shelf.want("test", [small, pair, after])
         await seen(lambda: shelf.get(small) and shelf.get(pair) and shelf.get(after))
         assert reader.reads == 3
@@ -320,7 +320,7 @@ def test_few_pictures_are_decoded_at_the_same_time(
 
     monkeypatch.setattr(images, "decode_image", decode)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         cache = images_of(desk.link)
         decoding = asyncio.gather(*(cache.decode(ImageKey(str(number)), b"") for number in range(6)))
         await seen(lambda: running == DECODE_AT_ONCE)

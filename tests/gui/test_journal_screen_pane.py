@@ -10,14 +10,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.journal.attachments_tab import MOST_TEXT, read_text
 from app.screens.journal.screen import JournalScreen
 from app.screens.targets import OpenEntry, OpenQuery, OpenReplay, OpenRun
 from app.theme.theme import Theme
 from app.widgets.banner import Notice
-from app.widgets.code_view import CodeBox
-from app.widgets.image_view import PictureView
+from app.widgets.code_view import CodeView
+from app.widgets.image_view import ImageView
 from core.audit.checkpoint import Signer, origin_of
 from core.audit.entries import Entry, Kind
 from core.audit.merkle import inclusion_path, leaf_hash, root_of
@@ -31,7 +31,7 @@ from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
 
 
-async def entry_of(desk: Desk, seq: int, tab: str = "entry") -> JournalScreen:
+async def entry_of(desk: ConsoleApplication, seq: int, tab: str = "entry") -> JournalScreen:
     desk.window.open("journal", OpenEntry(seq, tab))
     screen: Any = desk.window.current
     await seen(lambda: screen.pane.entry is not None and screen.pane.entry.seq == seq)
@@ -123,7 +123,7 @@ def test_the_steps_say_which_entries_are_below_each_hash(size: int) -> None:
 def test_p_proves_the_entry_and_shows_the_way_to_the_checkpoint(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         seq = first_seq(console, "kind:command_refused")
         screen = await entry_of(desk, seq)
         QTest.keyClick(screen.table, Qt.Key.Key_P)
@@ -147,7 +147,7 @@ def test_a_forged_proof_is_shown_as_a_failure(theme: Theme, tmp_path: Path) -> N
 
     console.fake_journal.proof = forged  # type: ignore[method-assign]  # the service lies here
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await entry_of(desk, first_seq(console, "kind:command_refused"), "proof")
         await seen(lambda: screen.pane.proof.failure.isVisible())
         assert not screen.pane.proof.verdict.isVisible()
@@ -160,7 +160,7 @@ def test_a_proof_that_cannot_be_had_says_why(theme: Theme, tmp_path: Path) -> No
     console = story()
     console.fail_next["proof"] = ServiceError("The line broke.")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await entry_of(desk, first_seq(console, "kind:command_refused"), "proof")
         await seen(lambda: "The line broke." in screen.pane.proof.message.words())
 
@@ -173,7 +173,7 @@ def test_a_proof_that_cannot_be_had_says_why(theme: Theme, tmp_path: Path) -> No
 def test_the_pane_shows_the_fields_and_the_body(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         seq = first_seq(console, "tool:screenshot kind:result_recorded")
         screen = await entry_of(desk, seq)
         entry = console.fake_journal.find(seq)
@@ -190,7 +190,7 @@ def test_neighbours_are_shown_and_the_same_command_is_marked(theme: Theme, tmp_p
         call = "c-mine" if number in (20, 22) else f"c-{number}"
         console.write(Kind.COMMAND_SENT, "service", call_id=call, device="lab-lnx-01")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await entry_of(desk, 21, "around")
         table = screen.pane.around.table
         await seen(lambda: table.rows_model.rowCount() == 21)
@@ -219,13 +219,13 @@ def test_pictures_texts_and_a_damaged_blob_each_have_their_place(theme: Theme, t
     body = {"evidence": [{"blob": picture, "what": "screenshot"}]}
     console.write(Kind.RESULT_RECORDED, "service", blobs=[picture, text, other, missing], body=body)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await entry_of(desk, 1, "pictures")
         tab = screen.pane.pictures
         assert screen.pane.tabs.tabText(3) == "Pictures 4"
-        await seen(lambda: tab.findChildren(PictureView) and tab.findChildren(CodeBox))
+        await seen(lambda: tab.findChildren(ImageView) and tab.findChildren(CodeView))
         await seen(lambda: tab.findChildren(Notice))
-        view, box, notice = (tab.findChild(kind) for kind in (PictureView, CodeBox, Notice))
+        view, box, notice = (tab.findChild(kind) for kind in (ImageView, CodeView, Notice))
         assert (view.image().width(), view.accessibleName()) == (1280, "Screenshot: Screenshot")
         assert box.toPlainText() == "stdout of a command\nsecond line\n"
         assert "There is no blob abababababab." in notice.accessibleName()
@@ -239,7 +239,7 @@ def test_a_blob_that_is_not_what_it_was_says_so_in_its_place(theme: Theme, tmp_p
     console.write(Kind.RESULT_RECORDED, "service", blobs=[blob])
     console.fail_next["blob"] = JournalCorrupt("The blob is not what was stored.")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await entry_of(desk, 1, "pictures")
         await seen(lambda: screen.pane.pictures.findChildren(Notice))
         notice = screen.pane.pictures.findChild(Notice)
@@ -264,7 +264,7 @@ def test_r_replays_the_run_or_what_was_around(theme: Theme, tmp_path: Path, in_r
     console = story()
     query = "run:r-0418 kind:result_recorded" if in_run else "kind:result_recorded tool:get_system_info"
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         seq = first_seq(console, query)
         screen = await entry_of(desk, seq)
         opened: list[Any] = []
@@ -285,7 +285,7 @@ def test_r_replays_the_run_or_what_was_around(theme: Theme, tmp_path: Path, in_r
 
 
 def test_enter_goes_into_the_pane_and_escape_comes_back_then_closes_it(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("journal", OpenQuery(""))
         screen: Any = desk.window.current
         await seen(lambda: screen.pane.entry is not None)
@@ -304,7 +304,7 @@ def test_enter_goes_into_the_pane_and_escape_comes_back_then_closes_it(theme: Th
 def test_going_through_rows_quickly_asks_for_the_last_proof_only(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await entry_of(desk, 18_200, "proof")
         await seen(lambda: screen.pane.proof.verdict.isVisible())
         before = console.asked.count("proof")

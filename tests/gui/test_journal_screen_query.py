@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.journal.query_terms import (
     completed,
     quoted_value,
@@ -34,7 +34,7 @@ from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
 
 
-async def journal_of(desk: Desk, query: str | None = None) -> JournalScreen:
+async def journal_of(desk: ConsoleApplication, query: str | None = None) -> JournalScreen:
     desk.window.open("journal", None if query is None else OpenQuery(query))
     screen: Any = desk.window.current
     await seen(lambda: screen.feed.loaded and not screen.feed.loading)
@@ -58,7 +58,7 @@ def test_a_window_that_opens_on_the_journal_reads_it_when_the_service_answers(
         await answers.wait()
         return story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("journal")
         screen = desk.window.current
         assert isinstance(screen, JournalScreen)
@@ -145,7 +145,7 @@ def test_terms_are_added_once_and_taken_away() -> None:
 def test_the_beginning_of_a_key_offers_keys_and_tab_goes_on_to_its_values(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         type_in(screen, "ve")
         await seen(lambda: screen.bar.field.list_is_open())
@@ -166,7 +166,7 @@ def test_the_beginning_of_a_key_offers_keys_and_tab_goes_on_to_its_values(
 def test_values_come_with_how_many_entries_have_them(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         type_in(screen, "actor:ag")
         await seen(lambda: screen.bar.field.list_is_open())
@@ -180,7 +180,7 @@ def test_values_come_with_how_many_entries_have_them(theme: Theme, tmp_path: Pat
 
 
 def test_enter_after_a_plain_word_looks_for_the_word(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         type_in(screen, "s")
         await seen(lambda: screen.bar.field.list_is_open())
@@ -193,7 +193,7 @@ def test_enter_after_a_plain_word_looks_for_the_word(theme: Theme, tmp_path: Pat
 def test_enter_never_takes_what_was_offered_for_another_place_of_the_query(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         field = screen.bar.field
         type_in(screen, "tool:shell_execute actor:")
@@ -211,7 +211,7 @@ def test_enter_never_takes_what_was_offered_for_another_place_of_the_query(
 
 
 def test_enter_takes_what_an_arrow_chose_and_else_applies_what_is_typed(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         field = screen.bar.field
         type_in(screen, "verdict:un")
@@ -232,7 +232,7 @@ def test_enter_takes_what_an_arrow_chose_and_else_applies_what_is_typed(theme: T
 def test_an_error_is_said_under_the_bar_with_its_column_and_the_rows_stay(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         before = screen.table.entries.rowCount()
         type_in(screen, "tool:screenshot statos:failure")
@@ -249,7 +249,7 @@ def test_an_error_is_said_under_the_bar_with_its_column_and_the_rows_stay(
 
 
 def test_a_term_that_is_still_being_typed_is_no_error(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         type_in(screen, "kind:res")
         screen.bar._apply_typed()
@@ -263,7 +263,7 @@ def test_a_term_that_is_still_being_typed_is_no_error(theme: Theme, tmp_path: Pa
 def test_the_count_says_how_many_of_how_many_and_how_long_it_took(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk, "tool:screenshot")
         count = len(console.fake_journal.matching("tool:screenshot"))
         await seen(lambda: screen.bar.field._count == f"{count} of 18,204 entries, 3 ms")
@@ -272,7 +272,7 @@ def test_the_count_says_how_many_of_how_many_and_how_long_it_took(theme: Theme, 
 
 
 def test_the_cross_brings_everything_back(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk, "tool:screenshot")
         few = screen.table.entries.rowCount()
         QTest.mouseClick(screen.bar.field._clear, Qt.MouseButton.LeftButton)
@@ -283,7 +283,7 @@ def test_the_cross_brings_everything_back(theme: Theme, tmp_path: Path) -> None:
 
 
 def test_arrow_up_in_the_empty_field_brings_earlier_queries_back(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk, "tool:screenshot")
         screen.bar.set_query("status:failure")
         screen.bar.set_query("")
@@ -302,7 +302,7 @@ def test_arrow_up_in_the_empty_field_brings_earlier_queries_back(theme: Theme, t
 
 @pytest.mark.parametrize("keys", ["/", "Ctrl+F"])
 def test_keys_lead_into_the_query_and_escape_out_of_it(theme: Theme, tmp_path: Path, keys: str) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         if keys == "/":
             QTest.keyClick(screen.table, Qt.Key.Key_Slash)
@@ -320,7 +320,7 @@ def test_keys_lead_into_the_query_and_escape_out_of_it(theme: Theme, tmp_path: P
 
 
 def test_no_match_says_what_to_change_and_does_it(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk, "tool:nothing status:failure")
         assert screen.no_match.isVisible()
         words = [link.text() for link in screen.no_match.ways()]
@@ -336,7 +336,7 @@ def test_no_match_says_what_to_change_and_does_it(theme: Theme, tmp_path: Path) 
 def test_a_click_on_a_bar_narrows_the_query_to_its_time(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         await seen(lambda: screen.histogram.buckets())
         number = next(n for n, one in enumerate(screen.histogram.buckets()) if one.count)
@@ -354,7 +354,7 @@ def test_a_click_on_a_bar_narrows_the_query_to_its_time(theme: Theme, tmp_path: 
 def test_a_journal_that_cannot_be_read_says_so_and_can_be_read_again(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         console.fail_next["entries"] = ServiceError("The line broke.")
         screen.bar.set_query("tool:screenshot")

@@ -9,7 +9,7 @@ from typing import Any
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.targets import OpenEntry, OpenQuery
 from app.theme.theme import Theme
 from app.widgets.banner import Notice
@@ -94,7 +94,7 @@ class DiskConsole(FakeConsole):
 def test_a_real_journal_is_searched_proved_and_verified(theme: Theme, tmp_path: Path) -> None:
     console = DiskConsole(tmp_path / "journal")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         await console.open_journal()
         desk.window.open("journal", OpenQuery("tool:screenshot verdict:confirmed dur:>100ms since:1h"))
         screen: Any = desk.window.current
@@ -125,7 +125,7 @@ def test_a_real_journal_is_searched_proved_and_verified(theme: Theme, tmp_path: 
 def test_a_changed_entry_and_a_damaged_blob_are_found_out(theme: Theme, tmp_path: Path) -> None:
     console = DiskConsole(tmp_path / "journal")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         await console.open_journal()
         change_entry(console.folder / "journal.db", 412)
         stored = next(path for path in console.folder.rglob(f"*{console.picture[4:]}*") if path.is_file())

@@ -15,7 +15,7 @@ from PySide6.QtTest import QAbstractItemModelTester, QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.journal.entry_model import PAGES_KEPT, EntryModel
 from app.screens.journal.entry_table import EntryTable
 from app.screens.journal.entry_text import COLUMNS, DEVICE, KIND, TOOL, Present
@@ -33,7 +33,7 @@ MILLION = 1_000_000
 PAGE_S = 0.05
 
 
-async def journal_of(desk: Desk, query: str | None = None) -> JournalScreen:
+async def journal_of(desk: ConsoleApplication, query: str | None = None) -> JournalScreen:
     desk.window.open("journal", None if query is None else OpenQuery(query))
     screen: Any = desk.window.current
     await seen(lambda: screen.feed.loaded and not screen.feed.loading)
@@ -125,7 +125,7 @@ def test_production_rows_follow_the_devices(qapp: QApplication) -> None:
 def test_a_page_of_a_million_entries_shows_in_time(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(MILLION)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         screen.grab()
         queries = iter(("seq:1..900000", "", "seq:..500000", "tool:screenshot", ""))
@@ -143,7 +143,7 @@ def test_a_page_of_a_million_entries_shows_in_time(theme: Theme, tmp_path: Path)
 def test_scrolling_reads_on_and_keeps_memory_bounded(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(MILLION)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         await scroll_down(screen, 12_000)
         entries = screen.table.entries
@@ -160,7 +160,7 @@ def test_the_oldest_entry_is_one_key_away_and_the_scroll_bar_covers_the_whole_jo
 ) -> None:
     console = LongConsole(MILLION)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         entries, bar = screen.table.entries, screen.table.verticalScrollBar()
         await seen(lambda: entries.rowCount() == MILLION)
@@ -202,7 +202,7 @@ def test_a_million_chosen_rows_do_not_stop_the_window_when_others_come(qtbot: Qt
 def test_the_end_of_a_filtered_journal_is_one_key_away(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(60_000)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk, "tool:screenshot,write_file !kind:command_sent")
         asked = len(console.queries)
         QTest.keyClick(screen.table, Qt.Key.Key_End)
@@ -220,7 +220,7 @@ def test_the_end_of_a_filtered_journal_is_one_key_away(theme: Theme, tmp_path: P
 def test_any_entry_is_gone_to_by_its_number_or_by_a_time(theme: Theme, tmp_path: Path, query: str) -> None:
     console = LongConsole(100_000)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk, query)
         QTest.keyClick(screen.table, Qt.Key.Key_G)
         await seen(screen.go_to.isVisible)
@@ -259,7 +259,7 @@ def test_what_may_be_gone_to_is_a_number_a_day_or_a_time() -> None:
 def test_scrolling_does_not_wait_for_an_answer(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(MILLION)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         held = console.hold_back("entries")
         bar = screen.table.verticalScrollBar()
@@ -280,7 +280,7 @@ def test_scrolling_does_not_wait_for_an_answer(theme: Theme, tmp_path: Path) -> 
 def test_a_late_answer_to_an_earlier_query_is_dropped(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(5_000)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         held = console.hold_back("entries")
         screen.bar.set_query("seq:1..10")
@@ -298,7 +298,7 @@ def test_a_late_answer_to_an_earlier_query_is_dropped(theme: Theme, tmp_path: Pa
 def test_new_entries_wait_above_while_the_view_is_elsewhere(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(5_000)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         screen.table.verticalScrollBar().setValue(1_000)
         screen.table.choose_seq(4_955)
@@ -320,7 +320,7 @@ def test_new_entries_wait_above_while_the_view_is_elsewhere(theme: Theme, tmp_pa
 def test_new_entries_appear_while_the_view_is_at_the_top(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(5_000)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         screen.table.choose_seq(4_990)
         console.grow(3)
@@ -335,7 +335,7 @@ def test_new_entries_appear_while_the_view_is_at_the_top(theme: Theme, tmp_path:
 def test_more_than_a_page_of_news_leaves_no_gap(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(5_000)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         screen.table.choose_seq(4_990)
         await seen(lambda: screen.pane.entry == made_entry(4_990))
@@ -354,7 +354,7 @@ def test_more_than_a_page_of_news_leaves_no_gap(theme: Theme, tmp_path: Path) ->
 def test_rows_say_what_happened_in_words_and_colours(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk, "kind:command_refused")
         row = screen.table.entries.row_at(0)
         assert (row.cells[KIND].text, row.cells[KIND].tone) == ("command refused", "fail")
@@ -369,7 +369,7 @@ def test_rows_say_what_happened_in_words_and_colours(theme: Theme, tmp_path: Pat
 def test_a_request_waits_for_you_only_as_long_as_it_does(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk, "call:c-0419-1 kind:approval_requested")
         assert screen.table.entries.row_at(0).cells[7].text == "waiting"
         await desk.link.ask(lambda door: door.service.stop_all())
@@ -383,7 +383,7 @@ def test_hidden_characters_from_a_device_are_seen(theme: Theme, tmp_path: Path) 
     console = story()
     console.write(Kind.RESULT_RECORDED, "service", tool="rm\u202egnp.exe\nsecond", device="lab-lnx-01")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         assert screen.table.entries.row_at(0).cells[TOOL].text == "rm[U+202E]gnp.exe[U+000A]second"
 
@@ -396,7 +396,7 @@ def test_hidden_characters_from_a_device_are_seen(theme: Theme, tmp_path: Path) 
 def test_rows_are_copied_as_tab_separated_lines(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(5_000)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         screen.table.setFocus()
         screen.table.choose_seq(4_999)
@@ -413,7 +413,7 @@ def test_rows_are_copied_as_tab_separated_lines(theme: Theme, tmp_path: Path) ->
 def test_rows_that_were_let_go_are_read_again_to_be_copied(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(20_000)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         await scroll_down(screen, 9_000)
         assert screen.table.entries.entry_at(3) is None
@@ -432,7 +432,7 @@ def test_the_menu_filters_by_the_value_that_is_pointed_at(
 ) -> None:
     console = LongConsole(5_000)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         entry = screen.table.entries.entry_at(2)
         menu = screen.table.menu_for(2, DEVICE)
@@ -453,7 +453,7 @@ def test_the_menu_filters_by_the_value_that_is_pointed_at(
 def test_an_entry_far_down_is_shown_among_its_neighbours(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(MILLION)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("journal", OpenEntry(412_345, "proof"))
         screen: Any = desk.window.current
         await seen(lambda: screen.pane.entry == made_entry(412_345))
@@ -467,7 +467,7 @@ def test_an_entry_far_down_is_shown_among_its_neighbours(theme: Theme, tmp_path:
 def test_an_entry_that_is_not_there_is_said_not_to_be(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(5_000)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("journal", OpenEntry(5_020))
         screen: Any = desk.window.current
         await seen(lambda: "There is no entry 5,020." in screen.trouble.words())
@@ -479,7 +479,7 @@ def test_an_entry_that_is_not_there_is_said_not_to_be(theme: Theme, tmp_path: Pa
 def test_narrow_panes_let_actor_and_tool_share_a_column(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         shown = {c.title for n, c in enumerate(COLUMNS) if not screen.table.isColumnHidden(n)}
         assert "Actor, tool" in shown

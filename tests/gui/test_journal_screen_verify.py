@@ -9,7 +9,7 @@ from typing import Any
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.journal.screen import JournalScreen
 from app.theme.theme import Theme
 from core.errors import ServiceError
@@ -20,7 +20,7 @@ from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
 
 
-async def journal_of(desk: Desk) -> JournalScreen:
+async def journal_of(desk: ConsoleApplication) -> JournalScreen:
     desk.window.open("journal")
     screen: Any = desk.window.current
     await seen(lambda: screen.feed.loaded and not screen.feed.loading)
@@ -39,7 +39,7 @@ def link_of(screen: JournalScreen, words: str) -> Any:
 def test_v_verifies_in_the_background_and_says_what_was_checked(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         held = console.hold_back("verify")
         QTest.keyClick(screen.table, Qt.Key.Key_V)
@@ -71,7 +71,7 @@ def test_the_keyboard_stays_in_the_journal_when_the_link_that_was_pressed_goes(
 ) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.activateWindow()
         screen = await journal_of(desk)
         tell(console, verified_at=None, verified_ok=None)
@@ -93,7 +93,7 @@ def test_the_keyboard_stays_in_the_journal_when_the_link_that_was_pressed_goes(
 
 
 def test_a_journal_that_was_never_verified_is_not_called_well(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         assert screen.verify_banner.banner.kind == "warn"
         assert "Not verified yet." in screen.verify_banner.banner.words()
@@ -107,7 +107,7 @@ def test_a_verification_older_than_a_day_is_not_called_well(theme: Theme, tmp_pa
     console = story()
     tell(console, verified_at=stamp(datetime.now(UTC) - timedelta(hours=25)))
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         assert screen.verify_banner.banner.kind == "warn"
         assert "more than a day ago" in screen.verify_banner.banner.words()
@@ -129,7 +129,7 @@ def test_a_failed_verification_names_the_entry_shows_it_and_says_what_to_do(
 
     console.journal.verify = failing  # type: ignore[method-assign]  # a journal that does not verify
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         screen.verify()
         await seen(lambda: screen.verify_banner.banner.kind == "fail")
@@ -151,7 +151,7 @@ def test_a_verification_that_could_not_be_made_says_nothing_about_the_journal(
     console = story()
     console.fail_next["verify"] = ServiceError("The line broke.")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         screen.verify()
         await seen(lambda: screen.verify_banner.banner.words().startswith("Not verified. The line broke."))
@@ -163,7 +163,7 @@ def test_a_verification_that_could_not_be_made_says_nothing_about_the_journal(
 def test_a_journal_that_cannot_be_written_says_why_and_what_to_do(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         assert not screen.verify_banner.unwritable.isVisible()
         tell(console, writable=False, problem="database or disk is full")
@@ -180,7 +180,7 @@ def test_a_journal_that_cannot_be_written_says_why_and_what_to_do(theme: Theme, 
 def test_the_banner_says_how_many_of_how_many_entries_are_verified(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
         now = datetime.now(UTC).isoformat()
         banner = screen.verify_banner.banner

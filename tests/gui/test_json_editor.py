@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.theme.theme import Theme
-from app.widgets.json_edit import JsonEditor
+from app.widgets.json_edit import JsonEdit
 from core.schema_forms.json_values import UNSET, NotJson, json_text, parse_json
 from tests.fakes.window import apply_to_parts
 
@@ -26,8 +26,8 @@ def _themed(qapp: QApplication) -> Theme:
 
 
 @pytest.fixture
-def editor(qtbot: QtBot) -> JsonEditor:
-    editor = JsonEditor()
+def editor(qtbot: QtBot) -> JsonEdit:
+    editor = JsonEdit()
     qtbot.addWidget(editor)
     return editor
 
@@ -44,7 +44,7 @@ def editor(qtbot: QtBot) -> JsonEditor:
         ("[" * 100_000, 1, "nested too deeply"),
     ],
 )
-def test_a_problem_has_a_line_and_words(editor: JsonEditor, text: str, line: int, words: str) -> None:
+def test_a_problem_has_a_line_and_words(editor: JsonEdit, text: str, line: int, words: str) -> None:
     with pytest.raises(NotJson):
         parse_json(text)
     if len(text) < 10_000:
@@ -54,7 +54,7 @@ def test_a_problem_has_a_line_and_words(editor: JsonEditor, text: str, line: int
         assert words in editor.problem.message
 
 
-def test_invalid_text_keeps_the_last_value_and_no_text_is_no_value(editor: JsonEditor) -> None:
+def test_invalid_text_keeps_the_last_value_and_no_text_is_no_value(editor: JsonEdit) -> None:
     editor.set_text('{"a": 1}')
     editor.set_text('{"a": ')
     assert editor.value == {"a": 1}
@@ -66,13 +66,13 @@ def test_invalid_text_keeps_the_last_value_and_no_text_is_no_value(editor: JsonE
 @pytest.mark.parametrize(
     "value", [{}, [], None, "\u202e\u0000\u2028", 10**40, 1e5, {"ü": ["\n", {"": True}]}]
 )
-def test_what_is_shown_reads_back_exactly(editor: JsonEditor, value: Any) -> None:
+def test_what_is_shown_reads_back_exactly(editor: JsonEdit, value: Any) -> None:
     editor.show_value(value)
     assert parse_json(editor.text()) == value
     assert "\u202e" not in json_text(value)
 
 
-def test_the_cursor_stays_when_the_same_value_is_shown(editor: JsonEditor) -> None:
+def test_the_cursor_stays_when_the_same_value_is_shown(editor: JsonEdit) -> None:
     editor.set_text('{"a":   1}')
     cursor = editor.textCursor()
     cursor.setPosition(5)
@@ -82,14 +82,14 @@ def test_the_cursor_stays_when_the_same_value_is_shown(editor: JsonEditor) -> No
     assert editor.text() == '{"a":   1}'
 
 
-def test_enter_keeps_the_indentation_and_goes_deeper_after_a_brace(editor: JsonEditor) -> None:
+def test_enter_keeps_the_indentation_and_goes_deeper_after_a_brace(editor: JsonEdit) -> None:
     QTest.keyClicks(editor, "{")
     QTest.keyClick(editor, Qt.Key.Key_Return)
     QTest.keyClicks(editor, '"a": 1')
     assert editor.text() == '{\n  "a": 1'
 
 
-def test_typing_emits_only_for_another_value(editor: JsonEditor, qtbot: QtBot) -> None:
+def test_typing_emits_only_for_another_value(editor: JsonEdit, qtbot: QtBot) -> None:
     editor.set_text('{"a": 1}')
     heard: list[Any] = []
     editor.value_edited.connect(lambda: heard.append(editor.value))
@@ -105,7 +105,7 @@ def test_typing_emits_only_for_another_value(editor: JsonEditor, qtbot: QtBot) -
 
 def test_ctrl_y_redoes_in_the_text_and_reaches_no_shortcut_of_the_screen(qtbot: QtBot) -> None:
     holder = QWidget()
-    editor = JsonEditor(parent=holder)
+    editor = JsonEdit(parent=holder)
     pressed: list[bool] = []
     QShortcut(QKeySequence("Ctrl+Y"), holder).activated.connect(lambda: pressed.append(True))
     qtbot.addWidget(holder)

@@ -11,17 +11,17 @@ from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.approvals.request_sections import FindingRow
 from app.screens.approvals.screen import ApprovalsScreen
-from app.screens.batch.open_dialog import OpenSheet
+from app.screens.batch.open_dialog import OpenDialog
 from app.screens.batch.screen import BatchScreen
-from app.screens.fleet.pairing_dialog import PairingSheet
+from app.screens.fleet.pairing_dialog import PairingDialog
 from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenPairing, OpenSection
-from app.signing.unlock_section import UnlockPart
+from app.signing.unlock_section import UnlockSection
 from app.theme.theme import Theme
-from app.widgets.dialog import Overlay, Sheet
+from app.widgets.dialog import Dialog, Overlay
 from core.approvals.models import ApprovalState
 from tests.fakes.approvals_desk import find_in, make_approval
 from tests.fakes.console import FakeConsole
@@ -34,12 +34,14 @@ CTRL = Qt.KeyboardModifier.ControlModifier
 ALT = Qt.KeyboardModifier.AltModifier
 
 
-def key(desk: Desk, key: Qt.Key, modifier: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier) -> None:
+def key(
+    desk: ConsoleApplication, key: Qt.Key, modifier: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier
+) -> None:
     """A key to what has the keyboard, as the window system delivers it."""
     QTest.keyClick(QApplication.focusWidget() or desk.window, key, modifier)
 
 
-def has_place(desk: Desk) -> QWidget | None:
+def has_place(desk: ConsoleApplication) -> QWidget | None:
     """What has the keyboard, where that is sensible: seen, and in the open question or the screen.
 
     The top bar and the navigation are sensible only for a person who walked there by Tab or F6.
@@ -52,7 +54,7 @@ def has_place(desk: Desk) -> QWidget | None:
     return focus if inside is focus or inside.isAncestorOf(focus) else None
 
 
-async def keyboard_at(desk: Desk) -> QWidget:
+async def keyboard_at(desk: ConsoleApplication) -> QWidget:
     """What has the keyboard once the window has settled."""
     await seen(lambda: has_place(desk))
     focus = has_place(desk)
@@ -66,14 +68,14 @@ def test_after_unlocking_from_the_card_the_queue_has_the_keyboard(theme: Theme, 
         approval = make_approval(number)
         console.queue[approval.id] = approval
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("approvals")
         screen = desk.window.current
         assert isinstance(screen, ApprovalsScreen)
         await seen(lambda: desk.keys.listed and screen.bar.unlock.isVisible())
         press_button(screen.bar.unlock)
-        await seen(lambda: any(one.isVisible() for one in desk.window.findChildren(Sheet)))
-        secret = desk.window.findChildren(UnlockPart)[-1].secret
+        await seen(lambda: any(one.isVisible() for one in desk.window.findChildren(Dialog)))
+        secret = desk.window.findChildren(UnlockSection)[-1].secret
         assert await keyboard_at(desk) is secret
         QTest.keyClicks(secret, PHRASE)
         key(desk, Qt.Key.Key_Return)
@@ -90,7 +92,7 @@ def test_after_unlocking_from_the_card_the_queue_has_the_keyboard(theme: Theme, 
     play_frame(theme, tmp_path, console, scenario)
 
 
-async def approvals_of(desk: Desk) -> ApprovalsScreen:
+async def approvals_of(desk: ConsoleApplication) -> ApprovalsScreen:
     """The Approvals screen with an open card that may be answered."""
     await seen(lambda: desk.keys.unlocked)
     desk.window.open("approvals")
@@ -106,7 +108,7 @@ def test_the_chord_on_a_critical_card_goes_where_the_name_is_typed(theme: Theme,
     approval = make_approval(1, risk="critical")
     console.queue[approval.id] = approval
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await approvals_of(desk)
         await seen(lambda: screen.card.end_was_seen)
         assert await keyboard_at(desk) is screen.queue.view
@@ -131,7 +133,7 @@ def test_the_chord_goes_to_the_box_whose_end_was_not_seen_and_the_bar_names_it(
         )
         console.queue[approval.id] = approval
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await approvals_of(desk)
         assert len(screen.card.others) == 38
         assert screen.bar.hint.text() == "scroll the list of devices to the end first"
@@ -156,7 +158,7 @@ def test_tab_goes_through_a_card_as_it_is_read(theme: Theme, tmp_path: Path) -> 
     console = FakeConsole(operators=[operator_of(tmp_path)])
     console.queue[approval.id] = approval
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await approvals_of(desk)
         walked = []
         screen.card.bytes.box.setFocus()
@@ -178,7 +180,7 @@ def test_tab_goes_through_a_card_as_it_is_read(theme: Theme, tmp_path: Path) -> 
 def test_c_in_fleet_begins_a_batch_of_the_device_where_its_tool_is_typed(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("fleet")
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
@@ -208,7 +210,7 @@ def test_c_in_fleet_begins_a_batch_of_the_device_where_its_tool_is_typed(
 
 
 def test_the_arrow_from_a_search_goes_below_what_enter_would_take(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("batch")
         batch = desk.window.current
         assert isinstance(batch, BatchScreen)
@@ -220,8 +222,8 @@ def test_the_arrow_from_a_search_goes_below_what_enter_would_take(theme: Theme, 
         assert await keyboard_at(desk) is batch.tools.list
         assert batch.tools.list.currentIndex().row() > offered
         batch.opening.ask()
-        await seen(lambda: desk.window.findChildren(OpenSheet))
-        sheet = desk.window.findChildren(OpenSheet)[0]
+        await seen(lambda: desk.window.findChildren(OpenDialog))
+        sheet = desk.window.findChildren(OpenDialog)[0]
         assert await keyboard_at(desk) is sheet.search
         first = sheet.list.current_key()
         key(desk, Qt.Key.Key_Down)
@@ -237,7 +239,7 @@ def test_a_tool_is_searched_by_its_name_before_its_description(theme: Theme, tmp
         at = next(n for n, tool in enumerate(tools) if tool.tool_name == "get_system_info")
         tools[at] = tools[at].model_copy(update={"description": "Says how large the screen is."})
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("batch")
         batch = desk.window.current
         assert isinstance(batch, BatchScreen)
@@ -252,12 +254,12 @@ def test_a_tool_is_searched_by_its_name_before_its_description(theme: Theme, tmp
 
 
 def test_pairing_asked_for_in_settings_has_the_keyboard_in_the_name(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         await seen(lambda: desk.keys.unlocked)
         desk.window.open("settings", OpenSection("devices"))
         desk.window.open("fleet", OpenPairing())
-        await seen(lambda: desk.window.findChildren(PairingSheet))
-        sheet = desk.window.findChildren(PairingSheet)[0]
+        await seen(lambda: desk.window.findChildren(PairingDialog))
+        sheet = desk.window.findChildren(PairingDialog)[0]
         assert await keyboard_at(desk) is sheet.form.name_field
 
     play_frame(theme, tmp_path, FakeConsole(operators=[operator_of(tmp_path)]), scenario)
@@ -273,11 +275,11 @@ def test_after_every_key_of_a_screen_something_sensible_has_the_keyboard(
 ) -> None:
     console = story([operator_of(tmp_path)])
 
-    async def press(desk: Desk, keys: str) -> None:
+    async def press(desk: ConsoleApplication, keys: str) -> None:
         QTest.keySequence(QApplication.focusWidget() or desk.window, QKeySequence(keys))
         await asyncio.sleep(0)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         await seen(lambda: desk.keys.unlocked)
         alt = f"Alt+{SCREENS.index(name) + 1}"
         await press(desk, alt)

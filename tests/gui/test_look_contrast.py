@@ -27,8 +27,8 @@ from app.widgets.badges import (
 from app.widgets.banner import Banner, Notice
 from app.widgets.buttons import Button, Segmented
 from app.widgets.fields import CheckBox, DropDown, SearchField, TextField
-from app.widgets.labels import Label, Link, surface
-from app.widgets.shortcut_label import KeyHint
+from app.widgets.labels import Label, Link, set_surface
+from app.widgets.shortcut_label import ShortcutLabel
 
 SURFACES = ("app", "base", "raised", "sunken", "hover", "selected", "sel_idle")
 WORDS = "text text2 text3 accent ok warn medium fail unknown waiting low high critical prod".split()
@@ -178,7 +178,7 @@ COMPONENTS: dict[str, Callable[[], QWidget]] = {
     "pill": lambda: CountPill(11),
     "strip": lambda: ProductionStrip("build-lnx-03"),
     "tag": lambda: ProductionTag(2),
-    "key": lambda: KeyHint("Ctrl+K"),
+    "key": lambda: ShortcutLabel("Ctrl+K"),
     "placeholder": lambda: SearchField("Search", "Find devices"),
     "field": lambda: TextField("name", "at least 10 characters"),
     "check": lambda: CheckBox("Follow the end"),
@@ -198,7 +198,7 @@ STATES: dict[str, Callable[[], QWidget]] = (
 @pytest.mark.parametrize("name", [*COMPONENTS, *STATES])
 def test_components_can_be_read_as_painted(theme: Theme, qtbot: QtBot, mode: Mode, name: str) -> None:
     theme.set_mode(mode)
-    holder = surface(QWidget(), "base")
+    holder = set_surface(QWidget(), "base")
     qtbot.addWidget(holder)
     widget = (COMPONENTS | STATES)[name]()
     widget.setParent(holder)
@@ -215,7 +215,7 @@ def test_components_can_be_read_as_painted(theme: Theme, qtbot: QtBot, mode: Mod
 @pytest.mark.parametrize("ground", ["app", "base", "raised", "sunken"])
 def test_surfaces_are_painted_in_their_tokens(theme: Theme, qtbot: QtBot, mode: Mode, ground: str) -> None:
     theme.set_mode(mode)
-    holder = surface(QWidget(), ground)
+    holder = set_surface(QWidget(), ground)
     qtbot.addWidget(holder)
     holder.resize(40, 40)
     holder.show()

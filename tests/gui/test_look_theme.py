@@ -13,14 +13,14 @@ from PySide6.QtGui import QColor, QFont, QIcon, QImage, QPainter, QTextLayout
 from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.items.table_view import Column, DataTable, Kind, Row
+from app.items.table_view import Column, Kind, Row, TableView
 from app.theme.icons import ICONS, icon_pixmap
 from app.theme.shapes import GLYPHS, glyph_path, paint_glyph
 from app.theme.theme import STYLE_SHEET, Theme, make_font, theme_of
 from app.theme.tokens import DARK, LIGHT, TYPE
 from app.widgets.buttons import Button, IconButton
-from app.widgets.code_view import CodeBox
-from app.widgets.labels import Label, surface
+from app.widgets.code_view import CodeView
+from app.widgets.labels import Label, set_surface
 from tests.fakes.window import apply_to_parts
 
 
@@ -40,7 +40,7 @@ def glyphs_of(text: str, font: QFont) -> list[int]:
 
 
 def test_switching_the_mode_restyles_painted_and_styled_widgets_at_once(theme: Theme, qtbot: QtBot) -> None:
-    holder = surface(QWidget(), "base")
+    holder = set_surface(QWidget(), "base")
     qtbot.addWidget(holder)
     button, field = Button("Approve once", "primary", parent=holder), QLineEdit(holder)
     button.move(10, 10)
@@ -54,8 +54,8 @@ def test_switching_the_mode_restyles_painted_and_styled_widgets_at_once(theme: T
 
 
 def test_switching_the_mode_restyles_tables_and_code(theme: Theme, qtbot: QtBot) -> None:
-    table = DataTable([Column("a", "A", Kind.RISK)], "Rows")
-    box = CodeBox()
+    table = TableView([Column("a", "A", Kind.RISK)], "Rows")
+    box = CodeView()
     for widget in (table, box):
         qtbot.addWidget(widget)
         widget.resize(200, 120)
@@ -72,7 +72,7 @@ def test_switching_the_mode_restyles_tables_and_code(theme: Theme, qtbot: QtBot)
 def test_switching_the_density_changes_heights_of_what_is_on_the_screen(theme: Theme, qtbot: QtBot) -> None:
     holder = QWidget()
     qtbot.addWidget(holder)
-    table = DataTable([Column("a", "A")], "Rows", parent=holder)
+    table = TableView([Column("a", "A")], "Rows", parent=holder)
     button = Button("Save", parent=holder)
     holder.show()
     table.show_rows([Row("1", ("x",))])

@@ -11,14 +11,14 @@ import pytest
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.qt_loop import ended, run_on_qt
 from app.query import Buttons, Declined, Mutation, Query, quietly
 from app.service_client import ConsoleLink
 from app.state import AppState
 from app.theme.theme import Theme
 from app.widgets.buttons import Button
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from core.errors import QuarterdeckError, Refused
 from core.service.console import Console
 from tests.fakes.console import FakeConsole
@@ -344,7 +344,7 @@ def test_a_fetch_that_breaks_is_an_error_on_the_screen(qapp: QApplication) -> No
 def test_an_error_in_showing_an_answer_reaches_the_reporter_and_fails_the_test(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         def broken(_answer: object) -> None:
             raise ValueError("nobody sees this")
 
@@ -516,9 +516,9 @@ def test_what_the_operator_declined_is_no_failure(qapp: QApplication) -> None:
 def test_a_refused_act_is_told_by_the_banner_although_its_dialog_was_closed(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         service = Service()
-        sheet = Sheet(desk.window, "Revoke lab-lnx-01?")
+        sheet = Dialog(desk.window, "Revoke lab-lnx-01?")
         revoke = sheet.add_answer("revoke", "Revoke", "danger", closes=False)
         mutation: Mutation[str] = Mutation(
             sheet, desk.link, None, lambda error: sheet.say(error.message), "revoke the device", revoke

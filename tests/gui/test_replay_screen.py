@@ -10,7 +10,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.replay.screen import ReplayScreen
 from app.screens.replay.timeline_loader import RELOAD_MS
 from app.screens.targets import OpenReplay
@@ -28,7 +28,7 @@ from tests.fakes.window import play_frame, seen
 
 
 def test_without_a_target_the_latest_run_opens_at_its_end(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("replay")
         screen = desk.window.current
         assert isinstance(screen, ReplayScreen)
@@ -49,7 +49,7 @@ def test_before_the_service_answers_the_screen_does_not_say_that_nothing_has_run
         await answers.wait()
         return FakeConsole()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("replay")
         screen = desk.window.current
         assert isinstance(screen, ReplayScreen)
@@ -63,7 +63,7 @@ def test_before_the_service_answers_the_screen_does_not_say_that_nothing_has_run
 def test_with_no_run_at_all_the_screen_says_what_will_appear(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("replay")
         screen = desk.window.current
         assert isinstance(screen, ReplayScreen)
@@ -77,7 +77,7 @@ def test_with_no_run_at_all_the_screen_says_what_will_appear(theme: Theme, tmp_p
 
 
 def test_arrow_keys_step_through_the_entries_and_stay_at_the_ends(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         assert screen.reel is not None
         press(screen, KEYS.Key_Home)
         assert screen.place == 0
@@ -95,7 +95,7 @@ def test_arrow_keys_step_through_the_entries_and_stay_at_the_ends(theme: Theme, 
 
 
 def test_n_goes_to_changes_only_and_says_when_there_is_none(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         changed = [entries_of(console, call)["result_recorded"].seq for call in ("04", "07", "09")]
         press(screen, KEYS.Key_Home)
         visited = []
@@ -114,7 +114,7 @@ def test_n_goes_to_changes_only_and_says_when_there_is_none(theme: Theme, tmp_pa
 
 
 def test_a_click_on_a_frame_goes_to_its_entry(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         press(screen, KEYS.Key_Home)
         number = 3
         place = screen.film.frame_rect(number).center().toPoint()
@@ -129,7 +129,7 @@ def test_a_click_on_a_frame_goes_to_its_entry(theme: Theme, tmp_path: Path) -> N
 def test_dragging_in_the_lanes_scrubs_and_on_the_axis_zooms_until_escape(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         lanes = screen.lanes
         asked = entries_of(console, "08")["approval_requested"]
         assert screen.reel is not None
@@ -152,7 +152,7 @@ def test_dragging_in_the_lanes_scrubs_and_on_the_axis_zooms_until_escape(
 
 
 def test_a_search_jumps_to_the_moments_that_hold_its_words(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         press(screen, KEYS.Key_Home)
         press(screen, KEYS.Key_Slash)
         assert screen.head.search.hasFocus()
@@ -171,7 +171,7 @@ def test_a_search_jumps_to_the_moments_that_hold_its_words(theme: Theme, tmp_pat
 
 
 def test_playing_goes_on_by_itself_skips_idle_time_and_stops_at_the_end(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         assert screen.reel is not None
         asked = screen.reel.at_seq(entries_of(console, "08")["approval_requested"].seq)
         assert screen.reel.delay(asked, 1.0, skip_idle=True) == 2.0
@@ -191,7 +191,7 @@ def test_playing_goes_on_by_itself_skips_idle_time_and_stops_at_the_end(theme: T
 
 
 def test_stepping_by_hand_stops_playing(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         press(screen, KEYS.Key_Home)
         press(screen, KEYS.Key_Space)
         assert screen.playing
@@ -208,7 +208,7 @@ def test_stepping_by_hand_stops_playing(theme: Theme, tmp_path: Path) -> None:
 def test_the_entry_number_opens_the_journal(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         opened: list[tuple[str, object]] = []
         monkeypatch.setattr(desk.window, "open", lambda name, target=None: opened.append((name, target)))
         QTest.mouseClick(screen.details.entry, Qt.MouseButton.LeftButton)
@@ -221,7 +221,7 @@ def test_the_entry_number_opens_the_journal(
 def test_a_run_that_goes_on_is_followed_at_its_end_and_left_alone_elsewhere(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         assert screen.reel is not None
         count = len(screen.reel)
         press(screen, KEYS.Key_End)
@@ -241,7 +241,7 @@ def test_a_run_that_goes_on_is_followed_at_its_end_and_left_alone_elsewhere(
 
 
 def test_many_changes_of_a_run_are_read_once(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         assert screen.reel is not None
         count, before = len(screen.reel), console.asked.count("timeline")
         began = time.monotonic()
@@ -260,7 +260,7 @@ def test_many_changes_of_a_run_are_read_once(theme: Theme, tmp_path: Path) -> No
 # The off-screen platform says this of every pop-up.
 @pytest.mark.qt_log_ignore("This plugin does not support")
 def test_the_chooser_finds_runs_and_entries_by_keyboard(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         press(screen, KEYS.Key_O)
         chooser = screen.chooser
         assert chooser.isVisible()
@@ -281,7 +281,7 @@ def test_the_chooser_finds_runs_and_entries_by_keyboard(theme: Theme, tmp_path: 
 def test_a_timeline_that_cannot_be_read_is_said_in_its_place(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         console.fail_next["timeline"] = ServiceError("The line broke.")
         desk.window.open("replay", OpenReplay(run=RUN))
         screen = desk.window.current
@@ -295,7 +295,7 @@ def test_a_timeline_that_cannot_be_read_is_said_in_its_place(theme: Theme, tmp_p
 
 
 def test_a_low_window_puts_head_and_transport_into_one_row(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         assert screen.head.isAncestorOf(screen.transport)
         assert screen.head.height() == 44
         assert screen.film.height() == 84
@@ -310,7 +310,7 @@ def test_a_low_window_puts_head_and_transport_into_one_row(theme: Theme, tmp_pat
 
 
 def test_a_search_finds_the_texts_of_results_and_says_what_it_searches(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         body = {"result": {"result": {"stdout": "a flux capacitor", "stored": {}}}}
         body["result"]["result"]["stored"] = {
             "blob": "gone",
@@ -335,7 +335,7 @@ def test_a_search_finds_the_texts_of_results_and_says_what_it_searches(theme: Th
 
 
 def test_results_that_cannot_be_searched_are_said_beside_what_is_found(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         console.fail_next["find_in_results"] = ServiceError("The line dropped.")
         QTest.keyClicks(screen.head.search, "harbour approved")
         await seen(lambda: "results not searched: The line dropped." in screen.head.found.text())

@@ -13,15 +13,15 @@ from PySide6.QtCore import QPointF, QRectF, QSize
 from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.replay.command_at import moment_facts
 from app.screens.replay.film_strip import FilmStrip
-from app.screens.replay.image_cache import Job, Pair, PictureShelf, Problem, Small, Spots
+from app.screens.replay.images import ImageDifference, ImagePair, Job, Problem, ReplayImages, ScaledImage
 from app.screens.replay.text import Clock, lasting, since_words, tool_icon
 from app.screens.replay.time_axis import step_for, ticks_between
-from app.screens.replay.timeline_index import Reel
+from app.screens.replay.timeline_index import TimelineIndex
 from app.screens.replay.timeline_painter import label_of, place_beside
-from app.screens.replay.timeline_view import Lanes
+from app.screens.replay.timeline_view import TimelineView
 from app.theme.theme import Theme
 from core.replay.models import Frame, Moment, Span, Timeline
 from tests.fakes.console import FakeConsole
@@ -72,14 +72,14 @@ def blobs(pair: tuple[Frame | None, Frame | None]) -> tuple[str | None, str | No
 def test_pictures_are_those_of_the_moments_device_and_never_later_ones() -> None:
     frames = [frame(2, "a1"), frame(3, "b1", "b"), frame(4, None), frame(5, "a2")]
     moments = [moment(1, 1), moment(2, 2), moment(3, 3, "b"), moment(4, 4), moment(5, 5), moment(6, 6, None)]
-    reel = Reel(timeline(moments, frames))
+    reel = TimelineIndex(timeline(moments, frames))
     shown = [blobs(reel.known_at(place)) for place in range(len(reel))]
     assert shown == [(None, None), (None, "a1"), (None, "b1"), (None, "a1"), ("a1", "a2"), ("a1", "a2")]
 
 
 def test_a_picture_that_stays_the_same_is_no_change() -> None:
     moments = [moment(seq, seq) for seq in range(1, 6)]
-    reel = Reel(timeline(moments, [frame(1, "x"), frame(2, "x"), frame(3, "y"), frame(5, "x")]))
+    reel = TimelineIndex(timeline(moments, [frame(1, "x"), frame(2, "x"), frame(3, "y"), frame(5, "x")]))
     assert reel.changes == [2, 4]
     assert reel.next_change(0, 1) == 2
     assert reel.next_change(4, 1) is None
@@ -90,14 +90,14 @@ def test_a_picture_that_stays_the_same_is_no_change() -> None:
 
 
 def test_entries_that_are_missing_lead_to_the_one_before() -> None:
-    reel = Reel(timeline([moment(10, 0), moment(20, 5)], []))
+    reel = TimelineIndex(timeline([moment(10, 0), moment(20, 5)], []))
     assert [reel.at_seq(seq) for seq in (1, 10, 15, 20, 99)] == [0, 0, 0, 1, 1]
     assert [reel.at_time(at) for at in (-1, 0, 4.9, 5, 99)] == [0, 0, 0, 1, 1]
     assert reel.frame_at(0) is None
 
 
 def test_search_wants_every_word() -> None:
-    reel = Reel(timeline([moment(1, 0), moment(2, 1, "b")], []))
+    reel = TimelineIndex(timeline([moment(1, 0), moment(2, 1, "b")], []))
     assert reel.search("MOMENT screenshot") == [0, 1]
     assert reel.search("result recorded 2") == [1]
     assert reel.search("moment nothing") == []
@@ -150,9 +150,9 @@ def test_a_lane_tells_what_is_under_the_pointer(theme: Theme) -> None:
         Span(lane="a", start=0.0, end=2.0, kind="action", label="click", seq=1),
         Span(lane="a", start=6.0, end=None, kind="unknown", label="shell_execute", seq=2),
     ]
-    lanes = Lanes()
+    lanes = TimelineView()
     lanes.resize(900, lanes.sizeHint().height())
-    lanes.show_reel(Reel(timeline([moment(1, 0), moment(2, 10)], [], spans)), Clock(), frozenset())
+    lanes.show_reel(TimelineIndex(timeline([moment(1, 0), moment(2, 10)], [], spans)), Clock(), frozenset())
     y = lanes.row_rect("a").center().y()
     assert lanes.thing_at(QPointF(lanes.x_at(1.0), y)) is spans[0]
     assert lanes.thing_at(QPointF(lanes.x_at(4.0), y)) is None
@@ -173,8 +173,10 @@ def test_words_beside_a_span_are_written_whole_or_not_at_all() -> None:
 
 def test_many_lanes_scroll_instead_of_growing(theme: Theme) -> None:
     spans = [Span(lane=f"d{number}", start=0, end=1, kind="action", label="x", seq=1) for number in range(20)]
-    lanes = Lanes()
-    lanes.show_reel(Reel(timeline([moment(1, 0), moment(2, 10)], [], spans)), Clock(), frozenset({"d1"}))
+    lanes = TimelineView()
+    lanes.show_reel(
+        TimelineIndex(timeline([moment(1, 0), moment(2, 10)], [], spans)), Clock(), frozenset({"d1"})
+    )
     assert lanes.height() == 20 + 6 * 35
     lanes.set_compact(True)
     assert lanes.height() == 18 + 6 * 24
@@ -192,10 +194,10 @@ def png(boxes: list[tuple[int, int, int, int]], size: tuple[int, int] = (640, 40
 
 
 def shelf_of(
-    theme: Theme, folder: Path, console: FakeConsole, scenario: Callable[[PictureShelf], Awaitable[None]]
+    theme: Theme, folder: Path, console: FakeConsole, scenario: Callable[[ReplayImages], Awaitable[None]]
 ) -> None:
-    async def whole(desk: Desk) -> None:
-        shelf = PictureShelf(desk.link)
+    async def whole(desk: ConsoleApplication) -> None:
+        shelf = ReplayImages(desk.link)
         await scenario(shelf)
         shelf.stop()
         shelf.deleteLater()
@@ -209,16 +211,16 @@ def test_changes_far_apart_are_places_of_their_own(theme: Theme, tmp_path: Path)
     after = console.fake_journal.add_blob(png([(16, 16, 60, 40), (70, 20, 90, 40), (500, 300, 520, 320)]))
     other = console.fake_journal.add_blob(png([], (320, 200)))
 
-    async def scenario(shelf: PictureShelf) -> None:
-        shelf.want("test", [Pair(before, after), Pair(before, other), Small(after, 128, 80)])
+    async def scenario(shelf: ReplayImages) -> None:
+        shelf.want("test", [ImagePair(before, after), ImagePair(before, other), ScaledImage(after, 128, 80)])
         await seen(lambda: shelf.spots(before, after) and shelf.spots(before, other))
         spots = shelf.spots(before, after)
-        assert isinstance(spots, Spots)
+        assert isinstance(spots, ImageDifference)
         assert spots.places == 2
         assert spots.path.contains(QRectF(20, 20, 10, 10))
         assert not spots.path.contains(QPointF(300, 200))
         resized = shelf.spots(before, other)
-        assert isinstance(resized, Spots)
+        assert isinstance(resized, ImageDifference)
         assert resized.words().startswith("another size")
         await seen(lambda: shelf.small(after, QSize(128, 80)))
         small = shelf.small(after, QSize(128, 80))
@@ -233,7 +235,7 @@ def test_what_is_wanted_later_replaces_what_was_wanted_before(theme: Theme, tmp_
     shas = [console.fake_journal.add_blob(png([(0, 0, number, number)])) for number in range(40)]
     gate = console.hold_back("blob")
 
-    async def scenario(shelf: PictureShelf) -> None:
+    async def scenario(shelf: ReplayImages) -> None:
         first: list[Job] = list(shas[:39])
         shelf.want("test", first)
         shelf.want("test", [shas[39]])
@@ -250,7 +252,7 @@ def test_a_failed_picture_is_tried_again_only_after_a_reconnection(theme: Theme,
     sha = console.fake_journal.add_blob(data)
     del console.fake_journal.blobs[sha]
 
-    async def scenario(shelf: PictureShelf) -> None:
+    async def scenario(shelf: ReplayImages) -> None:
         shelf.want("test", [sha])
         await seen(lambda: isinstance(shelf.picture(sha), Problem))
         console.fake_journal.blobs[sha] = data
@@ -263,7 +265,7 @@ def test_a_failed_picture_is_tried_again_only_after_a_reconnection(theme: Theme,
     shelf_of(theme, tmp_path, console, scenario)
 
 
-def many(count: int) -> Reel:
+def many(count: int) -> TimelineIndex:
     """One command on each of many devices; the read on the last of them failed."""
     moments = [
         moment(number, float(number), f"lab-{number:03d}", f"c{number}") for number in range(1, count + 1)
@@ -276,11 +278,11 @@ def many(count: int) -> Reel:
     ]
     frames = [frame(one.seq, None, one.device or "") for one in moments]
     frames[-1] = frames[-1].model_copy(update={"ended": "failed"})
-    return Reel(timeline(moments, frames, spans))
+    return TimelineIndex(timeline(moments, frames, spans))
 
 
 def test_a_search_finds_devices_and_what_failed_and_leaves_their_lanes(theme: Theme, qtbot: QtBot) -> None:
-    reel, lanes = many(300), Lanes()
+    reel, lanes = many(300), TimelineView()
     qtbot.addWidget(lanes)
     lanes.resize(900, 300)
     lanes.show()
@@ -300,7 +302,7 @@ def test_a_search_finds_devices_and_what_failed_and_leaves_their_lanes(theme: Th
 
 
 def test_few_lanes_stay_while_a_search_stands(theme: Theme, qtbot: QtBot) -> None:
-    reel, lanes = many(3), Lanes()
+    reel, lanes = many(3), TimelineView()
     qtbot.addWidget(lanes)
     lanes.show_reel(reel, Clock(), frozenset())
     lanes.show_found([1.0], frozenset({"lab-001"}))
@@ -316,7 +318,7 @@ def test_frames_of_several_devices_say_whose_they_are(theme: Theme, qtbot: QtBot
         strip = FilmStrip()
         qtbot.addWidget(strip)
         strip.resize(400, 116)
-        strip.show_reel(Reel(timeline(moments, frames)), Clock())
+        strip.show_reel(TimelineIndex(timeline(moments, frames)), Clock())
         strip.show_current(1)
         pictures[names] = strip.grab().toImage()
         assert strip.accessibleDescription() == f"frame 2 of 2, {names[1]}"

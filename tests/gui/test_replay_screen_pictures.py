@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.replay.screen import ReplayScreen
 from app.theme.theme import Theme
 from core.errors import ErrorCode, QuarterdeckError
@@ -19,7 +19,7 @@ from tests.fakes.window import seen
 def test_stepping_shows_the_pictures_before_and_after_and_how_much_changed(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         pictures = screen.pictures
         await seen(lambda: not pictures.changed.image().isNull() and not pictures.before.image().isNull())
         assert pictures.after.blob == entries_of(console, "09")["result_recorded"].blobs[0]
@@ -31,7 +31,7 @@ def test_stepping_shows_the_pictures_before_and_after_and_how_much_changed(
 
 
 def test_nothing_is_shown_that_was_not_known_at_the_moment(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         stages = entries_of(console, "08")
         assert screen.pictures.after.blob == entries_of(console, "07")["result_recorded"].blobs[0]
         await seen(lambda: fact(screen, "Approval").startswith("waits"))
@@ -51,7 +51,7 @@ def test_nothing_is_shown_that_was_not_known_at_the_moment(theme: Theme, tmp_pat
 
 
 def test_the_first_picture_stands_alone(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         await seen(lambda: not screen.pictures.changed.image().isNull())
         assert screen.pictures.changed_box.title.text() == "Picture"
         assert screen.pictures.before.problem == "No earlier picture"
@@ -63,7 +63,7 @@ def test_pictures_are_read_on_when_the_screen_comes_back(theme: Theme, tmp_path:
     console = story()
     gate = console.hold_back("blob")
 
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         desk.window.open("fleet")
         gate.set()
         desk.window.open("replay")
@@ -74,7 +74,7 @@ def test_pictures_are_read_on_when_the_screen_comes_back(theme: Theme, tmp_path:
 
 
 def test_digits_choose_how_pictures_are_shown_and_the_choice_is_kept(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         press(screen, KEYS.Key_1)
         assert screen.pictures.before.isVisible()
         assert not screen.pictures.changed.isVisible()
@@ -110,7 +110,7 @@ def test_a_picture_that_cannot_be_trusted_is_replaced_by_the_reason(
 
     monkeypatch.setattr(console, "on_blob", blob)
 
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         await seen(lambda: screen.pictures.changed.problem == words)
         assert screen.pictures.after.problem == words
         await seen(lambda: words in screen.pictures.words.text())
@@ -125,7 +125,7 @@ def test_bytes_that_are_no_picture_are_said_to_be_none(theme: Theme, tmp_path: P
     console = story()
     console.fake_journal.blobs[entries_of(console, "07")["result_recorded"].blobs[0]] = data
 
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         await seen(lambda: "picture" in screen.pictures.changed.problem and not_reading(screen))
         assert screen.pictures.changed.image().isNull()
 
@@ -141,7 +141,7 @@ def test_the_proof_is_checked_in_the_window_and_a_wrong_one_is_said_to_be_wrong(
 ) -> None:
     console = story()
 
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         screen.details.show_tab("proof")
         proof_tab = screen.details.proof_tab
         await seen(lambda: proof_tab.holds.isVisible())
@@ -166,7 +166,7 @@ def test_text_from_devices_is_shown_plain_and_with_its_hidden_characters(
     console = story()
     add_entry(console, tool="<b>rm</b>\u202ecod")
 
-    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+    async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         press(screen, KEYS.Key_End)
         assert screen.details.tool.text() == "<b>rm</b>[U+202E]cod"
         assert "\u202e" not in screen.details.title.text()

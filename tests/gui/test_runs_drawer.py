@@ -12,11 +12,11 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLineEdit
 
 from app.images import ImageFault
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.records.run_text import look_key
 from app.screens.journal.entry_text import entry_words
-from app.screens.runs.cell_details import Drawer
-from app.screens.runs.command_record import known_from
+from app.screens.runs.cell_details import CellDetails
+from app.screens.runs.command_record import command_record_view
 from app.screens.runs.screen import RunsScreen
 from app.screens.targets import OpenApproval, OpenEntry
 from app.theme.theme import Theme
@@ -34,16 +34,16 @@ from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
 
 
-def fact(drawer: Drawer, label: str) -> str:
+def fact(drawer: CellDetails, label: str) -> str:
     return drawer.facts.value(label).text()
 
 
-def words_in(drawer: Drawer) -> str:
+def words_in(drawer: CellDetails) -> str:
     return "\n".join(label.text() for label in drawer.decision.findChildren(Label))
 
 
 def test_a_result_is_a_tree_and_its_verdict_says_what_it_rests_on(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "disk")
         assert drawer.tab == "result"
         assert drawer.result.json.value["info_type"] == "disk"
@@ -69,7 +69,7 @@ def test_the_basis_is_told_in_words(
     console = story()
     change_cell(console, "lab-lnx-01", "mark", verdict=verdict, basis=basis)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "mark")
         assert fact(drawer, "Basis") == words
 
@@ -77,7 +77,7 @@ def test_the_basis_is_told_in_words(
 
 
 def test_an_error_says_what_happened_its_code_and_what_to_do(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "build-lnx-03", "keep")
         assert drawer.result.error.isVisible()
         assert drawer.result.error.accessibleName() == (
@@ -92,7 +92,7 @@ def test_an_answer_that_comes_too_late_is_told_and_the_outcome_stays_unknown(
 ) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "label-win-02", "start", "r-0410")
         assert drawer.cell is not None
         assert drawer.cell.call_id is not None
@@ -114,7 +114,7 @@ def test_an_answer_that_comes_too_late_is_told_and_the_outcome_stays_unknown(
 
 
 def test_an_unknown_outcome_says_that_it_may_have_happened(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "label-win-02", "start", "r-0410")
         assert drawer.banner.isVisible()
         assert drawer.banner.fact.text() == "This may have happened. Nothing was sent again."
@@ -139,7 +139,7 @@ def test_a_refusal_says_by_whom_and_why(
     console = story()
     change_cell(console, "edge-gw-11", "clean", basis=basis, error=ErrorInfo.of(code, "Because of this."))
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "edge-gw-11", "clean")
         assert drawer.banner.fact.text() == by
         assert "Because of this." in drawer.banner.detail.text()
@@ -161,7 +161,7 @@ def test_a_denial_names_the_operator_when_and_why(theme: Theme, tmp_path: Path) 
         body={"approval": "a-1", "signed": signed},
     )
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "edge-gw-11", "clean")
         await seen(lambda: drawer.banner.fact.text() == "Refused by anna.")
         assert fact(drawer, "Decision").split(" anna ")[0].endswith("denied by")
@@ -173,7 +173,7 @@ def test_a_denial_names_the_operator_when_and_why(theme: Theme, tmp_path: Path) 
 
 
 def test_a_picture_can_be_zoomed_dragged_and_opened_over_the_window(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "shot")
         assert drawer.tab == "picture"
         view = drawer.picture.view
@@ -213,7 +213,7 @@ def test_a_picture_can_be_zoomed_dragged_and_opened_over_the_window(theme: Theme
 
 
 def test_ctrl_f_in_the_result_finds_in_the_result(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "disk")
         tree = drawer.result.json
         await seen(tree.isVisible)
@@ -252,7 +252,7 @@ def test_several_pictures_are_chosen_by_their_number(theme: Theme, tmp_path: Pat
         )
     change_cell(console, "lab-lnx-01", "shot", evidence=evidence)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "shot")
         chooser = drawer.picture.chooser
         assert chooser.isVisible()
@@ -271,7 +271,7 @@ def test_bytes_that_are_no_picture_are_not_shown_as_one(theme: Theme, tmp_path: 
     made = Evidence(blob=blob, media_type="image/png", size=13, what="picture")
     change_cell(console, "lab-lnx-01", "shot", evidence=[made])
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "shot")
         view = drawer.picture.view
         await seen(lambda: ImageFault.UNKNOWN_FORMAT in view.accessibleName())
@@ -297,7 +297,7 @@ def test_the_decision_shows_answer_risk_reasons_and_who_approved(theme: Theme, t
         Kind.APPROVAL_GIVEN, "operator:harbour", call_id=cell.call_id, body={"approval": "a-1", "signed": {}}
     )
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         await seen(lambda: drawer.entries.table.rows_model.rowCount() == 3)
         QTest.mouseClick(drawer.tabs._group.button(3), Qt.MouseButton.LeftButton)
@@ -314,7 +314,7 @@ def test_the_decision_shows_answer_risk_reasons_and_who_approved(theme: Theme, t
 
 
 def test_enter_on_an_entry_opens_it_in_the_journal(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "disk")
         await seen(lambda: drawer.entries.table.rows_model.rowCount() == 1)
         QTest.mouseClick(drawer.tabs._group.button(4), Qt.MouseButton.LeftButton)
@@ -329,7 +329,7 @@ def test_enter_on_an_entry_opens_it_in_the_journal(theme: Theme, tmp_path: Path)
 
 
 def test_a_waiting_cell_links_to_its_request(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-04", "clean")
         assert drawer.banner.fact.text() == "It waits for you."
         assert drawer.result.place.isHidden()
@@ -343,7 +343,7 @@ def test_a_waiting_cell_links_to_its_request(theme: Theme, tmp_path: Path) -> No
 
 
 def test_enter_opens_the_drawer_and_escape_closes_it(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "disk")
         screen = desk.window.current
         assert isinstance(screen, RunsScreen)
@@ -364,7 +364,7 @@ def test_a_journal_that_cannot_be_read_leaves_the_result_in_sight(theme: Theme, 
     console = story()
     console.fail_next["command"] = QuarterdeckError("Entry 7 does not match.", ErrorCode.JOURNAL_CORRUPT)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "disk")
         await seen(lambda: "Entry 7 does not match." in drawer.entries.place.words)
         assert drawer.result.json.isVisible()
@@ -380,7 +380,7 @@ def test_a_tool_that_imitates_markup_is_shown_as_text(theme: Theme, tmp_path: Pa
     summary = known.summary.model_copy(update={"name": batch.name})
     console.work.add(known.model_copy(update={"cells": cells, "summary": summary, "batch": batch}))
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "call", "r-0409")
         screen = desk.window.current
         assert isinstance(screen, RunsScreen)
@@ -407,7 +407,7 @@ def test_an_edited_request_shows_the_digest_and_arguments_that_were_sent_and_who
     write(Kind.APPROVAL_GIVEN, "operator:bert")
     write(Kind.INTENT_RECORDED, digest="139c")
     write(Kind.COMMAND_SENT, digest="139c")
-    known = known_from(CommandRecord(call_id="c-1", entries=journal.entries))
+    known = command_record_view(CommandRecord(call_id="c-1", entries=journal.entries))
     assert known.digest == "139c"
     assert known.parameters == second
     assert known.asked_first == first
@@ -422,7 +422,7 @@ def test_what_was_withdrawn_is_called_so_on_every_screen() -> None:
     for state in ("withdrawn", "expired"):
         body = {"state": state, "reason": "The run was cancelled.", "approval": "a-1"}
         entry = journal.write(Kind.APPROVAL_EXPIRED, "service", call_id="c-1", tool="write_file", body=body)
-        known = known_from(CommandRecord(call_id="c-1", entries=[entry]))
+        known = command_record_view(CommandRecord(call_id="c-1", entries=[entry]))
         assert known.answered is not None
         assert known.answered.sentence().startswith(state)
         assert entry_words(entry) == f"approval {state}"
@@ -443,7 +443,7 @@ def test_a_read_whose_answer_was_lost_is_unknown_in_the_matrix_as_in_the_facts(
     ]
     console.work.add(run.model_copy(update={"cells": cells}))
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "disk")
         screen = desk.window.current
         assert isinstance(screen, RunsScreen)

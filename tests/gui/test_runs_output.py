@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.runs.output_search import MOST_MARKED
 from app.screens.runs.output_streams import LONGEST_LINE, MOST_SHOWN, Stream, make_readable, streams_of
 from app.screens.runs.terminal_colors import MOST_COLORED, take_colors
@@ -24,7 +24,7 @@ def test_output_shows_both_streams_and_tints_what_was_complained_about(theme: Th
     answer = {"stdout": "one\ntwo\n", "stderr": "rm: busy\n", "exit_code": 1}
     change_cell(console, "lab-lnx-01", "clean", result=answer)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         assert drawer.tab == "output"
         box = drawer.output.box
@@ -51,7 +51,7 @@ def test_hidden_characters_in_output_are_written_out_and_never_markup(theme: The
     }
     change_cell(console, "lab-lnx-01", "clean", result=answer)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         await seen(lambda: drawer.output.box.toPlainText() == words)
 
@@ -66,7 +66,7 @@ def test_output_has_the_colors_that_a_command_wrote_and_not_their_escapes(
     text = "\U0001f600 \x1b[1;31mfailed\x1b[0m\r\nthen \x1b[38;5;2mgreen\x1b[39m \x1b[8;30;40mhidden?\x1b[m\n"
     change_cell(console, "lab-lnx-01", "clean", result={"stdout": text, "stderr": "", "exit_code": 0})
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         box = drawer.output.box
         await seen(lambda: box.toPlainText() == "\U0001f600 failed\nthen green hidden?")
@@ -90,7 +90,7 @@ def test_one_color_over_a_flood_of_lines_is_bounded_too(theme: Theme, tmp_path: 
     text = "\x1b[31m" + "a\n" * (3 * MOST_COLORED)
     change_cell(console, "lab-lnx-01", "clean", result={"stdout": text, "stderr": "", "exit_code": 0})
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         document = drawer.output.box.document()
         await seen(lambda: document.blockCount() == 3 * MOST_COLORED)
@@ -134,7 +134,7 @@ def test_a_large_output_is_read_from_its_blob_and_saved_whole(theme: Theme, tmp_
     place = {"blob": blob, "media_type": "text/plain", "size": len(data), "head": "line 000000"}
     change_cell(console, "lab-lnx-01", "clean", result={"stdout": place, "stderr": "", "exit_code": 0})
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         await seen(lambda: drawer.output.box.blockCount() > 80_000)
         assert drawer.output.message.text().startswith("440.0 kB more are not shown")
@@ -156,7 +156,7 @@ def test_an_output_that_cannot_be_read_says_why(theme: Theme, tmp_path: Path) ->
     gone = {"blob": "ab" * 32, "media_type": "text/plain", "size": 100_000, "head": "x"}
     change_cell(console, "lab-lnx-01", "clean", result={"stdout": gone, "stderr": ""})
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         await seen(lambda: "There is no blob" in drawer.output.message.text())
         assert drawer.output.box.toPlainText() == ""
@@ -190,7 +190,7 @@ def test_an_output_is_searched_counted_and_walked_through_by_keyboard(theme: The
     text = "\U0001f600 Error: a\nfine\nerror.b\n" + "x\n" * 400 + "ERROR\n"
     change_cell(console, "lab-lnx-01", "clean", result={"stdout": text, "stderr": "", "exit_code": 0})
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         box, search = drawer.output.box, drawer.output.search
         await seen(lambda: "Error" in box.toPlainText())
@@ -225,7 +225,7 @@ def test_an_output_with_a_flood_of_places_counts_all_and_marks_some(theme: Theme
     answer = {"stdout": "a\n" * (2 * MOST_MARKED), "stderr": "", "exit_code": 0}
     change_cell(console, "lab-lnx-01", "clean", result=answer)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         box, search = drawer.output.box, drawer.output.search
         await seen(lambda: box.document().blockCount() == 2 * MOST_MARKED)
@@ -244,7 +244,7 @@ def test_line_numbers_count_each_stream_and_are_not_copied(theme: Theme, tmp_pat
     answer = {"stdout": "one\ntwo\n", "stderr": "rm: busy\nrm: gone\n", "exit_code": 1}
     change_cell(console, "lab-lnx-01", "clean", result=answer)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         output = drawer.output
         await seen(lambda: output.box.blockCount() == 4)
@@ -256,7 +256,7 @@ def test_line_numbers_count_each_stream_and_are_not_copied(theme: Theme, tmp_pat
         output.box.copy()
         assert QApplication.clipboard().text() == "rm: busy\nrm: gone\none\ntwo"
 
-    async def again(desk: Desk) -> None:
+    async def again(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         assert drawer.output.numbers.isChecked()
 

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.runs.matrix_view import MatrixView
 from app.screens.runs.screen import RunsScreen
 from app.screens.targets import OpenRun
@@ -19,7 +19,7 @@ from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
 
 
-async def show(desk: Desk, run: str) -> RunsScreen:
+async def show(desk: ConsoleApplication, run: str) -> RunsScreen:
     screen = await runs_of(desk, OpenRun(run))
     await seen(lambda: screen._run is not None and screen._run.summary.id == run)
     await seen(lambda: screen.split.isVisible() and screen.matrix.current_cell() is not None)
@@ -27,7 +27,7 @@ async def show(desk: Desk, run: str) -> RunsScreen:
 
 
 def test_a_banner_does_not_push_the_chosen_row_out_of_sight(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await show(desk, CLEAN)
         matrix = screen.matrix
         screen.pages.split.setSizes([matrix.needed_height(), 400])
@@ -47,7 +47,7 @@ def test_a_closed_drawer_says_how_it_opens_and_a_run_of_one_device_has_its_own(
     console = story()
     singles = [run.id for run in console.work.summaries() if len(run.devices) == 1]
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await show(desk, CLEAN)
         await seen(screen.drawer.isVisible)
         assert not screen.pages.hint.isVisible()

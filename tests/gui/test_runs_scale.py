@@ -11,7 +11,7 @@ import pytest
 from PySide6.QtCore import QEvent, QObject
 from PySide6.QtGui import QPaintEvent
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.runs.cells_model import LOOK_ROLE
 from app.screens.runs.screen import RunsScreen
 from app.screens.targets import OpenRun
@@ -61,7 +61,7 @@ def test_a_burst_of_cells_goes_out_in_slices_newest_last_and_before_the_end_of_i
 ) -> None:
     console, (run,) = crowded(1)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         await asyncio.sleep(0)
         turns = Turns()
         told: list[Cell] = []
@@ -90,7 +90,7 @@ def test_a_cell_that_changes_while_others_go_out_is_told_as_it_is_at_last(
 ) -> None:
     console, (run,) = crowded(1)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         told: dict[str, Cell] = {}
         desk.state.cell_changed.connect(lambda cell: told.update({cell.device: cell}))
         for cell in run.cells:
@@ -110,7 +110,7 @@ def test_reading_a_run_again_keeps_the_rows_and_shows_what_is_new(theme: Theme, 
     console, (run,) = crowded(1)
     last = run.cells[-1]
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun("r-0001", last.device, last.step))
         await seen(lambda: screen.drawer.isVisible() and screen.matrix.isVisible())
         resets: list[int] = []
@@ -133,7 +133,7 @@ def test_reading_a_run_again_keeps_the_rows_and_shows_what_is_new(theme: Theme, 
 def test_moving_from_cell_to_cell_makes_no_label_anew(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "disk")
         await seen(lambda: drawer.entries.table.rows_model.rows)
         made: list[str] = []
@@ -154,7 +154,7 @@ def test_moving_from_cell_to_cell_makes_no_label_anew(
 
 
 def test_a_decision_is_built_when_its_tab_comes_to_be_seen(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "edge-gw-11", "clean")
         await seen(lambda: drawer.entries.table.rows_model.rows)
         assert drawer.decision.findChildren(Label) == []
@@ -173,7 +173,7 @@ def test_a_decision_is_built_when_its_tab_comes_to_be_seen(theme: Theme, tmp_pat
 def test_what_changes_of_one_run_paints_one_row_of_the_list(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun(CLEAN))
         view = screen.list.view
         row = view.visualRect(screen.list.model.index(0)).height()
@@ -199,7 +199,7 @@ def test_no_turn_is_long_while_a_run_over_a_thousand_devices_opens_and_goes_on(
 ) -> None:
     console, runs = crowded(*range(1, 6))
 
-    async def longest_turn(desk: Desk, run: Run) -> float:
+    async def longest_turn(desk: ConsoleApplication, run: Run) -> float:
         """Open a run and let every cell of it end at once; the most work between two ticks meanwhile."""
         desk.window.open("runs", OpenRun(run.summary.id))
         screen = desk.window.current
@@ -219,7 +219,7 @@ def test_no_turn_is_long_while_a_run_over_a_thousand_devices_opens_and_goes_on(
         assert screen.matrix.cells.index_of(run.summary.devices[-1], STEP).data(LOOK_ROLE) == "confirmed"
         return worst
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         await runs_of(desk, OpenRun("r-0001"))
         waiting = iter(runs[1:])
         for one in within(MOST_TURN_S, tries=len(runs) - 1, clock=time.thread_time):

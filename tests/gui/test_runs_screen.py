@@ -9,7 +9,7 @@ from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.runs.cells_model import LOOK_ROLE
 from app.screens.runs.screen import RunsScreen
 from app.screens.targets import OpenApproval, OpenRun
@@ -66,7 +66,7 @@ def test_until_the_service_answers_the_screen_says_that_it_reads_and_offers_noth
         await answers.wait()
         return story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         for target in (None, OpenRun(CLEAN)):
             desk.window.open("runs", target)
             screen = desk.window.current
@@ -87,7 +87,7 @@ def test_until_the_service_answers_the_screen_says_that_it_reads_and_offers_noth
 def test_the_keyboard_waits_with_the_cells_while_another_run_is_read(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.activateWindow()
         screen = await runs_of(desk)
         screen.matrix.setFocus(Qt.FocusReason.OtherFocusReason)
@@ -113,7 +113,7 @@ def test_the_keyboard_waits_with_the_cells_while_another_run_is_read(theme: Them
 
 
 def test_runs_are_listed_newest_first_with_state_and_how_much_is_done(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk)
         known = desk.state.runs_newest_first()
         assert listed(screen) == [run.id for run in known]
@@ -126,7 +126,7 @@ def test_runs_are_listed_newest_first_with_state_and_how_much_is_done(theme: The
 
 
 def test_the_list_is_filtered_by_name_id_and_state(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk)
         QTest.keyClick(desk.window, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
         assert screen.list.field.hasFocus()
@@ -151,7 +151,7 @@ def test_the_filter_finds_any_run_there_is_by_device_tool_and_asker(theme: Theme
     )
     console.work.add(old.model_copy(update={"summary": summary}))
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk)
         for text in ("lab-lnx-02", "night-shift", "write_file", "r-0003"):
             screen.list.field.setText(text)
@@ -173,7 +173,7 @@ def test_a_filter_is_one_question_to_the_service_however_many_runs_there_are(
     summary = old.summary.model_copy(update={"effect": "Deletes /srv/artifacts and everything in it"})
     console.work.add(old.model_copy(update={"summary": summary}))
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk)
         await seen(lambda: len(listed(screen)) == 50)
         before = len(console.asked)
@@ -197,7 +197,7 @@ def test_a_filter_is_one_question_to_the_service_however_many_runs_there_are(
 def test_a_run_that_starts_while_a_filter_stands_is_looked_for(theme: Theme, tmp_path: Path) -> None:
     console = ManyRuns(60)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk)
         screen.list.field.setText("lab-lnx-77")
         screen.list.apply_filter()
@@ -215,7 +215,7 @@ def test_a_run_that_starts_while_a_filter_stands_is_looked_for(theme: Theme, tmp
 def test_a_click_leaves_the_arrow_keys_in_the_list_and_enter_goes_into_the_run(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.resize(1500, 900)
         screen = await runs_of(desk)
         view = screen.list.view
@@ -238,7 +238,7 @@ def test_runs_that_go_on_or_wait_stand_above_those_that_have_ended(theme: Theme,
     waiting = old.summary.model_copy(update={"state": RunState.WAITING})
     console.work.add(old.model_copy(update={"summary": waiting}))
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk)
         await seen(lambda: len(listed(screen)) == 50)
         assert listed(screen)[:3] == ["r-0101", "r-0115", "r-0114"]
@@ -254,7 +254,7 @@ def test_a_page_of_older_runs_takes_back_nothing_that_the_window_was_told_since(
 ) -> None:
     console = ManyRuns(115)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk)
         await seen(lambda: len(listed(screen)) == 50)
         changed = console.work.find("r-0080").summary.model_copy(update={"state": RunState.UNKNOWN})
@@ -270,7 +270,7 @@ def test_a_page_of_older_runs_takes_back_nothing_that_the_window_was_told_since(
 def test_older_runs_are_read_in_pages_while_the_list_is_scrolled(theme: Theme, tmp_path: Path) -> None:
     console = ManyRuns(115)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk)
         await seen(lambda: len(listed(screen)) == 50)
         bar = screen.list.view.verticalScrollBar()
@@ -286,7 +286,7 @@ def test_older_runs_are_read_in_pages_while_the_list_is_scrolled(theme: Theme, t
 
 
 def test_the_matrix_shows_every_cell_with_the_consoles_own_conclusion(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun(CLEAN))
         await seen(lambda: screen.matrix.cells.rowCount() == 7)
         cells = screen.matrix.cells
@@ -307,7 +307,7 @@ def test_the_matrix_shows_every_cell_with_the_consoles_own_conclusion(theme: The
 
 
 def test_n_goes_round_through_what_needs_a_look(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun(CLEAN, "lab-lnx-01", "disk"))
         await seen(lambda: at_cell(screen) == ("lab-lnx-01", "disk"))
         wanted = [
@@ -325,7 +325,7 @@ def test_n_goes_round_through_what_needs_a_look(theme: Theme, tmp_path: Path) ->
 
 
 def test_a_count_shows_only_the_devices_that_have_such_a_cell(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun(CLEAN))
         await seen(lambda: screen.matrix.cells.rowCount() == 7)
         await seen(screen.counts.look.isEnabled)
@@ -343,7 +343,7 @@ def test_a_count_shows_only_the_devices_that_have_such_a_cell(theme: Theme, tmp_
 
 
 def test_enter_on_a_cell_that_waits_opens_its_request(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun(CLEAN, "lab-lnx-04", "clean"))
         await seen(lambda: at_cell(screen) == ("lab-lnx-04", "clean"))
         opened = opened_screens(desk)
@@ -359,7 +359,7 @@ def test_enter_on_a_cell_that_waits_opens_its_request(theme: Theme, tmp_path: Pa
 def test_a_cell_changes_live_and_the_counts_with_it(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun(CLEAN, "lab-lnx-02", "clean"))
         await seen(lambda: at_cell(screen) == ("lab-lnx-02", "clean"))
         cell = screen.matrix.current_cell()
@@ -377,7 +377,7 @@ def test_a_cell_changes_live_and_the_counts_with_it(theme: Theme, tmp_path: Path
 def test_cells_of_another_run_do_not_touch_this_one(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun(CLEAN))
         await seen(lambda: screen.matrix.cells.rowCount() == 7)
         before = dict(screen.matrix.cells.counts)
@@ -397,7 +397,7 @@ def test_an_interrupted_run_says_that_the_service_ended(theme: Theme, tmp_path: 
     ended = run.summary.model_copy(update={"state": RunState.INTERRUPTED, "ended_at": run.summary.started_at})
     console.work.add(run.model_copy(update={"summary": ended}))
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun(CLEAN, "lab-lnx-02", "clean"))
         await seen(lambda: at_cell(screen) == ("lab-lnx-02", "clean"))
         assert "The service ended while this run was going on." in screen.notice.words()
@@ -412,7 +412,7 @@ def test_an_interrupted_run_says_that_the_service_ended(theme: Theme, tmp_path: 
 def test_a_run_that_is_not_in_memory_is_read_and_shown(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk)
         old = console.work.find("r-0408")
         summary = old.summary.model_copy(update={"id": "r-0002", "name": "From long ago"})
@@ -427,7 +427,7 @@ def test_a_run_that_is_not_in_memory_is_read_and_shown(theme: Theme, tmp_path: P
 
 
 def test_a_run_that_cannot_be_read_says_why(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk)
         desk.window.open("runs", OpenRun("r-9999"))
         await seen(lambda: "There is no run r-9999." in screen.message.words())
@@ -445,7 +445,7 @@ def test_over_forty_devices_become_a_dense_matrix_of_shapes(theme: Theme, tmp_pa
     summary = run.summary.model_copy(update={"devices": names})
     console.work.add(run.model_copy(update={"summary": summary, "cells": cells}))
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun("r-0408"))
         await seen(lambda: screen.matrix.cells.total() == 3000 and screen.matrix.current_cell() is not None)
         assert screen.matrix.dense
@@ -461,7 +461,7 @@ def test_over_forty_devices_become_a_dense_matrix_of_shapes(theme: Theme, tmp_pa
 def test_at_its_end_a_run_is_read_whole_once_more(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun(CLEAN))
         await seen(lambda: screen.matrix.cells.rowCount() == 7)
         before = console.asked.count("run")
@@ -485,7 +485,7 @@ def test_errors_of_the_door_never_leave_a_screen_that_reads_forever(theme: Theme
     console = story()
     console.fail_next["run"] = QuarterdeckError("Its entries cannot be read.", ErrorCode.JOURNAL_CORRUPT)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("runs", OpenRun(CLEAN))
         screen = desk.window.current
         assert isinstance(screen, RunsScreen)

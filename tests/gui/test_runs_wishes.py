@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.runs.screen import RunsScreen
 from app.screens.targets import OpenQuery, OpenReplay, OpenRun
 from app.theme.theme import Theme
@@ -24,7 +24,7 @@ from tests.fakes.window import play_frame, seen
 def test_cancel_asks_inline_and_only_the_second_press_cancels(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun(CLEAN))
         await seen(lambda: screen.matrix.cells.rowCount() == 7)
         QTest.keyClick(screen.matrix, Qt.Key.Key_Escape, Qt.KeyboardModifier.ShiftModifier)
@@ -47,7 +47,7 @@ def test_a_cancel_that_fails_says_so_where_it_was_asked(theme: Theme, tmp_path: 
     console = story()
     console.fail_next["cancel_run"] = DeviceError("The line broke.")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun(CLEAN))
         await seen(lambda: screen.matrix.cells.rowCount() == 7)
         screen.head.cancel.click()
@@ -72,7 +72,7 @@ def test_a_cancel_that_fails_after_its_question_was_closed_is_told_by_the_banner
 
     console.runs.stop = stop  # type: ignore[method-assign]  # it fails late
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun(CLEAN))
         await seen(lambda: screen.matrix.cells.rowCount() == 7)
         screen.head.cancel.click()
@@ -91,7 +91,7 @@ def test_a_cancel_that_fails_after_its_question_was_closed_is_told_by_the_banner
 def test_a_run_is_saved_as_a_batch_and_none_is_replaced_unasked(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun(CLEAN))
         await seen(lambda: screen.matrix.cells.rowCount() == 7)
         kept = console.saved["check-limits"]
@@ -113,7 +113,7 @@ def test_a_run_is_saved_as_a_batch_and_none_is_replaced_unasked(theme: Theme, tm
 
 
 def test_replay_journal_and_copy_are_about_this_run(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun("r-0410"))
         await seen(lambda: screen.head.number.text() == "r-0410")
         opened = opened_screens(desk)
@@ -127,7 +127,7 @@ def test_replay_journal_and_copy_are_about_this_run(theme: Theme, tmp_path: Path
 
 
 def test_a_narrow_window_hides_the_list_behind_the_title(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun(CLEAN))
         assert not screen.list.isVisible()
         screen.head.show_list.click()
@@ -144,7 +144,7 @@ def test_a_narrow_window_hides_the_list_behind_the_title(theme: Theme, tmp_path:
 def test_without_a_run_the_screen_says_what_to_do(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("runs")
         screen = desk.window.current
         assert isinstance(screen, RunsScreen)

@@ -8,9 +8,9 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.main import Desk
-from app.screens.fleet.pairing_dialog import PairingSheet
-from app.screens.settings.devices_page import Devices, address_help, address_problem
+from app.main import ConsoleApplication
+from app.screens.fleet.pairing_dialog import PairingDialog
+from app.screens.settings.devices_page import DevicesPage, address_help, address_problem
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenSection
 from app.theme.theme import Theme
@@ -20,7 +20,7 @@ from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
 
 
-def section_of(desk: Desk) -> Devices:
+def section_of(desk: ConsoleApplication) -> DevicesPage:
     desk.window.open("settings", OpenSection("devices"))
     assert isinstance(desk.window.current, SettingsScreen)
     return desk.window.current.devices
@@ -44,7 +44,7 @@ def test_what_an_address_means_is_said_before_it_is_used() -> None:
 def test_another_address_is_listened_at_and_shown(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         section = section_of(desk)
         await seen(lambda: section.address.text() == "0.0.0.0:5000")
         assert not section.listen.isEnabled()
@@ -62,7 +62,7 @@ def test_a_taken_port_is_said_below_the_field(theme: Theme, tmp_path: Path) -> N
     console = story()
     console.fail_next["listen"] = BadInput("Port 5001 is taken by another program.")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         section = section_of(desk)
         await seen(lambda: section.address.text())
         section.address.setText("127.0.0.1:5001")
@@ -77,7 +77,7 @@ def test_a_console_that_does_not_listen_says_why(theme: Theme, tmp_path: Path) -
     console = story()
     console.listens = Listening(address="127.0.0.1:5000", problem="Port 5000 is taken.")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         section = section_of(desk)
         await seen(section.banner.isVisible)
         assert "does not listen" in section.banner.words()
@@ -88,7 +88,7 @@ def test_a_console_that_does_not_listen_says_why(theme: Theme, tmp_path: Path) -
 
 
 def test_refused_attempts_of_strangers_are_listed_too(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         section = section_of(desk)
         await seen(lambda: section.refused.rows_model.rowCount() > 3)
         words = [str(section.refused.rows_model.index(row, 2).data()) for row in range(3)]
@@ -99,15 +99,15 @@ def test_refused_attempts_of_strangers_are_listed_too(theme: Theme, tmp_path: Pa
 
 
 def test_the_palette_offers_to_pair(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("settings")
         desk.window.open_palette("pair a device")
-        await seen(lambda: desk.window.findChildren(PairingSheet) or _press_first(desk))
+        await seen(lambda: desk.window.findChildren(PairingDialog) or _press_first(desk))
 
-    def _press_first(desk: Desk) -> bool:
-        from app.shell.command_palette import Palette
+    def _press_first(desk: ConsoleApplication) -> bool:
+        from app.shell.command_palette import CommandPalette
 
-        palettes = desk.window.findChildren(Palette)
+        palettes = desk.window.findChildren(CommandPalette)
         if palettes and palettes[0].isVisible():
             QTest.keyClick(desk.window.focusWidget(), Qt.Key.Key_Return)
         return False

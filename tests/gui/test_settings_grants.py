@@ -9,13 +9,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.journal.screen import JournalScreen
-from app.screens.settings.grants_page import Grants, fits_words, grant_scope, grant_state, uses_left
+from app.screens.settings.grants_page import GrantsPage, fits_words, grant_scope, grant_state, uses_left
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenSection
 from app.theme.theme import Theme
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from core.audit.entries import Kind
 from tests.fakes.console import FakeConsole
 from tests.fakes.rules_door import make_grants
@@ -23,7 +23,7 @@ from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
 
 
-async def grants_of(desk: Desk, grant: str = "") -> Grants:
+async def grants_of(desk: ConsoleApplication, grant: str = "") -> GrantsPage:
     desk.window.open("settings", OpenSection("grants", grant=grant))
     screen = desk.window.current
     assert isinstance(screen, SettingsScreen)
@@ -31,8 +31,8 @@ async def grants_of(desk: Desk, grant: str = "") -> Grants:
     return screen.grants
 
 
-def sheet_of(desk: Desk) -> Sheet:
-    return next(sheet for sheet in desk.window.findChildren(Sheet) if sheet.isVisible())
+def sheet_of(desk: ConsoleApplication) -> Dialog:
+    return next(sheet for sheet in desk.window.findChildren(Dialog) if sheet.isVisible())
 
 
 def test_states_uses_and_scope_in_words() -> None:
@@ -45,7 +45,7 @@ def test_states_uses_and_scope_in_words() -> None:
 
 
 def test_those_in_force_are_listed_and_others_on_demand(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         section = await grants_of(desk)
         await seen(lambda: section.table.rows_model.rowCount() == 3)
         shown, first = section.details.scope_words(), make_grants()[0]
@@ -65,16 +65,16 @@ def test_those_in_force_are_listed_and_others_on_demand(theme: Theme, tmp_path: 
 def test_a_grant_is_revoked_only_after_a_question_that_shows_its_scope(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         section = await grants_of(desk)
         section.table.choose("g-0030-c0ffee")
         section.details.revoke.click()
-        await seen(lambda: [one for one in desk.window.findChildren(Sheet) if one.isVisible()])
+        await seen(lambda: [one for one in desk.window.findChildren(Dialog) if one.isVisible()])
         sheet_of(desk).answer("keep").click()
-        await seen(lambda: not [one for one in desk.window.findChildren(Sheet) if one.isVisible()])
+        await seen(lambda: not [one for one in desk.window.findChildren(Dialog) if one.isVisible()])
         assert "revoke_grant" not in console.asked
         section.details.revoke.click()
-        await seen(lambda: [one for one in desk.window.findChildren(Sheet) if one.isVisible()])
+        await seen(lambda: [one for one in desk.window.findChildren(Dialog) if one.isVisible()])
         asked = {label.text() for label in sheet_of(desk).findChildren(QLabel)}
         assert "\n".join(section.details.scope_words()) in asked, "the very words of the list, local time too"
         sheet_of(desk).answer("revoke").click()
@@ -88,7 +88,7 @@ def test_a_grant_is_revoked_only_after_a_question_that_shows_its_scope(theme: Th
 
 
 def test_what_a_grant_lets_run_is_the_last_to_lose_room(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         table = (await grants_of(desk)).table
         scope = [column.key for column in table.rows_model.columns].index("scope")
         await seen(lambda: table.columnWidth(scope) >= table.rows_model.columns[scope].width)
@@ -97,7 +97,7 @@ def test_what_a_grant_lets_run_is_the_last_to_lose_room(theme: Theme, tmp_path: 
 
 
 def test_a_grants_entries_are_looked_up_in_the_journal(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         section = await grants_of(desk)
         section.details.entries.click()
         journal = desk.window.current
@@ -109,7 +109,7 @@ def test_a_grants_entries_are_looked_up_in_the_journal(theme: Theme, tmp_path: P
 
 
 def test_where_nothing_was_granted_it_says_how_one_is_given(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         section = await grants_of(desk)
         await seen(section.empty.isVisible)
         assert not section.split.isVisible()
@@ -118,7 +118,7 @@ def test_where_nothing_was_granted_it_says_how_one_is_given(theme: Theme, tmp_pa
 
 
 def test_ctrl_f_finds_a_grant_and_down_goes_to_the_list(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.activateWindow()
         await seen(desk.window.isActiveWindow)
         section = await grants_of(desk)
@@ -131,7 +131,7 @@ def test_ctrl_f_finds_a_grant_and_down_goes_to_the_list(theme: Theme, tmp_path: 
 
 
 def test_who_revoked_a_grant_is_named_as_who_gave_it(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         section = await grants_of(desk)
         revoked = next(grant for grant in make_grants() if grant.revoked_at is not None)
         assert revoked.revoked_by == "operator:harbour"

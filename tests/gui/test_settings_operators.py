@@ -9,13 +9,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QLineEdit
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.approvals.screen import ApprovalsScreen
-from app.screens.settings.operators_page import Operators
+from app.screens.settings.operators_page import OperatorsPage
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenSection
 from app.theme.theme import Theme
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from core.approvals.operator_keys import create_operator_key, list_operator_keys
 from core.approvals.operators import removing
 from core.home import Home
@@ -29,7 +29,7 @@ from tests.fakes.window import play_frame, seen
 PHRASE = "correct horse battery"
 
 
-async def operators_of(desk: Desk) -> Operators:
+async def operators_of(desk: ConsoleApplication) -> OperatorsPage:
     await desk.window.keys.refresh()
     desk.window.open("settings", OpenSection("operators"))
     screen = desk.window.current
@@ -37,7 +37,7 @@ async def operators_of(desk: Desk) -> Operators:
     return screen.operators
 
 
-def fill(section: Operators, name: str, phrase: str, again: str) -> None:
+def fill(section: OperatorsPage, name: str, phrase: str, again: str) -> None:
     for field, text in (
         (section.name_field, name),
         (section.secret_field, phrase),
@@ -47,7 +47,7 @@ def fill(section: Operators, name: str, phrase: str, again: str) -> None:
         QTest.keyClicks(field, text)
 
 
-def row_words(section: Operators, name: str) -> list[str]:
+def row_words(section: OperatorsPage, name: str) -> list[str]:
     model = section.table.rows_model
     row = model.row_at(model.place_of(name))
     assert row is not None
@@ -58,7 +58,7 @@ def test_the_unlocked_operator_vouches_for_another_one(theme: Theme, tmp_path: P
     harbour = create_operator_key(Home(tmp_path).create(), "harbour", None)
     console = FakeConsole(operators=[harbour.operator])
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         section = await operators_of(desk)
         assert section.head.title.text() == "Add another operator"
         fill(section, "quay", PHRASE, PHRASE + "x")
@@ -85,7 +85,7 @@ def test_while_a_key_is_made_the_keyboard_waits_on_its_button_and_a_second_press
     console = FakeConsole(operators=[harbour.operator])
     made = console.hold_back("register_operator")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.activateWindow()
         section = await operators_of(desk)
         fill(section, "quay", PHRASE, PHRASE)
@@ -115,7 +115,7 @@ def test_a_key_that_no_operator_signs_for_is_deleted_and_what_was_typed_stays(
     harbour = create_operator_key(Home(tmp_path).create(), "harbour", PHRASE)
     console = FakeConsole(operators=[harbour.operator])
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         section = await operators_of(desk)
         fill(section, "quay", PHRASE, PHRASE)
         section.make.click()
@@ -141,13 +141,13 @@ def test_a_passphrase_unlocks_and_the_same_button_locks(theme: Theme, tmp_path: 
     operators = [create_operator_key(home, name, PHRASE).operator for name in ("harbour", "quay")]
     console = FakeConsole(operators=operators)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         section = await operators_of(desk)
         section.table.choose("quay")
         assert section.unlock.text() == "Unlock quay…"
         section.unlock.click()
-        await seen(lambda: [one for one in desk.window.findChildren(Sheet) if one.isVisible()])
-        sheet = next(one for one in desk.window.findChildren(Sheet) if one.isVisible())
+        await seen(lambda: [one for one in desk.window.findChildren(Dialog) if one.isVisible()])
+        sheet = next(one for one in desk.window.findChildren(Dialog) if one.isVisible())
         secret = sheet.findChildren(QLineEdit)[0]
         QTest.keyClicks(secret, "wrong one here")
         sheet.answer("unlock").click()
@@ -170,7 +170,7 @@ def test_a_key_that_nobody_registered_is_shown_and_registered_with_a_signature(
     harbour = create_operator_key(home, "harbour", None)
     console = FakeConsole(operators=[harbour.operator])
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         section = await operators_of(desk)
         assert section.register.isHidden()
         await asyncio.to_thread(create_operator_key, home, "quay", PHRASE)
@@ -190,7 +190,7 @@ def test_another_key_under_a_registered_name_cannot_sign_for_them(theme: Theme, 
     stranger = create_operator_key(Home(tmp_path / "other").create(), "harbour", None)
     console = FakeConsole(operators=[stranger.operator])
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         section = await operators_of(desk)
         assert row_words(section, "harbour")[4] == "another key"
         assert not section.unlock.isEnabled()
@@ -204,7 +204,7 @@ def test_the_first_operator_needs_nobody(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
     console.given = make_grants()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         section = await operators_of(desk)
         assert section.head.title.text() == "Make a key"
         fill(section, "harbour", PHRASE, PHRASE)
@@ -223,7 +223,7 @@ def test_an_operator_is_removed_signed_with_the_consequence_said_and_their_grant
     console = FakeConsole(operators=operators)
     console.given = make_grants()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         await desk.window.keys.unlock("quay", None)
         section = await operators_of(desk)
         section.table.choose("harbour")
@@ -256,7 +256,7 @@ def test_a_card_without_any_operator_leads_to_making_a_key_and_back_to_it(
     console = FakeConsole()
     console.queue["a-0001"] = make_approval(1)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("approvals")
         screen = desk.window.current
         assert isinstance(screen, ApprovalsScreen)

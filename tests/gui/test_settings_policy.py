@@ -8,7 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.settings.merge_dialog import KEEP, TAKE
 from app.screens.settings.policy_diagnostics import bare_message, precise_line
 from app.screens.settings.policy_draft import FILE, PolicyDraftStore
@@ -16,7 +16,7 @@ from app.screens.settings.policy_page import PolicyPage, line_of
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenSection
 from app.theme.theme import Theme
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from core.errors import BadInput, ErrorCode, ServiceError
 from core.policy.policy_check import PolicyProblem
 from core.service.console import ControlChanged
@@ -36,12 +36,12 @@ pattern = 'git status'
 """
 
 
-def settings_of(desk: Desk) -> SettingsScreen:
+def settings_of(desk: ConsoleApplication) -> SettingsScreen:
     assert isinstance(desk.window.current, SettingsScreen)
     return desk.window.current
 
 
-async def policy_of(desk: Desk, line: int = 0) -> PolicyPage:
+async def policy_of(desk: ConsoleApplication, line: int = 0) -> PolicyPage:
     """The page, once the text was read and checked."""
     desk.window.activateWindow()
     await seen(desk.window.isActiveWindow)
@@ -60,8 +60,8 @@ def type_at_end(page: PolicyPage, text: str) -> None:
         QTest.keyClick(page.editor, Qt.Key.Key_Return)
 
 
-def sheet_of(desk: Desk) -> Sheet:
-    return next(sheet for sheet in desk.window.findChildren(Sheet) if sheet.isVisible())
+def sheet_of(desk: ConsoleApplication) -> Dialog:
+    return next(sheet for sheet in desk.window.findChildren(Dialog) if sheet.isVisible())
 
 
 def test_a_window_that_opens_on_the_policy_reads_it_when_the_service_answers(
@@ -73,7 +73,7 @@ def test_a_window_that_opens_on_the_policy_reads_it_when_the_service_answers(
         await answers.wait()
         return story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("settings", OpenSection("policy", line=3))
         page = settings_of(desk).policy
         await asyncio.sleep(0)
@@ -90,7 +90,7 @@ def test_without_a_policy_file_the_page_says_that_the_default_holds(theme: Theme
     console = story()
     console.policy_on_disk = ""
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = await policy_of(desk)
         await seen(lambda: page.stand.text() == "Empty: the built-in default is in force")
 
@@ -102,7 +102,7 @@ def test_that_the_policy_could_not_be_read_is_said_no_longer_than_it_is_so(
 ) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = await policy_of(desk)
         page.work._not_read(ServiceError("The service is not connected.", ErrorCode.NOT_FOUND))
         assert page.banner.isVisible()
@@ -113,7 +113,7 @@ def test_that_the_policy_could_not_be_read_is_said_no_longer_than_it_is_so(
 
 
 def test_a_fault_is_found_while_typing_underlined_at_its_key_and_led_to(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = await policy_of(desk)
         assert page.check.sentence.text() == "Nothing is wrong with this policy."
         assert "5 rules, 4 examples that hold" in page.check.more.text()
@@ -137,7 +137,7 @@ def test_f5_checks_at_once_and_ctrl_s_saves_only_what_is_right(theme: Theme, tmp
     console = story()
     before = console.policy_on_disk
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = await policy_of(desk)
         page.show_tab("why")
         type_at_end(page, "nonsense here")
@@ -163,7 +163,7 @@ def test_f5_checks_at_once_and_ctrl_s_saves_only_what_is_right(theme: Theme, tmp
 def test_saving_right_after_typing_waits_for_the_check(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = await policy_of(desk)
         type_at_end(page, RULE)
         assert page.work.found is None
@@ -177,7 +177,7 @@ def test_a_file_changed_meanwhile_is_not_overwritten_but_compared(theme: Theme, 
     console = story()
     theirs = console.policy_on_disk.replace('profile = "guarded"', 'profile = "observe"', 1)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = await policy_of(desk)
         type_at_end(page, RULE)
         console.accepted_policy, console.policy_on_disk = console.policy_on_disk, theirs
@@ -187,7 +187,7 @@ def test_a_file_changed_meanwhile_is_not_overwritten_but_compared(theme: Theme, 
         assert console.policy_on_disk == theirs
         assert not page.save.isEnabled()
         page.banner.acted.emit("compare")
-        await seen(lambda: [one for one in desk.window.findChildren(Sheet) if one.isVisible()])
+        await seen(lambda: [one for one in desk.window.findChildren(Dialog) if one.isVisible()])
         sheet_of(desk).answer(KEEP).click()
         await seen(lambda: page.work.conflict is None)
         assert page.save.isEnabled()
@@ -201,7 +201,7 @@ def test_taking_the_file_can_be_undone(theme: Theme, tmp_path: Path) -> None:
     console = story()
     theirs = console.policy_on_disk + "# theirs\n"
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = await policy_of(desk)
         type_at_end(page, RULE)
         mine = page.editor.text()
@@ -209,7 +209,7 @@ def test_taking_the_file_can_be_undone(theme: Theme, tmp_path: Path) -> None:
         page.work.read()
         await seen(lambda: page.work.conflict)
         page.compare()
-        await seen(lambda: [one for one in desk.window.findChildren(Sheet) if one.isVisible()])
+        await seen(lambda: [one for one in desk.window.findChildren(Dialog) if one.isVisible()])
         sheet_of(desk).answer(TAKE).click()
         await seen(lambda: page.editor.text() == theirs)
         assert not page.work.dirty
@@ -222,7 +222,7 @@ def test_taking_the_file_can_be_undone(theme: Theme, tmp_path: Path) -> None:
 def test_another_text_on_the_disk_is_shown_when_nothing_was_typed(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = await policy_of(desk)
         console.changed_by_another_program(console.policy_on_disk + "# by hand\n")
         await seen(lambda: page.editor.text().endswith("# by hand\n"))
@@ -234,13 +234,13 @@ def test_another_text_on_the_disk_is_shown_when_nothing_was_typed(theme: Theme, 
 def test_unsaved_text_survives_the_window_and_is_gone_once_saved(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def types(desk: Desk) -> None:
+    async def types(desk: ConsoleApplication) -> None:
         page = await policy_of(desk)
         type_at_end(page, RULE)
         desk.window.open("fleet")
         assert PolicyDraftStore(Path(desk.window.layout_store.fileName()).parent).read() is not None
 
-    async def comes_back(desk: Desk) -> None:
+    async def comes_back(desk: ConsoleApplication) -> None:
         page = await policy_of(desk)
         assert 'id = "typed"' in page.editor.text()
         assert page.work.dirty
@@ -257,13 +257,13 @@ def test_unsaved_text_survives_the_window_and_is_gone_once_saved(theme: Theme, t
 
 
 def test_a_draft_of_an_older_file_asks_before_it_replaces_the_newer_one(theme: Theme, tmp_path: Path) -> None:
-    async def types(desk: Desk) -> None:
+    async def types(desk: ConsoleApplication) -> None:
         type_at_end(await policy_of(desk), RULE)
 
     changed = story()
     changed.policy_on_disk += "# by somebody else\n"
 
-    async def comes_back(desk: Desk) -> None:
+    async def comes_back(desk: ConsoleApplication) -> None:
         page = await policy_of(desk)
         assert 'id = "typed"' in page.editor.text()
         assert page.banner.isVisible()
@@ -275,7 +275,7 @@ def test_a_draft_of_an_older_file_asks_before_it_replaces_the_newer_one(theme: T
 
 
 def test_a_broken_draft_is_kept_beside_and_said(tmp_path: Path, theme: Theme) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         folder = Path(desk.window.layout_store.fileName()).parent
         (folder / FILE).write_text("{", encoding="utf-8")
         page = await policy_of(desk)
@@ -293,7 +293,7 @@ def test_a_broken_policy_says_everywhere_why_everything_asks_and_leads_to_the_li
     problem = "policy.toml line 29: rule spool-files: tol: there is no such key"
     console.policy_status = console.policy_status.model_copy(update={"problem": problem})
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         window = desk.window
         window.activateWindow()
         await seen(window.isActiveWindow)
@@ -312,7 +312,7 @@ def test_examples_are_ticked_or_crossed_with_the_reason(theme: Theme, tmp_path: 
     console = story()
     console.policy_on_disk = console.policy_on_disk.replace("/srv/spool/label.txt", "/srv/other.txt")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = await policy_of(desk)
         page.show_tab("examples")
         first = page.examples.table.rows_model.row_at(0)
@@ -333,7 +333,7 @@ def test_hidden_characters_are_named(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.policy_on_disk += "# a\u202eb and p\u0430ypal\n"
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = await policy_of(desk)
         assert page.check.table.rows_model.rowCount() == 2
         words = [page.check._messages[key] for key in ("p0", "p1")]
@@ -349,7 +349,7 @@ def test_a_loose_pattern_is_warned_of_with_a_line_that_slips_through(theme: Them
     start = len(console.policy_on_disk.splitlines()) + 1
     console.policy_on_disk += LOOSE
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = await policy_of(desk)
         page.show_tab("check")
         assert page.check.sentence.text() == "Nothing is wrong with this policy."
@@ -372,7 +372,7 @@ def test_a_refused_save_is_said_where_it_was_asked(theme: Theme, tmp_path: Path)
     console = story()
     console.fail_next["save_policy"] = BadInput("policy.toml cannot be written: disk full.")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = await policy_of(desk)
         type_at_end(page, RULE)
         page.work.save()
@@ -384,7 +384,7 @@ def test_a_refused_save_is_said_where_it_was_asked(theme: Theme, tmp_path: Path)
 
 
 def test_in_a_narrow_window_the_tabs_are_under_the_editor(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = await policy_of(desk)
         assert page.split.orientation() == Qt.Orientation.Vertical
         desk.window.resize(1440, 900)
@@ -396,7 +396,7 @@ def test_in_a_narrow_window_the_tabs_are_under_the_editor(theme: Theme, tmp_path
 def test_the_profile_is_chosen_by_the_window_and_shown_when_it_holds(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = await policy_of(desk)
         page.profile.chosen.emit("lockdown")
         await seen(lambda: page.profile.current() == "lockdown")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from PySide6.QtTest import QTest
 
-from app.main import Desk
-from app.screens.settings.rule_dialog import DraftRule, RuleSheet, rule_id, rule_ids, rule_problem, rule_text
+from app.main import ConsoleApplication
+from app.screens.settings.rule_dialog import DraftRule, RuleDialog, rule_id, rule_ids, rule_problem, rule_text
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenSection
 from app.theme.theme import Theme
@@ -62,7 +62,7 @@ def test_what_cannot_be_a_rule_is_said() -> None:
 def test_the_form_inserts_at_the_end_and_undo_takes_it_back(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("settings", OpenSection("policy"))
         screen = desk.window.current
         assert isinstance(screen, SettingsScreen)
@@ -70,8 +70,8 @@ def test_the_form_inserts_at_the_end_and_undo_takes_it_back(theme: Theme, tmp_pa
         await seen(lambda: page.work.base is not None)
         before = page.editor.text()
         page.insert.click()
-        await seen(lambda: desk.window.findChildren(RuleSheet))
-        sheet = desk.window.findChildren(RuleSheet)[0]
+        await seen(lambda: desk.window.findChildren(RuleDialog))
+        sheet = desk.window.findChildren(RuleDialog)[0]
         sheet.decision.choose("deny")
         sheet.decision.chosen.emit("deny")
         QTest.keyClicks(sheet.tool, "kill_process")

@@ -7,7 +7,7 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.journal.screen import JournalScreen
 from app.screens.settings.policy_page import PolicyPage
 from app.screens.settings.screen import SettingsScreen
@@ -22,7 +22,7 @@ from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
 
 
-async def page_of(desk: Desk, tab: str) -> PolicyPage:
+async def page_of(desk: ConsoleApplication, tab: str) -> PolicyPage:
     desk.window.open("settings", OpenSection("policy"))
     screen = desk.window.current
     assert isinstance(screen, SettingsScreen)
@@ -55,7 +55,7 @@ def test_live_pictures_are_said_apart_from_the_commands() -> None:
 def test_the_line_about_live_pictures_stands_below_the_counts(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         machine = (await page_of(desk, "time")).time_machine
         assert machine.glimpses.isHidden()
         console.live_pictures = (1240, 310)
@@ -74,7 +74,7 @@ def test_the_edited_text_is_run_over_the_journal_and_its_rows_lead_there(
 ) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = await page_of(desk, "time")
         machine = page.time_machine
         assert machine.table.isHidden()
@@ -109,7 +109,7 @@ def test_the_edited_text_is_run_over_the_journal_and_its_rows_lead_there(
 def test_a_run_over_the_journal_can_be_cancelled(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         machine = (await page_of(desk, "time")).time_machine
         held = console.hold_back("try_policy")
         machine.run.click()
@@ -130,7 +130,7 @@ def test_a_run_over_the_journal_can_be_cancelled(theme: Theme, tmp_path: Path) -
 def test_the_keyboard_is_on_run_again_before_while_and_after_it_runs(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.activateWindow()
         machine = (await page_of(desk, "time")).time_machine
         held = console.hold_back("try_policy")
@@ -160,7 +160,7 @@ def test_a_text_that_cannot_be_run_says_why(theme: Theme, tmp_path: Path) -> Non
     console = story()
     console.fail_next["try_policy"] = BadInput("policy.toml is not TOML: Expected '='.")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         machine = (await page_of(desk, "time")).time_machine
         machine.run.click()
         await seen(lambda: "not TOML" in machine.against.text())
@@ -175,7 +175,7 @@ def link_named(page: PolicyPage, words: str) -> Link:
 def test_why_names_rules_with_lines_near_misses_and_near_grants(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = await page_of(desk, "why")
         page.why.choose("lab-lnx-01", "shell_execute", {"command": "rm -rf /srv/spool"})
         await seen(lambda: "Folders are emptied by hand" in page.why.answer.words())
@@ -198,7 +198,7 @@ def test_why_names_rules_with_lines_near_misses_and_near_grants(theme: Theme, tm
 def test_why_says_how_many_must_approve_and_that_an_edit_is_not_in_force(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = await page_of(desk, "why")
         page.why.choose("build-lnx-03", "shell_execute", {"command": "uptime"})
         await seen(lambda: "2 operators have to approve it" in page.why.answer.words())
@@ -211,7 +211,7 @@ def test_why_says_how_many_must_approve_and_that_an_edit_is_not_in_force(
 
 
 def test_why_of_a_device_that_is_offline_says_so(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = await page_of(desk, "why")
         page.why.choose("kiosk-yard")
         await seen(lambda: "offline" in page.why.answer.nothing.words())

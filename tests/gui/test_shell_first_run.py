@@ -9,10 +9,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFocusFrame, QLabel, QLineEdit
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.fleet.screen import FleetScreen
 from app.theme.theme import Theme
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from core.approvals.operator_keys import create_operator_key
 from core.errors import Refused, ServiceError
 from core.fleet.models import NOT_CONNECTED_YET, Device, Health
@@ -28,7 +28,7 @@ def own_device() -> list[Device]:
     return [device for device in make_devices() if device.name == "this-computer"]
 
 
-def fleet_of(desk: Desk) -> FleetScreen:
+def fleet_of(desk: ConsoleApplication) -> FleetScreen:
     assert isinstance(desk.window.current, FleetScreen)
     return desk.window.current
 
@@ -39,7 +39,7 @@ def test_three_steps_lead_from_nothing_to_the_first_picture(
 ) -> None:
     console = FakeConsole(own_device())
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = fleet_of(desk).first_run
         await seen(page.isVisible)
         assert page.device_step.state == "done"
@@ -59,7 +59,7 @@ def test_three_steps_lead_from_nothing_to_the_first_picture(
         page.go_on.click()
         assert not page.isVisible()
 
-    async def later(desk: Desk) -> None:
+    async def later(desk: ConsoleApplication) -> None:
         assert not fleet_of(desk).first_run.isVisible()
         if passphrase is None:
             await seen(lambda: desk.keys.unlocked == "harbour")
@@ -73,7 +73,7 @@ def test_three_steps_lead_from_nothing_to_the_first_picture(
 def test_a_short_passphrase_is_refused_in_words(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole(own_device())
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = fleet_of(desk).first_run
         page.name_field.setText("harbour")
         page.secret_field.setText("short")
@@ -92,7 +92,7 @@ def test_a_key_that_the_service_did_not_take_is_offered_again_not_made_twice(
     console = FakeConsole(own_device())
     console.fail_next["register_operator"] = ServiceError("The line broke.")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = fleet_of(desk).first_run
         page.name_field.setText("harbour")
         press_button(page.without)
@@ -108,7 +108,7 @@ def test_a_key_that_the_service_did_not_take_is_offered_again_not_made_twice(
 def test_first_run_can_be_skipped_for_good(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole(own_device())
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = fleet_of(desk).first_run
         await seen(page.isVisible)
         page.go_on.click()
@@ -119,7 +119,7 @@ def test_first_run_can_be_skipped_for_good(theme: Theme, tmp_path: Path) -> None
         assert panel.device_name == "this-computer"
         assert fleet_of(desk).listing.view.hasFocus()
 
-    async def later(desk: Desk) -> None:
+    async def later(desk: ConsoleApplication) -> None:
         assert not fleet_of(desk).first_run.isVisible()
 
     play(theme, tmp_path, console, scenario)
@@ -130,12 +130,12 @@ def test_unlocking_asks_for_the_passphrase_and_says_when_it_is_wrong(theme: Them
     key = create_operator_key(Home(tmp_path).create(), "harbour", "correct horse battery")
     console = story([key.operator])
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         await seen(lambda: desk.keys.listed)
         assert desk.keys.unlocked is None
         desk.window.top_bar.key.click()
-        await seen(lambda: desk.window.findChildren(Sheet))
-        sheet = desk.window.findChildren(Sheet)[0]
+        await seen(lambda: desk.window.findChildren(Dialog))
+        sheet = desk.window.findChildren(Dialog)[0]
         field = sheet.findChildren(QLineEdit)[0]
         assert field.echoMode() == QLineEdit.EchoMode.Password
         field.setText("wrong horse battery")
@@ -155,7 +155,7 @@ def test_what_the_window_signs_is_what_the_service_accepts(theme: Theme, tmp_pat
     key = create_operator_key(Home(tmp_path).create(), "harbour", None)
     console = story([key.operator])
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         await seen(lambda: desk.keys.unlocked == "harbour")
         approval = desk.state.waiting()[0]
         signed = desk.keys.sign(approval, "approve")
@@ -169,7 +169,7 @@ def test_a_locked_window_signs_nothing(theme: Theme, tmp_path: Path) -> None:
     key = create_operator_key(Home(tmp_path).create(), "harbour", None)
     console = story([key.operator])
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         await seen(lambda: desk.keys.unlocked)
         desk.keys.lock()
         with pytest.raises(Refused):
@@ -182,7 +182,7 @@ def test_what_has_never_been_connected_starts_and_is_not_offline(theme: Theme, t
     device = own_device()[0].model_copy(update={"health": Health.OFFLINE, "reason": NOT_CONNECTED_YET})
     console = FakeConsole([device])
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = fleet_of(desk).first_run
         await seen(page.isVisible)
         words = [label.text() for label in page.device_step.findChildren(QLabel)]
@@ -195,7 +195,7 @@ def test_what_has_never_been_connected_starts_and_is_not_offline(theme: Theme, t
 
 
 def test_skipping_has_no_icon_of_a_place(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         page = fleet_of(desk).first_run
         await seen(page.isVisible)
         assert (page.go_on.text(), page.go_on._icon) == ("Skip this", "")
@@ -206,11 +206,11 @@ def test_skipping_has_no_icon_of_a_place(theme: Theme, tmp_path: Path) -> None:
 def test_the_ring_around_a_passphrase_is_whole(theme: Theme, tmp_path: Path) -> None:
     key = create_operator_key(Home(tmp_path).create(), "harbour", "correct horse battery")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         await seen(lambda: desk.keys.listed)
         desk.window.top_bar.key.click()
-        await seen(lambda: desk.window.findChildren(Sheet))
-        field = desk.window.findChildren(Sheet)[0].findChildren(QLineEdit)[0]
+        await seen(lambda: desk.window.findChildren(Dialog))
+        field = desk.window.findChildren(Dialog)[0].findChildren(QLineEdit)[0]
         ring = desk.window.findChild(QFocusFrame)
         assert isinstance(ring, QFocusFrame)
         assert ring.widget() is field

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QObject
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.state import AppState, Link
 from app.theme.theme import Theme
 from core.errors import BadInput, QuarterdeckError, ServiceError
@@ -21,7 +21,7 @@ from tests.fakes.window import play, seen
 def test_events_change_only_their_part_of_the_state(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         heard: list[str] = []
         desk.state.devices_changed.connect(lambda: heard.append("devices"))
         desk.state.approvals_changed.connect(lambda: heard.append("approvals"))
@@ -48,7 +48,7 @@ def test_a_flood_of_events_becomes_few_signals() -> None:
 def test_missed_events_make_the_window_read_the_state_again(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         # Changed behind the window's back: no event tells it.
         gone = console.fleet.pop("kiosk-yard")
         console.emit(Missed(count=40))
@@ -70,7 +70,7 @@ def test_attaching_is_tried_again_until_it_works(
             raise ServiceError("Process 4711 owns the home.")
         return console
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         await seen(lambda: desk.state.service.link is Link.LOST)
         assert "4711" in desk.state.service.problem
         desk.link.try_now()
@@ -87,7 +87,7 @@ def test_a_wish_while_the_service_is_lost_fails_where_it_was_made(
     async def opened() -> Console:
         raise ServiceError("No service.")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         errors: list[QuarterdeckError] = []
         desk.link.ask(lambda console: console.runs.batch_names(), on_error=errors.append, what="list batches")
         await seen(lambda: errors)
@@ -106,7 +106,7 @@ def test_an_answer_for_a_widget_that_is_gone_is_dropped(theme: Theme, tmp_path: 
         def take(self, _answer: object) -> None:
             Asker.called = True
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         gate = console.hold_back("batches")
         asker = Asker()
         task = desk.link.ask(lambda door: door.runs.batch_names(), asker.take)
@@ -124,7 +124,7 @@ def test_an_answer_for_a_widget_that_is_gone_is_dropped(theme: Theme, tmp_path: 
 def test_an_unexpected_error_in_a_wish_is_answered_too(
     theme: Theme, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         errors: list[QuarterdeckError] = []
 
         async def broken(_console: Console) -> None:
@@ -142,7 +142,7 @@ def test_a_wish_says_what_it_could_not_do(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
     console.fail_next["verify"] = BadInput("The folder is gone.")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.link.ask(lambda door: door.journal.verify(), what="verify the journal")
         await seen(lambda: any("Could not verify the journal." in one for one in desk.window.notices.words()))
 
@@ -161,7 +161,7 @@ def test_the_old_door_stays_when_the_new_one_does_not_open(
             raise ServiceError("No.")
         return console
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.link.reattach()
         await seen(lambda: len(tries) == 2)
         console.change_device("lab-lnx-01", health=Health.STALE)

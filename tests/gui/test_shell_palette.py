@@ -12,14 +12,14 @@ from PySide6.QtGui import QImage, QPainter
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenEntry, OpenQuery, OpenRun, OpenSection, OpenTool, Target
-from app.shell.command_palette import Palette, ResultsDelegate
-from app.shell.palette_matcher import Found, Hit, find, match_hit
-from app.shell.shortcuts_dialog import KeysOverlay
+from app.shell.command_palette import CommandPalette, ResultsDelegate
+from app.shell.palette_matcher import Match, Result, find, match_hit
+from app.shell.shortcuts_dialog import ShortcutsDialog
 from app.theme.theme import Theme
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from core.approvals.operator_keys import create_operator_key
 from core.home import Home
 from core.service.console import Console, ConsoleState, EntryPage
@@ -31,8 +31,8 @@ from tests.fakes.window import play_frame, seen
 SENDS = {"call", "start_run", "decide", "cancel_run", "stop_all", "set_profile", "review_contract", "resume"}
 
 
-def hit(title: str, detail: str = "", group: str = "Devices") -> Hit:
-    return Hit(f"{group}/{title}", group, title, detail, "device", "fleet")
+def hit(title: str, detail: str = "", group: str = "Devices") -> Result:
+    return Result(f"{group}/{title}", group, title, detail, "device", "fleet")
 
 
 def test_a_risk_stands_where_it_stood_when_the_policys_answer_comes(theme: Theme) -> None:
@@ -46,7 +46,7 @@ def test_a_risk_stands_where_it_stood_when_the_policys_answer_comes(theme: Theme
     ):
         line = replace(hit("shell_execute", group="Call a tool"), risk="high", **more)
         painter = QPainter(picture)
-        places.add(ResultsDelegate()._paint_right(painter, QRectF(0, 0, 626, 36), Found(line, 1.0), theme))
+        places.add(ResultsDelegate()._paint_right(painter, QRectF(0, 0, 626, 36), Match(line, 1.0), theme))
         painter.end()
     assert len(places) == 1
 
@@ -82,19 +82,19 @@ def test_groups_keep_their_order_and_give_way_to_each_other() -> None:
     assert len(found) == 5
 
 
-def palette_of(desk: Desk) -> Palette:
-    return desk.window.findChild(Palette)  # type: ignore[return-value]  # Qt's stub says object
+def palette_of(desk: ConsoleApplication) -> CommandPalette:
+    return desk.window.findChild(CommandPalette)  # type: ignore[return-value]  # Qt's stub says object
 
 
-def groups_in(palette: Palette) -> list[str]:
+def groups_in(palette: CommandPalette) -> list[str]:
     return [line for line in palette._model.lines if isinstance(line, str)]
 
 
-def found_in(palette: Palette) -> list[Found]:
-    return [line for line in palette._model.lines if isinstance(line, Found)]
+def found_in(palette: CommandPalette) -> list[Match]:
+    return [line for line in palette._model.lines if isinstance(line, Match)]
 
 
-def chosen_target(desk: Desk, palette: Palette) -> tuple[str, Target | None]:
+def chosen_target(desk: ConsoleApplication, palette: CommandPalette) -> tuple[str, Target | None]:
     opened: list[tuple[str, Target | None]] = []
     desk.window.open = lambda screen, target=None: opened.append((screen, target))  # type: ignore[method-assign]
     QTest.keyClick(palette.field, Qt.Key.Key_Return)
@@ -104,7 +104,7 @@ def chosen_target(desk: Desk, palette: Palette) -> tuple[str, Target | None]:
 def test_ctrl_k_finds_tools_of_the_device_that_is_named(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         QTest.keyClick(desk.window, Qt.Key.Key_K, Qt.KeyboardModifier.ControlModifier)
         palette = palette_of(desk)
         QTest.keyClicks(palette.field, "shell build")
@@ -126,7 +126,7 @@ def test_ctrl_k_finds_tools_of_the_device_that_is_named(theme: Theme, tmp_path: 
 def test_the_palette_never_sends_anything(theme: Theme, tmp_path: Path, typed: str) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open_palette(typed)
         palette = palette_of(desk)
         await seen(lambda: palette.chosen() is not None)
@@ -140,7 +140,7 @@ def test_the_palette_never_sends_anything(theme: Theme, tmp_path: Path, typed: s
 
 
 def test_words_become_a_journal_query(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open_palette("status:failure edge-gw-11")
         palette = palette_of(desk)
         await seen(lambda: "Journal" in groups_in(palette))
@@ -152,7 +152,7 @@ def test_words_become_a_journal_query(theme: Theme, tmp_path: Path) -> None:
 
 
 def test_tab_narrows_to_one_kind_and_escape_widens_then_closes(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open_palette("lab")
         palette = palette_of(desk)
         await seen(lambda: len(groups_in(palette)) > 1)
@@ -170,7 +170,7 @@ def test_tab_narrows_to_one_kind_and_escape_widens_then_closes(theme: Theme, tmp
 def test_a_click_leads_there_and_is_no_tab_and_lines_that_go_meanwhile_do_no_harm(
     theme: Theme, tmp_path: Path
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open_palette("lab")
         palette = palette_of(desk)
         await seen(lambda: len(groups_in(palette)) > 1)
@@ -209,7 +209,7 @@ def test_runs_are_found_by_the_service_by_what_no_line_shows_and_an_exact_id_com
 
     console.service.state = state  # type: ignore[method-assign]  # a window that knows none of the runs
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         for query in ("r-0016", "defragment", "oddity"):
             desk.window.open_palette(query)
             palette = palette_of(desk)
@@ -234,7 +234,7 @@ def test_a_count_that_stops_at_a_bound_says_so(theme: Theme, tmp_path: Path) -> 
 
     console.journal.entries = entries  # type: ignore[method-assign]
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open_palette("shell")
         palette = palette_of(desk)
         await seen(lambda: any(one.hit.detail == "10,000 or more entries" for one in found_in(palette)))
@@ -251,7 +251,7 @@ def test_an_older_run_is_found_by_its_id(theme: Theme, tmp_path: Path) -> None:
 
     console.service.state = state  # type: ignore[method-assign]  # a window that knows none of the runs
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         QTest.keyClick(desk.window, Qt.Key.Key_K, Qt.KeyboardModifier.ControlModifier)
         palette = palette_of(desk)
         QTest.keyClicks(palette.field, "r-0411")
@@ -260,7 +260,7 @@ def test_an_older_run_is_found_by_its_id(theme: Theme, tmp_path: Path) -> None:
     play_frame(theme, tmp_path, console, scenario)
 
 
-def described(name: str, *about: tuple[str, str]) -> Hit:
+def described(name: str, *about: tuple[str, str]) -> Result:
     return replace(hit(name, "on this-computer", "Call a tool"), about=about)
 
 
@@ -299,7 +299,7 @@ def test_a_command_is_found_by_how_its_words_begin_and_nothing_else() -> None:
 
 
 def test_a_question_finds_the_tool_by_what_its_device_says_of_it(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         for query in ("memory", "how much memory is free"):
             desk.window.open_palette(query)
             palette = palette_of(desk)
@@ -317,11 +317,11 @@ def test_a_question_finds_the_tool_by_what_its_device_says_of_it(theme: Theme, t
     play_frame(theme, tmp_path, story(), scenario)
 
 
-def commands_in(palette: Palette) -> dict[str, Found]:
+def commands_in(palette: CommandPalette) -> dict[str, Match]:
     return {one.hit.title: one for one in found_in(palette) if one.hit.group == "Commands"}
 
 
-def type_and_enter(desk: Desk, words: str) -> Palette:
+def type_and_enter(desk: ConsoleApplication, words: str) -> CommandPalette:
     desk.window.open_palette()
     palette = palette_of(desk)
     QTest.keyClicks(palette.field, words)
@@ -333,7 +333,7 @@ def type_and_enter(desk: Desk, words: str) -> Palette:
 def test_commands_are_the_windows_own_actions(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         window = desk.window
         for words, seen_by in (
             ("light theme", lambda: theme.mode == "light"),
@@ -342,7 +342,7 @@ def test_commands_are_the_windows_own_actions(theme: Theme, tmp_path: Path) -> N
             ("settings grants", lambda: window.current.name == "settings"),
             ("verify", lambda: window.current.name == "journal" and "verify" in console.asked),
             ("narrow", lambda: window.navigation.narrow),
-            ("keys of", lambda: any(isinstance(one, KeysOverlay) for one in window.findChildren(Sheet))),
+            ("keys of", lambda: any(isinstance(one, ShortcutsDialog) for one in window.findChildren(Dialog))),
         ):
             palette = type_and_enter(desk, words)
             assert not palette.isVisible(), words
@@ -368,7 +368,7 @@ def theme_shown(settings: SettingsScreen) -> str:
 
 
 def test_the_theme_that_the_palette_chose_is_shown_in_settings_and_kept(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("settings", OpenSection("appearance"))
         type_and_enter(desk, "light")
         settings = desk.window.current
@@ -384,7 +384,7 @@ def test_the_theme_that_the_palette_chose_is_shown_in_settings_and_kept(theme: T
 def test_a_command_that_cannot_be_done_says_why_and_does_nothing(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         palette = type_and_enter(desk, "resume")
         assert palette.isVisible()
         line = commands_in(palette)["Resume…"]
@@ -401,7 +401,7 @@ def test_stop_all_is_not_met_by_enter_before_it_was_typed_whole(
 ) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open_palette(typed)
         palette = palette_of(desk)
         assert "Stop all" in commands_in(palette)
@@ -420,7 +420,7 @@ def test_stop_all_is_not_met_by_enter_before_it_was_typed_whole(
 def test_stop_all_typed_whole_stops(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         type_and_enter(desk, "stop all")
         await seen(lambda: desk.state.stopped)
 
@@ -431,7 +431,7 @@ def test_stop_all_typed_whole_stops(theme: Theme, tmp_path: Path) -> None:
 def test_the_key_is_locked_and_unlocked_by_one_command(theme: Theme, tmp_path: Path) -> None:
     create_operator_key(Home(tmp_path).create(), "root", None)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         await seen(lambda: desk.keys.unlocked)
         type_and_enter(desk, "lock")
         assert not desk.keys.unlocked
@@ -444,11 +444,11 @@ def test_the_key_is_locked_and_unlocked_by_one_command(theme: Theme, tmp_path: P
 def test_entries_show_what_the_policy_said_of_their_command(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open_palette("kind:command_sent")
         palette = palette_of(desk)
 
-        def entries() -> list[Found]:
+        def entries() -> list[Match]:
             return [one for one in found_in(palette) if isinstance(one.hit.target, OpenEntry)]
 
         await seen(lambda: any(one.hit.state in ("asks", "runs") for one in entries()))
@@ -475,7 +475,7 @@ def test_a_question_finds_this_computers_own_tool_and_its_entries_have_the_polic
         await console.runs.wait(run.summary.id, 20)
         return console
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         for query in ("memory", "how much memory is free"):
             desk.window.open_palette(query)
             palette = palette_of(desk)

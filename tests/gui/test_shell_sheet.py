@@ -9,9 +9,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 from shiboken6 import isValid
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.theme.theme import Theme
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from app.widgets.fields import Field, TextField
 from tests.fakes.console import FakeConsole
 from tests.fakes.window import play, play_frame, seen
@@ -20,7 +20,7 @@ SMALLEST = (1024, 640)
 FIELDS = 12
 
 
-def fields_of(sheet: Sheet) -> list[TextField]:
+def fields_of(sheet: Dialog) -> list[TextField]:
     made = []
     for number in range(FIELDS):
         field = TextField(f"Field {number}")
@@ -29,7 +29,7 @@ def fields_of(sheet: Sheet) -> list[TextField]:
     return made
 
 
-def in_sight(sheet: Sheet, widget: QWidget) -> bool:
+def in_sight(sheet: Dialog, widget: QWidget) -> bool:
     """Whether all of it is on the card, above the answers."""
     top = widget.mapTo(sheet.card, QPoint(0, 0)).y()
     shown = widget.visibleRegion().boundingRect()
@@ -37,8 +37,8 @@ def in_sight(sheet: Sheet, widget: QWidget) -> bool:
 
 
 def test_what_does_not_fit_scrolls_and_nothing_is_cut_or_squeezed(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
-        sheet = Sheet(desk.window, "Many fields", "More than a low window has room for.")
+    async def scenario(desk: ConsoleApplication) -> None:
+        sheet = Dialog(desk.window, "Many fields", "More than a low window has room for.")
         fields = fields_of(sheet)
         sheet.add_answer("", "Cancel")
         sheet.add_answer("go", "Go", "primary")
@@ -61,8 +61,8 @@ def test_what_does_not_fit_scrolls_and_nothing_is_cut_or_squeezed(theme: Theme, 
 
 
 def test_a_sheet_that_fits_does_not_scroll_and_grows_with_its_words(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
-        sheet = Sheet(desk.window, "A question", "Short.")
+    async def scenario(desk: ConsoleApplication) -> None:
+        sheet = Dialog(desk.window, "A question", "Short.")
         more = QPlainTextEdit()
         more.setFixedHeight(120)
         more.hide()
@@ -81,12 +81,12 @@ def test_a_sheet_that_fits_does_not_scroll_and_grows_with_its_words(theme: Theme
 
 
 def test_an_answer_is_told_also_when_what_opened_the_sheet_is_gone(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         opener = QPlainTextEdit(desk.window)
         opener.show()
         opener.setFocus()
         assert opener.hasFocus()
-        sheet = Sheet(desk.window, "A question", "Short.")
+        sheet = Dialog(desk.window, "A question", "Short.")
         sheet.add_answer("go", "Go", "primary")
         answers: list[str] = []
         sheet.finished.connect(answers.append)

@@ -10,13 +10,13 @@ from PySide6.QtCore import QMargins, QPoint, QRect, QSize, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QMenu
 
-from app.main import Desk, layout_store
+from app.main import ConsoleApplication, layout_store
 from app.qt_loop import ended
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenSection
 from app.shell.status_bar import StatusPart
 from app.theme.theme import Theme
-from app.widgets.dialog import Overlay, Sheet
+from app.widgets.dialog import Dialog, Overlay
 from app.window import fitted
 from core.batch.models import RunState
 from core.errors import DeviceError, ServiceError
@@ -29,16 +29,16 @@ from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
 
-def sheet_of(desk: Desk) -> Sheet:
-    return next(one for one in desk.window.findChildren(Sheet) if one.isVisible())
+def sheet_of(desk: ConsoleApplication) -> Dialog:
+    return next(one for one in desk.window.findChildren(Dialog) if one.isVisible())
 
 
-def has_sheet(desk: Desk) -> bool:
-    return any(one.isVisible() for one in desk.window.findChildren(Sheet))
+def has_sheet(desk: ConsoleApplication) -> bool:
+    return any(one.isVisible() for one in desk.window.findChildren(Dialog))
 
 
 def test_alt_digits_bring_the_screens_to_the_front(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         QTest.keyClick(desk.window, Qt.Key.Key_7, Qt.KeyboardModifier.AltModifier)
         assert desk.window.current.name == "settings"
         QTest.keyClick(desk.window, Qt.Key.Key_1, Qt.KeyboardModifier.AltModifier)
@@ -53,7 +53,7 @@ def test_a_window_that_opens_has_the_keyboard_in_its_screen(theme: Theme, tmp_pa
     store.setValue("window/screen", kept)
     store.sync()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         assert desk.window.current.name == kept
         await seen(desk.window.isActiveWindow)
         await seen(lambda: desk.window.current.isAncestorOf(QApplication.focusWidget() or desk.window))
@@ -64,7 +64,7 @@ def test_a_window_that_opens_has_the_keyboard_in_its_screen(theme: Theme, tmp_pa
 def test_what_waits_is_counted_in_navigation_status_bar_and_title(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         count = len(desk.state.approvals)
         assert count > 5
         assert desk.window.windowTitle() == f"({count}) Quarterdeck"
@@ -76,7 +76,7 @@ def test_what_waits_is_counted_in_navigation_status_bar_and_title(theme: Theme, 
 def test_stop_all_acts_at_once_and_the_banner_says_what_was_stopped(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         chord = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
         QTest.keyClick(desk.window, Qt.Key.Key_X, chord)
         await seen(lambda: console.stopped)
@@ -90,7 +90,7 @@ def test_stop_all_acts_at_once_and_the_banner_says_what_was_stopped(theme: Theme
 def test_stop_all_is_in_reach_while_a_question_covers_the_window(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.control.choose_profile(Profile.TRUSTED)
         await seen(lambda: has_sheet(desk))
         button = desk.window.top_bar.stop
@@ -106,7 +106,7 @@ def test_stop_all_that_does_not_reach_the_service_says_so(theme: Theme, tmp_path
     console = FakeConsole()
     console.fail_next["stop_all"] = ServiceError("The line broke.")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.control.stop_all()
         await seen(lambda: any("did not reach the service" in one for one in desk.window.notices.words()))
 
@@ -117,7 +117,7 @@ def test_resume_is_signed_first(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path)])
     console.stopped, console.stopped_note = True, "2 runs were stopped."
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.control.start_resume()
         assert (await do_not_sign(desk)).before == {"stopped": "2 runs were stopped."}
         assert console.stopped
@@ -134,7 +134,7 @@ def test_resume_is_signed_first(theme: Theme, tmp_path: Path) -> None:
 def test_a_laxer_profile_is_signed_before_it_is_set(theme: Theme, tmp_path: Path, signed: bool) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path)])
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.choose_profile(Profile.TRUSTED)
         sheet = await sign_sheet(desk)
         assert console.policy_status.profile is Profile.GUARDED
@@ -153,7 +153,7 @@ def test_a_stricter_profile_is_set_without_a_question_also_while_something_waits
 ) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         console.changed_by_another_program(console.policy_on_disk.replace("<=medium", "<=high"))
         await seen(lambda: desk.state.policy and desk.state.policy.pending)
         desk.window.choose_profile(Profile.LOCKDOWN)
@@ -168,7 +168,7 @@ def test_a_broken_policy_stands_in_a_banner_until_it_is_mended(theme: Theme, tmp
     console = FakeConsole()
     console.policy_status = console.policy_status.model_copy(update={"problem": "line 3: unknown key"})
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         await seen(lambda: any("everything asks" in one for one in desk.window.notices.words()))
         desk.window.notices.dismiss_newest()
         assert desk.window.notices.words(), "what is true cannot be put away"
@@ -185,7 +185,7 @@ def test_a_wish_without_an_error_place_fails_in_the_banner_with_the_next_step(
     console = FakeConsole()
     console.fail_next["set_profile"] = DeviceError("policy.toml cannot be written.")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.choose_profile(Profile.OBSERVE)
         await seen(lambda: any("policy.toml cannot be written" in one for one in desk.window.notices.words()))
 
@@ -195,7 +195,7 @@ def test_a_wish_without_an_error_place_fails_in_the_banner_with_the_next_step(
 def test_an_error_in_a_slot_is_shown_and_the_window_goes_on(
     theme: Theme, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         def broken() -> None:
             raise KeyError("surprise")
 
@@ -214,7 +214,7 @@ def test_an_error_in_a_slot_is_shown_and_the_window_goes_on(
 def test_an_error_in_a_background_task_is_shown(
     theme: Theme, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         asyncio.get_running_loop().call_soon(lambda: 1 / 0)
         await seen(lambda: any("ZeroDivisionError" in one for one in desk.window.notices.words()))
 
@@ -223,7 +223,7 @@ def test_an_error_in_a_background_task_is_shown(
 
 
 def test_escape_closes_the_innermost_first(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.fail("A failure.", "Details.")
         desk.window.show_keys()
         assert has_sheet(desk)
@@ -239,7 +239,7 @@ def test_escape_closes_the_innermost_first(theme: Theme, tmp_path: Path) -> None
 
 
 def test_tab_stays_inside_a_question(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.choose_profile(Profile.TRUSTED)
         await seen(lambda: has_sheet(desk))
         sheet = sheet_of(desk)
@@ -255,7 +255,7 @@ def test_tab_stays_inside_a_question(theme: Theme, tmp_path: Path) -> None:
 
 
 def test_no_cover_reaches_into_the_top_bar(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open_palette()
         desk.window.show_keys()
         for cover in desk.window.findChildren(Overlay):
@@ -265,7 +265,7 @@ def test_no_cover_reaches_into_the_top_bar(theme: Theme, tmp_path: Path) -> None
 
 
 def test_the_window_gets_compact_when_it_is_small(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         assert desk.window.navigation.width() == 176
         desk.window.resize(1280, 720)
         assert desk.window.navigation.width() == 52
@@ -278,10 +278,10 @@ def test_the_window_gets_compact_when_it_is_small(theme: Theme, tmp_path: Path) 
 
 
 def test_the_last_screen_and_section_are_remembered(theme: Theme, tmp_path: Path) -> None:
-    async def first(desk: Desk) -> None:
+    async def first(desk: ConsoleApplication) -> None:
         desk.window.open("settings", OpenSection("policy"))
 
-    async def second(desk: Desk) -> None:
+    async def second(desk: ConsoleApplication) -> None:
         assert isinstance(desk.window.current, SettingsScreen)
         assert desk.window.current.list.current_key() == "policy"
 
@@ -294,7 +294,7 @@ def test_the_status_bar_says_once_that_the_service_is_lost(
 ) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         console.lose("The connection to the service was lost.")
         bar = desk.window.status_bar
         await seen(bar._lost.text_shown)
@@ -311,7 +311,7 @@ def test_a_lost_service_turns_the_status_bar_into_words_and_comes_back(
 ) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         console.lose("The service was killed.")
         bar = desk.window.status_bar
         await seen(lambda: "The service is lost. The service was killed." in bar._lost.text_shown())
@@ -329,7 +329,7 @@ def test_a_lost_service_turns_the_status_bar_into_words_and_comes_back(
 def test_an_unverified_journal_warns_and_a_bad_entry_fails(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         bar = desk.window.status_bar
         assert bar._verified.text_shown() == "not verified yet"
         console.fake_journal.status = console.fake_journal.status.model_copy(
@@ -342,7 +342,7 @@ def test_an_unverified_journal_warns_and_a_bad_entry_fails(theme: Theme, tmp_pat
 
 
 def test_closing_with_nothing_running_agrees_at_once(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         agreed = []
         desk.leaving.agreed.connect(lambda: agreed.append(True))
         desk.window.close()
@@ -356,7 +356,7 @@ def test_closing_with_nothing_running_agrees_at_once(theme: Theme, tmp_path: Pat
 def test_closing_with_work_running_asks(theme: Theme, tmp_path: Path, answer: str) -> None:
     console = story()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         agreed: list[bool] = []
         desk.leaving.agreed.connect(lambda: agreed.append(True))
         desk.window.close()
@@ -382,7 +382,7 @@ def test_closing_with_work_running_asks(theme: Theme, tmp_path: Path, answer: st
 # The off-screen platform has no pop-up grabs; Qt says so.
 @pytest.mark.qt_log_ignore("This plugin does not support")
 def test_choosing_a_profile_shows_a_menu_without_a_nested_loop(theme: Theme, tmp_path: Path) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.top_bar.profile.click()
         menu = next(one for one in desk.window.findChildren(QMenu) if one.isVisible())
         assert [action.text().partition(":")[0] for action in menu.actions()] == [
@@ -397,7 +397,7 @@ def test_choosing_a_profile_shows_a_menu_without_a_nested_loop(theme: Theme, tmp
 def test_a_toast_covers_nothing_and_takes_no_clicks(
     theme: Theme, tmp_path: Path, size: tuple[int, int]
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         for screen in desk.window.screen_names:
             desk.window.open(screen)
             desk.window.toast("Copied the exact bytes")
@@ -420,7 +420,7 @@ def test_a_window_fits_its_screen_with_its_frame_and_has_an_icon(theme: Theme, t
     assert place.size() == QSize(1438, 834)
     assert fitted(QSize(1440, 900), QRect(0, 0, 2560, 1400), QMargins()).size() == QSize(1440, 900)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         assert not desk.window.windowIcon().pixmap(64, 64).isNull()
         room = desk.window.screen().availableGeometry()
         desk.window.setGeometry(room)

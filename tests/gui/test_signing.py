@@ -9,7 +9,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.approvals.text import asker_words, unproved_words
 from app.screens.fleet.pairing_dialog import start_pairing
 from app.screens.journal.entry_text import actor_words
@@ -36,7 +36,7 @@ SMALLEST = (1024, 640)
 CTRL = Qt.KeyboardModifier.ControlModifier
 
 
-def banners(desk: Desk) -> list[str]:
+def banners(desk: ConsoleApplication) -> list[str]:
     return desk.window.notices.words()
 
 
@@ -88,7 +88,7 @@ def test_a_long_difference_has_to_be_read_to_its_end_before_it_can_be_signed_by_
     console = FakeConsole(operators=[operator_of(tmp_path, passphrase=PHRASE)])
     rules = "".join(f'\n[[rule]]\nid = "more-{n}"\ndecision = "allow"\ntool = "x{n}"\n' for n in range(12))
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.activateWindow()
         await seen(desk.window.isActiveWindow)
         console.changed_by_another_program(console.policy_on_disk + rules)
@@ -124,7 +124,7 @@ def test_the_keyboard_starts_on_cancel_stays_inside_and_goes_back_to_where_it_wa
 ) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path)])
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         window = desk.window
         window.activateWindow()
         await seen(window.isActiveWindow)
@@ -163,7 +163,7 @@ def test_the_keyboard_starts_on_cancel_stays_inside_and_goes_back_to_where_it_wa
 def test_the_sheet_and_its_parts_are_named_for_assistive_technology(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path, passphrase=PHRASE)])
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.choose_profile(Profile.TRUSTED)
         sheet = await sign_sheet(desk)
         assert sheet.accessibleName() == "Sign this change of the policy"
@@ -182,7 +182,7 @@ def test_another_operator_can_be_chosen_to_sign(theme: Theme, tmp_path: Path) ->
     operators = [operator_of(tmp_path), operator_of(tmp_path, "quay", PHRASE)]
     console = FakeConsole(operators=operators)
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         await desk.keys.unlock("harbour", None)
         desk.window.choose_profile(Profile.TRUSTED)
         sheet = await sign_sheet(desk)
@@ -206,7 +206,7 @@ def test_a_key_whose_file_was_exchanged_signs_nothing(theme: Theme, tmp_path: Pa
     operator_of(tmp_path)
     console = FakeConsole(operators=[stranger])
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.choose_profile(Profile.TRUSTED)
         sheet = await sign_sheet(desk)
         await seen(lambda: "lies here" in sheet._problem.text())
@@ -227,7 +227,7 @@ def test_an_act_that_fails_after_it_was_signed_is_told_where_it_was_asked_for(
         ErrorCode.APPROVAL_INVALID,
     )
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.choose_profile(Profile.TRUSTED)
         await sign(desk)
         await seen(lambda: any("look again and sign anew" in words for words in banners(desk)))
@@ -247,7 +247,7 @@ def test_a_service_that_is_lost_while_the_sheet_is_open_changes_nothing_and_says
     # The connection is opened again at its first try.
     console.fail_next["set_profile"] = ServiceError("The line broke.")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.choose_profile(Profile.TRUSTED)
         await sign(desk)
         await seen(lambda: any("The line broke." in words for words in banners(desk)))
@@ -260,7 +260,7 @@ def test_a_service_that_is_lost_while_the_sheet_is_open_changes_nothing_and_says
 def test_another_screen_puts_the_sheet_away_unsigned(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path)])
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.choose_profile(Profile.TRUSTED)
         await sign_sheet(desk)
         desk.window.open("journal")
@@ -275,7 +275,7 @@ def test_another_screen_puts_the_sheet_away_unsigned(theme: Theme, tmp_path: Pat
 def test_over_another_question_only_its_card_is_dimmed_once_more(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path)])
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         window = desk.window
         pairing = start_pairing(window, desk.state, desk.link, window)
         pairing.name_field.setText("db-4")
@@ -317,7 +317,7 @@ def test_the_words_of_what_waits_name_the_files_and_count_the_things() -> None:
 def test_the_banner_of_what_waits_leads_to_the_sheet_and_to_the_page(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path)])
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         console.changed_by_another_program(console.policy_on_disk.replace("<=medium", "<=high"))
         await seen(lambda: banners(desk))
         desk.window.notices.dismiss_newest()
@@ -339,7 +339,7 @@ def test_a_banner_that_says_the_same_again_keeps_the_keyboard_on_its_link(
 ) -> None:
     console = FakeConsole(operators=[operator_of(tmp_path)])
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.activateWindow()
         await seen(desk.window.isActiveWindow)
         console.changed_by_another_program(console.policy_on_disk.replace("<=medium", "<=high"))
@@ -365,7 +365,7 @@ def test_what_does_not_count_is_told_whole_and_can_be_put_away_until_there_is_so
         console.policy_status = console.policy_status.model_copy(update={"notes": notes})
         console._tell_control()
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         tell(first)
         await seen(lambda: banners(desk))
         assert banners(desk)[0].startswith("1 thing in the files of this home does not count.")
@@ -388,7 +388,7 @@ def test_a_policy_that_cannot_be_read_says_why_and_the_page_what_to_do(theme: Th
     console = FakeConsole(operators=[operator_of(tmp_path)])
     problem = "policy.toml is missing, and one was accepted; put it back or accept its absence."
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         console.accepted_policy, console.policy_on_disk = console.policy_on_disk, ""
         console.policy_status = console.policy_status.model_copy(update={"problem": problem})
         console._tell_control()

@@ -13,7 +13,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.screens.fleet.device_dialogs import start_edit
-from app.screens.fleet.pairing_dialog import PairingSheet, start_pairing
+from app.screens.fleet.pairing_dialog import PairingDialog, start_pairing
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenSection
 from app.theme.theme import Theme
@@ -135,7 +135,7 @@ def test_commands_leave_again_after_a_signature_over_the_stop_that_was_shown(
     play_on_service(theme, tmp_path, scenario)
 
 
-def pairing_in(bay: Bay) -> PairingSheet:
+def pairing_in(bay: Bay) -> PairingDialog:
     window = bay.desk.window
     return start_pairing(window, bay.desk.state, bay.desk.link, window)
 

@@ -11,11 +11,20 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.input_origin import BlindSource, DeafSource, Hand, Stake, Stroke, StrokeKind, hand_behind, source_of
+from app.input_origin import (
+    BlindSource,
+    DeafSource,
+    InputOrigin,
+    Stake,
+    Stroke,
+    StrokeKind,
+    hand_behind,
+    source_of,
+)
 from app.theme.theme import Theme
 from app.widgets.buttons import Button
 from app.widgets.fields import TextField
-from app.widgets.input_origin import HandShortcut
+from app.widgets.input_origin import InputOriginShortcut
 from app.widgets.labels import Link
 from app.x11_input import SentInputFilter, X11Source
 from core.fleet.models import Risk
@@ -26,10 +35,10 @@ class ByKind(BlindSource):
     """Tells of each kind of event what the test says, of the rest that a hand made it."""
 
     def __init__(self) -> None:
-        self.told: dict[StrokeKind, Hand] = {}
+        self.told: dict[StrokeKind, InputOrigin] = {}
 
-    def hand_of(self, stroke: Stroke) -> Hand:
-        return self.told.get(stroke.kind, Hand.REAL)
+    def hand_of(self, stroke: Stroke) -> InputOrigin:
+        return self.told.get(stroke.kind, InputOrigin.REAL)
 
 
 class Pane(QWidget):
@@ -39,7 +48,7 @@ class Pane(QWidget):
         super().__init__()
         self.input_source = ByKind()
         self.button, self.link, self.field = Button("Save"), Link("Without"), TextField("Name")
-        self.hands: list[Hand] = []
+        self.hands: list[InputOrigin] = []
         column = QVBoxLayout(self)
         for control in (self.button, self.link, self.field):
             column.addWidget(control)
@@ -58,10 +67,10 @@ def pane(theme: Theme, qtbot: QtBot) -> Pane:
 
 def test_a_click_is_as_good_as_the_worse_of_its_press_and_its_release(pane: Pane) -> None:
     for down, up, hand in (
-        (Hand.REAL, Hand.REAL, Hand.REAL),
-        (Hand.SYNTHETIC, Hand.REAL, Hand.SYNTHETIC),
-        (Hand.REAL, Hand.SYNTHETIC, Hand.SYNTHETIC),
-        (Hand.UNKNOWN, Hand.REAL, Hand.UNKNOWN),
+        (InputOrigin.REAL, InputOrigin.REAL, InputOrigin.REAL),
+        (InputOrigin.SYNTHETIC, InputOrigin.REAL, InputOrigin.SYNTHETIC),
+        (InputOrigin.REAL, InputOrigin.SYNTHETIC, InputOrigin.SYNTHETIC),
+        (InputOrigin.UNKNOWN, InputOrigin.REAL, InputOrigin.UNKNOWN),
     ):
         pane.input_source.told = {"button down": down, "button up": up, "key down": down, "key up": up}
         for control in (pane.button, pane.link):
@@ -73,10 +82,10 @@ def test_a_click_is_as_good_as_the_worse_of_its_press_and_its_release(pane: Pane
 
 
 def test_enter_presses_with_its_own_press(pane: Pane) -> None:
-    pane.input_source.told = {"key down": Hand.SYNTHETIC}
+    pane.input_source.told = {"key down": InputOrigin.SYNTHETIC}
     for control in (pane.button, pane.link, pane.field):
         QTest.keyClick(control, Qt.Key.Key_Return)
-    assert pane.hands == [Hand.SYNTHETIC] * 3
+    assert pane.hands == [InputOrigin.SYNTHETIC] * 3
 
 
 def test_what_no_input_presses_has_no_hand_whatever_came_before(pane: Pane) -> None:
@@ -87,33 +96,39 @@ def test_what_no_input_presses_has_no_hand_whatever_came_before(pane: Pane) -> N
     # A press that never ends is no part of what code does meanwhile.
     QTest.mousePress(pane.button, Qt.MouseButton.LeftButton)
     pane.button.click()
-    assert pane.hands == [Hand.REAL, Hand.NONE, Hand.REAL, Hand.NONE, Hand.NONE]
-    assert pane.button.hand is Hand.NONE
+    assert pane.hands == [
+        InputOrigin.REAL,
+        InputOrigin.NONE,
+        InputOrigin.REAL,
+        InputOrigin.NONE,
+        InputOrigin.NONE,
+    ]
+    assert pane.button.hand is InputOrigin.NONE
 
 
 def test_a_shortcut_tells_of_its_own_key_alone(pane: Pane, qtbot: QtBot) -> None:
-    hands: list[Hand] = []
-    chord = HandShortcut("Ctrl+Return", pane)
+    hands: list[InputOrigin] = []
+    chord = InputOriginShortcut("Ctrl+Return", pane)
     chord.pressed_by.connect(hands.append)
     pane.activateWindow()
     qtbot.waitUntil(pane.isActiveWindow)
     pane.field.setFocus()
-    pane.input_source.told = {"key down": Hand.SYNTHETIC}
+    pane.input_source.told = {"key down": InputOrigin.SYNTHETIC}
     QTest.keyClick(pane.field, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
-    assert hands == [Hand.SYNTHETIC]
+    assert hands == [InputOrigin.SYNTHETIC]
     # Another key was pressed, and the shortcut is set off by no key at all.
     pane.input_source.told = {}
     QTest.keyClick(pane.field, Qt.Key.Key_F2)
     QCoreApplication.processEvents()
     QCoreApplication.sendEvent(chord, QShortcutEvent(QKeySequence("Ctrl+Return"), chord, False))
-    assert hands == [Hand.SYNTHETIC, Hand.NONE]
+    assert hands == [InputOrigin.SYNTHETIC, InputOrigin.NONE]
 
 
 def test_a_widget_has_the_source_of_its_window(pane: Pane) -> None:
     assert source_of(pane.field) is pane.input_source
     alone = QWidget()
     assert type(source_of(alone)) is BlindSource
-    assert hand_behind(alone, ()) is Hand.NONE
+    assert hand_behind(alone, ()) is InputOrigin.NONE
     alone.deleteLater()
 
 
@@ -121,8 +136,8 @@ def test_before_anything_is_known_of_a_server_that_would_tell_no_input_counts_as
     theme: Theme,
 ) -> None:
     stroke = Stroke("button down", 1, 0, control=False)
-    assert X11Source().hand_of(stroke) is Hand.SYNTHETIC
-    assert DeafSource().hand_of(stroke) is Hand.SYNTHETIC
+    assert X11Source().hand_of(stroke) is InputOrigin.SYNTHETIC
+    assert DeafSource().hand_of(stroke) is InputOrigin.SYNTHETIC
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QAbstractButton, QComboBox
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.theme.theme import Theme
 from app.tour import ui_driver as tour_hand
 from app.tour.album import INDEX, Album
-from app.tour.context import Stage
+from app.tour.context import TourContext
 from app.tour.context import play as play_scenes
-from app.tour.devices import Crew
-from app.tour.ui_driver import Hand, StepDidNotHappen
+from app.tour.devices import DemoDevices
+from app.tour.ui_driver import StepDidNotHappen, UiDriver
 from core.service.console import Console
 from tests.fakes.story import story
 from tests.fakes.window import play
@@ -29,14 +29,16 @@ def test_a_button_that_is_not_there_ends_the_tour_with_its_name_and_a_picture(
 ) -> None:
     monkeypatch.setattr(tour_hand, "PATIENCE_S", 0.1)
 
-    async def presses_nothing(stage: Stage) -> None:
+    async def presses_nothing(stage: TourContext) -> None:
         await stage.hand.press("Launch the boats")
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         album = Album(tmp_path)
-        hand = Hand(desk.window, desk.link, album)
+        hand = UiDriver(desk.window, desk.link, album)
         with album, pytest.raises(StepDidNotHappen, match=r"presses_nothing: .*Launch the boats"):
-            await play_scenes(Stage(desk, hand, tmp_path, Crew(tmp_path), nobody), [presses_nothing])
+            await play_scenes(
+                TourContext(desk, hand, tmp_path, DemoDevices(tmp_path), nobody), [presses_nothing]
+            )
         assert [path.name for path in album.pictures] == ["01-failed-in-presses_nothing.png"]
         assert album.pictures[0].stat().st_size > 0
         assert album.pictures[0].name in (tmp_path / INDEX).read_text("utf-8")
@@ -49,8 +51,8 @@ def test_a_button_that_is_switched_off_or_hidden_is_not_pressed(
 ) -> None:
     monkeypatch.setattr(tour_hand, "PATIENCE_S", 0.1)
 
-    async def scenario(desk: Desk) -> None:
-        hand = Hand(desk.window, desk.link, Album(tmp_path))
+    async def scenario(desk: ConsoleApplication) -> None:
+        hand = UiDriver(desk.window, desk.link, Album(tmp_path))
         stop = await hand.find(QAbstractButton, "Stop all")
         stop.setEnabled(False)
         with pytest.raises(StepDidNotHappen):
@@ -65,8 +67,8 @@ def test_a_value_is_chosen_from_a_list_whatever_was_chosen_before(
 ) -> None:
     monkeypatch.setattr(tour_hand, "PATIENCE_S", 0.1)
 
-    async def scenario(desk: Desk) -> None:
-        hand = Hand(desk.window, desk.link, Album(tmp_path))
+    async def scenario(desk: ConsoleApplication) -> None:
+        hand = UiDriver(desk.window, desk.link, Album(tmp_path))
         box = QComboBox(desk.window)
         box.setAccessibleName("Harbour")
         box.addItems(["Aden", "Brest", "Cork"])

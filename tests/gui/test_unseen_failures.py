@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.qt_loop import ended
 from app.screens.fleet.device_dialogs import start_revoke
 from app.screens.replay.screen import ReplayScreen
@@ -51,7 +51,7 @@ async def refused(_console: Console) -> None:
 def test_an_error_of_the_window_reaches_the_banner_and_fails_the_test(
     theme: Theme, tmp_path: Path, go_wrong: Callable[[ConsoleLink], object]
 ) -> None:
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         heard: list[str] = []
         desk.reporter.happened.connect(lambda words, _details: heard.append(words))
         go_wrong(desk.link)
@@ -83,7 +83,7 @@ def test_the_link_goes_on_after_an_error_that_nobody_expected(theme: Theme, tmp_
 
     console.service.state = state  # type: ignore[method-assign]  # it fails once
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         await seen(lambda: desk.state.service.link is Link.CONNECTED)
         assert len(calls) == 2
 
@@ -101,7 +101,7 @@ def test_a_refused_act_is_told_although_its_dialog_was_closed(theme: Theme, tmp_
 
     console.devices.revoke = revoke  # type: ignore[method-assign]  # it is refused late
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("fleet")
         device = next(iter(desk.state.devices.values()))
         sheet = start_revoke(desk.window, desk.link, device, desk.window.toast)
@@ -115,7 +115,7 @@ def test_a_refused_act_is_told_although_its_dialog_was_closed(theme: Theme, tmp_
     play(theme, tmp_path, console, scenario)
 
 
-def said(desk: Desk) -> str:
+def said(desk: ConsoleApplication) -> str:
     """What the banners of the window say."""
     return " ".join(desk.window.notices.words())
 
@@ -131,7 +131,7 @@ def test_a_proof_of_another_entry_is_no_proof_of_the_one_that_was_asked_for(
 
     console.journal.prove = proof  # type: ignore[method-assign]  # a service that answers with another entry's
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("replay", OpenReplay(run="r-0418"))
         screen = desk.window.current
         assert isinstance(screen, ReplayScreen)

@@ -12,7 +12,7 @@ import psutil
 import pytest
 from Xlib import display
 
-from app.input_origin import Hand, Stroke
+from app.input_origin import InputOrigin, Stroke
 from app.x11_watch import LOST, MOST, XWatch, real_devices_of
 from tests.fakes.display import virtual_display
 from tests.fakes.session_attacker import XAttacker
@@ -26,7 +26,7 @@ class Desk:
     watch: XWatch
     attacker: XAttacker
 
-    def hands(self) -> list[tuple[str, Hand]]:
+    def hands(self) -> list[tuple[str, InputOrigin]]:
         """What is told of each event since the last time, as of a chord with Ctrl."""
         assert self.watch.catch_up(10)
         told = [
@@ -58,10 +58,10 @@ def test_what_xtest_makes_is_synthetic(desk: Desk) -> None:
     desk.attacker.button(device=False)
     desk.attacker.keys(desk.attacker.enter, device=False)
     assert desk.hands() == [
-        ("button down", Hand.SYNTHETIC),
-        ("button up", Hand.SYNTHETIC),
-        ("key down", Hand.SYNTHETIC),
-        ("key up", Hand.SYNTHETIC),
+        ("button down", InputOrigin.SYNTHETIC),
+        ("button up", InputOrigin.SYNTHETIC),
+        ("key down", InputOrigin.SYNTHETIC),
+        ("key up", InputOrigin.SYNTHETIC),
     ]
 
 
@@ -71,11 +71,11 @@ def test_what_xtest_makes_in_the_name_of_a_real_device_is_synthetic_because_it_w
     desk.attacker.button(device=True)
     assert desk.watch.catch_up(10)
     assert [one.is_real for one in desk.watch._strokes] == [True, True]
-    assert {hand for _kind, hand in desk.hands()} == {Hand.SYNTHETIC}
+    assert {hand for _kind, hand in desk.hands()} == {InputOrigin.SYNTHETIC}
     desk.attacker.button(device=True)
     assert desk.watch.catch_up(10)
     desk.watch._faked.clear()
-    assert {hand for _kind, hand in desk.hands()} == {Hand.REAL}
+    assert {hand for _kind, hand in desk.hands()} == {InputOrigin.REAL}
 
 
 def test_a_device_is_believed_again_some_time_after_it_was_faked(desk: Desk) -> None:
@@ -84,9 +84,10 @@ def test_a_device_is_believed_again_some_time_after_it_was_faked(desk: Desk) -> 
     [pressed, _released] = desk.watch._strokes
     told = Stroke("key down", pressed.time_ms, pressed.keycode, control=False)
     desk.watch._faked.clear()
+    real, synthetic = InputOrigin.REAL, InputOrigin.SYNTHETIC
     for began, ended, hand in (
-        (-9, -1, Hand.REAL), (-9, 0, Hand.SYNTHETIC), (0, 0, Hand.SYNTHETIC), (0, 9, Hand.SYNTHETIC),
-        (1, 9, Hand.REAL), (-(pressed.time_ms + 9), 9, Hand.SYNTHETIC),
+        (-9, -1, real), (-9, 0, synthetic), (0, 0, synthetic), (0, 9, synthetic),
+        (1, 9, real), (-(pressed.time_ms + 9), 9, synthetic),
     ):  # fmt: skip
         # The server's time begins anew after 50 days.
         span = ((pressed.time_ms + began) % (1 << 32), (pressed.time_ms + ended) % (1 << 32))
@@ -95,20 +96,20 @@ def test_a_device_is_believed_again_some_time_after_it_was_faked(desk: Desk) -> 
         desk.watch._faked.clear()
     # So many fakes that older ones are forgotten: what was pressed before the oldest may have been faked.
     desk.watch._faked.extend([(pressed.time_ms + 5, pressed.time_ms + 6)] * MOST)
-    assert desk.watch.hand_of(told) is Hand.SYNTHETIC
+    assert desk.watch.hand_of(told) is InputOrigin.SYNTHETIC
 
 
 def test_a_request_that_waits_before_it_acts_is_found(desk: Desk) -> None:
     """The server may write it down with what came long before, under the time of that."""
     for after_ms in (1, 20, 300):
         desk.attacker.button(device=True, after_ms=after_ms)
-        assert {hand for _kind, hand in desk.hands()} == {Hand.SYNTHETIC}
+        assert {hand for _kind, hand in desk.hands()} == {InputOrigin.SYNTHETIC}
 
 
 def test_a_fake_behind_thousands_of_other_requests_is_found(desk: Desk) -> None:
     desk.attacker.moves(20_000)
     desk.attacker.button(device=True)
-    assert {hand for _kind, hand in desk.hands()} == {Hand.SYNTHETIC}
+    assert {hand for _kind, hand in desk.hands()} == {InputOrigin.SYNTHETIC}
 
 
 def test_requests_of_other_programs_are_not_taken_for_marks(desk: Desk) -> None:
@@ -136,12 +137,12 @@ def test_a_chord_counts_when_a_device_holds_ctrl(desk: Desk) -> None:
     desk.attacker.keys(control, enter, device=True)
     assert desk.watch.catch_up(10)
     desk.watch._faked.clear()
-    assert desk.hands()[1] == ("key down", Hand.REAL)
+    assert desk.hands()[1] == ("key down", InputOrigin.REAL)
     desk.attacker.key(control, down=True, device=False)
     desk.attacker.keys(enter, device=True)
     assert desk.watch.catch_up(10)
     desk.watch._faked.clear()
-    assert desk.hands()[1:] == [("key down", Hand.SYNTHETIC), ("key up", Hand.SYNTHETIC)]
+    assert desk.hands()[1:] == [("key down", InputOrigin.SYNTHETIC), ("key up", InputOrigin.SYNTHETIC)]
 
 
 def test_an_event_that_the_server_did_not_make_is_no_hand(desk: Desk) -> None:
@@ -154,7 +155,7 @@ def test_an_event_that_the_server_did_not_make_is_no_hand(desk: Desk) -> None:
         ("key down", pressed.time_ms, pressed.keycode + 1),
         ("button down", pressed.time_ms, 0),
     ):
-        assert desk.watch.hand_of(Stroke(kind, time_ms, keycode, control=False)) is Hand.SYNTHETIC  # type: ignore[arg-type]
+        assert desk.watch.hand_of(Stroke(kind, time_ms, keycode, control=False)) is InputOrigin.SYNTHETIC  # type: ignore[arg-type]
 
 
 def test_keys_are_followed_only_while_they_are_wanted(desk: Desk) -> None:
@@ -172,7 +173,7 @@ def test_when_devices_come_none_is_real_until_they_are_known(desk: Desk) -> None
     desk.attacker.button(device=True)
     assert desk.watch.catch_up(10)
     desk.watch._faked.clear()
-    assert {hand for _kind, hand in desk.hands()} == {Hand.SYNTHETIC}
+    assert {hand for _kind, hand in desk.hands()} == {InputOrigin.SYNTHETIC}
     assert desk.watch.devices_changed
     assert real_devices_of(desk.name) == known
     assert other not in known
@@ -180,7 +181,7 @@ def test_when_devices_come_none_is_real_until_they_are_known(desk: Desk) -> None
     desk.attacker.button(device=True)
     assert desk.watch.catch_up(10)
     desk.watch._faked.clear()
-    assert {hand for _kind, hand in desk.hands()} == {Hand.REAL}
+    assert {hand for _kind, hand in desk.hands()} == {InputOrigin.REAL}
 
 
 def test_a_server_that_does_not_answer_is_not_waited_for(desk: Desk) -> None:

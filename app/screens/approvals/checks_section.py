@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QLayout, QLayoutItem, QSizePolicy, QVBoxLayout, QW
 from app.screens.approvals.text import local_time, one_line
 from app.theme.tokens import SPACE
 from app.widgets.buttons import Button, IconButton
-from app.widgets.code_view import CodeBox
-from app.widgets.image_view import PictureView
+from app.widgets.code_view import CodeView
+from app.widgets.image_view import ImageView
 from app.widgets.labels import Label
 from app.widgets.section import Card, Section, SectionHead
 from core.approvals.preview_models import Helper
@@ -31,7 +31,7 @@ _ICONS = {
 }
 
 
-class HelpersPart(Section):
+class ChecksSection(Section):
     """Buttons and results; what runs is asked for, never decided here.
 
     Signals:
@@ -140,9 +140,9 @@ class Found(Card):
         self.add(self.head)
         self.words = Label("", "body", "text2", wrap=True)
         self.add(self.words)
-        self.text = CodeBox(title, most_lines=10, numbers=False)
+        self.text = CodeView(title, most_lines=10, numbers=False)
         self.add(self.text)
-        self.picture = PictureView(title)
+        self.picture = ImageView(title)
         self.picture.setMinimumHeight(260)
         self.add(self.picture)
 

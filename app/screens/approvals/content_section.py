@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QWidget
 
-from app.screens.approvals.preview_section import DiffPart, Looked
+from app.screens.approvals.preview_section import DiffPart, PreviewData
 from app.screens.approvals.request_payload import Part
-from app.screens.approvals.request_sections import BytesPart
+from app.screens.approvals.request_sections import BytesSection
 from app.screens.approvals.text import one_line
 from app.widgets.buttons import Segmented
 from app.widgets.labels import ElidedLabel
@@ -15,7 +15,7 @@ from core.policy.analysis.summaries import size_words
 _VIEWS = [("unified", "Unified"), ("side", "Side by side"), ("bytes", "Bytes")]
 
 
-class ContentPart(BytesPart):
+class ContentSection(BytesSection):
     """Bytes, with a change beside them once it is known. The choice of view outlives the card."""
 
     def __init__(self, title: str) -> None:
@@ -44,7 +44,7 @@ class ContentPart(BytesPart):
         self._bytes_words = self.facts.text()
         self._show_view("bytes")
 
-    def show_change(self, looked: Looked, device: str, alone: bool) -> None:
+    def show_change(self, looked: PreviewData, device: str, alone: bool) -> None:
         """Show what the bytes would change; where it does not show all of them, the bytes stay in front."""
         if looked.diff is None:
             return

@@ -6,15 +6,15 @@ from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, QTimer, QVariantA
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QResizeEvent, QTextLayout, QTextOption
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
-from app.input_origin import Hand
+from app.input_origin import InputOrigin
 from app.screens.approvals.decision_rules import (
-    Situation,
-    why_not_approve,
-    why_not_by_another,
-    why_not_counted,
-    why_not_deny,
-    why_not_edit,
-    why_not_grant,
+    DecisionContext,
+    approve_blocker,
+    deny_blocker,
+    edit_blocker,
+    grant_blocker,
+    operator_blocker,
+    second_operator_blocker,
 )
 from app.screens.approvals.text import one_line
 from app.theme.shapes import paint_glyph
@@ -24,7 +24,7 @@ from app.widgets import painting
 from app.widgets.banner import Notice
 from app.widgets.buttons import Button
 from app.widgets.fields import TextField, TypedField
-from app.widgets.labels import ElidedLabel, Label, plain_tip, surface
+from app.widgets.labels import ElidedLabel, Label, escaped_tooltip, set_surface
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import valid_seconds
 from core.errors import QuarterdeckError
@@ -59,7 +59,7 @@ class DecisionBar(QWidget):
     """62 px at the bottom of a card, always in sight; errors stand above it.
 
     Signals:
-        approve_asked(hand): to approve, by a press of this hand; `why_not_approve` is empty at this moment.
+        approve_asked(hand): to approve, by a press of this hand; `approve_blocker` is empty at this moment.
         deny_asked(reason): the operator wants to deny, with this reason (perhaps empty).
         reading_wanted: the operator wants to approve, and has not read all of it.
         edit_asked: the operator wants to change the arguments and see the request again.
@@ -85,12 +85,12 @@ class DecisionBar(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("Decision")
-        self.situation = Situation()
+        self.situation = DecisionContext()
         self._filled = 0.0
         self.error = AnswerError()
         self._stack = QStackedWidget()
         self._stack.setFixedHeight(HEIGHT)
-        surface(self._stack, "raised")
+        set_surface(self._stack, "raised")
         self._stack.addWidget(self._answers())
         self._stack.addWidget(self._reason_row())
         self._line = GuardLine(self)
@@ -117,7 +117,7 @@ class DecisionBar(QWidget):
         self.edit = Button("Edit, then approve…", "normal", "edit", "E", large=True)
         self.slots = Slots()
         self.code = CodeWords()
-        self.hint = Hint()
+        self.hint = BlockerLabel()
         self.name_label = Label("", "body", "text2")
         self.name_field = TypedField("Name of the device, to approve", mono=True)
         self.name_field.setFixedWidth(180)
@@ -197,13 +197,13 @@ class DecisionBar(QWidget):
 
     # What it shows
 
-    def show_situation(self, now: Situation, key_words: str) -> None:
+    def show_situation(self, now: DecisionContext, key_words: str) -> None:
         """Enable what is possible now, and say why the rest is not. `key_words` are on the unlock button."""
         self.situation = now
         approval = now.approval
         final = approval is not None and approval.state is not ApprovalState.WAITING
-        deny_why, approve_why = why_not_deny(now), why_not_approve(now)
-        edit_why, grant_why = why_not_edit(now), why_not_grant(now)
+        deny_why, approve_why = deny_blocker(now), approve_blocker(now)
+        edit_why, grant_why = edit_blocker(now), grant_blocker(now)
         if final or now.busy:
             self._close_reason_quietly()
         self._park(
@@ -217,9 +217,9 @@ class DecisionBar(QWidget):
         self.approve.set_off(approve_why)
         self.edit.set_off(edit_why)
         self.grant.set_off(grant_why)
-        self.second.set_off(why_not_by_another(now))
+        self.second.set_off(second_operator_blocker(now))
         locked = not now.key and not final
-        uncounted = not locked and bool(why_not_counted(now, now.key))
+        uncounted = not locked and bool(operator_blocker(now, now.key))
         self.approve.setVisible(not locked and not final and not uncounted)
         self.unlock.setVisible(locked)
         self.unlock.set_words(key_words)
@@ -232,7 +232,7 @@ class DecisionBar(QWidget):
         self._say_hint(now, approve_why)
         self._show_beside(now, locked or final)
 
-    def _show_words(self, now: Situation) -> None:
+    def _show_words(self, now: DecisionContext) -> None:
         count = 1 + len(now.others)
         self.approve.set_kind("normal" if now.needs_name else "primary")
         words = "Approve once" if count == 1 else f"Approve all {count} once"
@@ -241,7 +241,7 @@ class DecisionBar(QWidget):
         tight = self.width() < NARROW or now.needs_name or now.approvers > 1
         self.edit.set_words("Edit…" if tight else "Edit, then approve…")
 
-    def _show_beside(self, now: Situation, quiet: bool) -> None:
+    def _show_beside(self, now: DecisionContext, quiet: bool) -> None:
         """What stands between the answers where there is room: slots, the code, a scope for later."""
         several, group = now.approvers > 1, now.several_devices
         narrow = self.width() < NARROW
@@ -264,7 +264,7 @@ class DecisionBar(QWidget):
         if (event.oldSize().width() < NARROW) != (event.size().width() < NARROW):
             self.situation_changed.emit()
 
-    def _show_name(self, now: Situation, hidden: bool) -> None:
+    def _show_name(self, now: DecisionContext, hidden: bool) -> None:
         asks = now.needs_name and not hidden
         device = one_line(now.approval.request.device) if now.approval is not None else ""
         self.name_label.setText(f"Type {device}" if not now.several_devices else "Type every device's name")
@@ -274,10 +274,10 @@ class DecisionBar(QWidget):
         wanted = "the device's name" if not now.several_devices else "all names, with spaces"
         self.name_field.setPlaceholderText(f"type {device}" if narrow and not now.several_devices else wanted)
 
-    def _say_hint(self, now: Situation, why: str) -> None:
+    def _say_hint(self, now: DecisionContext, why: str) -> None:
         quiet = now.guarded and not now.busy
         named = now.needs_name and now.end_seen and not why.endswith(".")
-        uncounted = bool(now.key) and why == why_not_counted(now, now.key)
+        uncounted = bool(now.key) and why == operator_blocker(now, now.key)
         words = "" if quiet or named else _short_of(now) if uncounted and why else why
         self.hint.set_text(words)
         self.hint.setVisible(bool(words))
@@ -293,12 +293,12 @@ class DecisionBar(QWidget):
 
     # What the operator wants
 
-    def press_approve(self, hand: Hand) -> None:
+    def press_approve(self, hand: InputOrigin) -> None:
         """Ctrl+Enter or a click; while something is still to be read or typed, the keyboard goes there."""
         now = self.situation
-        if not why_not_approve(now):
+        if not approve_blocker(now):
             self.approve_asked.emit(hand)
-        elif why_not_deny(now) or why_not_counted(now, now.key):
+        elif deny_blocker(now) or operator_blocker(now, now.key):
             return  # nothing that the operator could read or type here would change that
         elif now.needs_end and not now.end_seen:
             self.reading_wanted.emit()
@@ -307,22 +307,22 @@ class DecisionBar(QWidget):
 
     def press_edit(self) -> None:
         """E or a click."""
-        if not why_not_edit(self.situation):
+        if not edit_blocker(self.situation):
             self.edit_asked.emit()
 
     def press_grant(self) -> None:
         """G or a click."""
-        if not why_not_grant(self.situation):
+        if not grant_blocker(self.situation):
             self.grant_asked.emit()
 
     def press_second(self) -> None:
         """A click: another operator is here."""
-        if self.situation.approvers > 1 and not why_not_by_another(self.situation):
+        if self.situation.approvers > 1 and not second_operator_blocker(self.situation):
             self.second_asked.emit()
 
     def open_reason(self) -> None:
         """D or a click: ask for a reason; Enter denies, Esc goes back."""
-        if why_not_deny(self.situation):
+        if deny_blocker(self.situation):
             return
         self.reason.clear()
         self._stack.setCurrentIndex(1)
@@ -346,7 +346,7 @@ class DecisionBar(QWidget):
             self._stack.setCurrentIndex(0)
 
     def _deny(self) -> None:
-        if self.asks_reason and not why_not_deny(self.situation):
+        if self.asks_reason and not deny_blocker(self.situation):
             self.deny_asked.emit(self.reason.text().strip())
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
@@ -359,7 +359,7 @@ class DecisionBar(QWidget):
         return super().eventFilter(watched, event)
 
 
-def _short_of(now: Situation) -> str:
+def _short_of(now: DecisionContext) -> str:
     """Why the unlocked key's approval would not count, in few words; the tooltip has the sentence."""
     approved = now.approval is not None and now.key in now.approval.approved_by
     return "you have approved" if approved else "you asked for this, so you do not count"
@@ -375,7 +375,7 @@ MOST_LINES = 3
 NARROWEST = 120
 
 
-class Hint(ElidedLabel):
+class BlockerLabel(ElidedLabel):
     """Why an answer is not possible now: whole, in up to three lines where the bar is narrow."""
 
     def __init__(self) -> None:
@@ -417,7 +417,7 @@ class Hint(ElidedLabel):
             painting.text(painter, place, words, theme, "body", "text3")
         painter.end()
         cut = any(painting.text_width(words, theme) > self.width() for words in lines)
-        self.setToolTip(plain_tip(self.text()) if cut else "")
+        self.setToolTip(escaped_tooltip(self.text()) if cut else "")
 
 
 class CodeWords(QWidget):
@@ -528,7 +528,7 @@ class AnswerError(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         self._notice = Notice("fail", "", "", "Close")
         column = QVBoxLayout(self)
         column.setContentsMargins(SPACE.pane, SPACE.small, SPACE.pane, SPACE.small)

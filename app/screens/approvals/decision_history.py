@@ -9,8 +9,8 @@ from app.screens.approvals.text import local_time, one_line, outcome_words
 from app.text import with_nothing_sent
 from app.theme.tokens import SPACE
 from app.widgets.empty_state import EmptyState
-from app.widgets.icon_label import IconMark
-from app.widgets.labels import ElidedLabel, Label, Link, rule, surface
+from app.widgets.icon_label import IconLabel
+from app.widgets.labels import ElidedLabel, Label, Link, separator, set_surface
 from core.approvals.models import Approval, ApprovalState
 from core.dispatch.models import CommandResult
 
@@ -28,7 +28,7 @@ _NOT_KNOWN = (
 _MARKS = {ApprovalState.APPROVED: ("check", "ok"), ApprovalState.DENIED: ("cancel", "fail")}
 
 
-class SessionLog:
+class DecisionHistory:
     """Decided requests, newest first, and the results that came in for them."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class NothingWaits(EmptyState):
 
     def __init__(self) -> None:
         super().__init__(*_NOTHING)
-        surface(self, "base")
+        set_surface(self, "base")
         self._list = QWidget()
         self._rows = QVBoxLayout(self._list)
         self._rows.setContentsMargins(0, SPACE.wide, 0, 0)
@@ -95,7 +95,7 @@ class NothingWaits(EmptyState):
         """Without the service nobody knows what waits, and the screen must not say that nothing does."""
         self.say(*(_NOTHING if known else _NOT_KNOWN))
 
-    def show_log(self, log: SessionLog) -> None:
+    def show_log(self, log: DecisionHistory) -> None:
         """Show the last decisions of this session."""
         while (item := self._rows.takeAt(0)) is not None:
             if (widget := item.widget()) is not None:
@@ -110,7 +110,7 @@ class NothingWaits(EmptyState):
         self._rows.addWidget(Label("Decided in this session", "label", "text3"))
         self._rows.addSpacing(SPACE.tight)
         for approval in shown:
-            self._rows.addWidget(rule())
+            self._rows.addWidget(separator())
             self._rows.addWidget(self._row(approval, log.outcome(approval)))
 
     def _row(self, approval: Approval, outcome: str) -> QWidget:
@@ -120,7 +120,7 @@ class NothingWaits(EmptyState):
         line.setSpacing(SPACE.small)
         glyph, tone = _MARKS.get(approval.state, ("dot", "text3"))
         word = "Approved" if approval.state is ApprovalState.APPROVED else "Denied"
-        line.addWidget(IconMark(glyph, tone, 14, painted=True), 0, Qt.AlignmentFlag.AlignTop)
+        line.addWidget(IconLabel(glyph, tone, 14, painted=True), 0, Qt.AlignmentFlag.AlignTop)
         texts = QVBoxLayout()
         texts.setSpacing(0)
         summary = one_line(approval.decision.summary)

@@ -36,7 +36,7 @@ def fates_words(states: Iterable[ApprovalState | None]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class DecisionContext:
     """Everything that decides whether the open card may be answered. `busy` names what is under way.
 
     `unseen` names the box whose end was not on the screen yet, where there are several.
@@ -95,7 +95,7 @@ class Situation:
         return self.approval.approvers if self.approval is not None else 1
 
 
-def why_not_deny(now: Situation) -> str:
+def deny_blocker(now: DecisionContext) -> str:
     """Why the card cannot be denied now; empty when it can."""
     if why := _why_not_signed(now):
         return why
@@ -105,21 +105,21 @@ def why_not_deny(now: Situation) -> str:
     return ""
 
 
-def why_not_approve(now: Situation) -> str:
+def approve_blocker(now: DecisionContext) -> str:
     """Why the card cannot be approved now; empty when it can."""
-    if why := why_not_deny(now):
+    if why := deny_blocker(now):
         return why
-    if why := why_not_counted(now, now.key):
+    if why := operator_blocker(now, now.key):
         return why
-    return why_not_ready(now)
+    return readiness_blocker(now)
 
 
-def why_not_by_another(now: Situation) -> str:
+def second_operator_blocker(now: DecisionContext) -> str:
     """Why no other operator could approve at this console now; empty when one can."""
-    return _why_not_signed(now) or why_not_ready(now)
+    return _why_not_signed(now) or readiness_blocker(now)
 
 
-def why_not_ready(now: Situation) -> str:
+def readiness_blocker(now: DecisionContext) -> str:
     """What the card still asks for before anybody may approve it; empty for nothing."""
     if now.needs_end and not now.end_seen:
         return f"scroll {now.unseen} to the end first" if now.unseen else "scroll to the end first"
@@ -132,7 +132,7 @@ def why_not_ready(now: Situation) -> str:
     return ""
 
 
-def why_not_counted(now: Situation, operator: str) -> str:
+def operator_blocker(now: DecisionContext, operator: str) -> str:
     """Why this operator's approval would not count here; empty when it would."""
     for one in (now.approval, *now.others):
         if one is None:
@@ -144,7 +144,7 @@ def why_not_counted(now: Situation, operator: str) -> str:
     return ""
 
 
-def why_not_grant(now: Situation) -> str:
+def grant_blocker(now: DecisionContext) -> str:
     """Why nothing can be remembered from this card; empty when it can."""
     if now.approval is not None and now.approval.approvers > 1:
         return "What several operators must approve is never granted by one."
@@ -152,10 +152,10 @@ def why_not_grant(now: Situation) -> str:
         return "Critical risk is never remembered: it is approved each time."
     if now.several_devices:
         return "Remember one request at a time: answer these first."
-    return why_not_deny(now)
+    return deny_blocker(now)
 
 
-def why_not_edit(now: Situation) -> str:
+def edit_blocker(now: DecisionContext) -> str:
     """Why the arguments cannot be changed here; empty when they can."""
     if now.others:
         return "Edit one request at a time."
@@ -164,7 +164,7 @@ def why_not_edit(now: Situation) -> str:
     return _why_not_signed(now)
 
 
-def _why_not_signed(now: Situation) -> str:
+def _why_not_signed(now: DecisionContext) -> str:
     """What stands against any answer, whoever gives it."""
     if now.approval is None:
         return "No card is open."

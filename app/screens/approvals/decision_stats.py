@@ -11,7 +11,7 @@ from app.widgets.labels import ElidedLabel, Label
 from core.approvals.models import Fatigue
 
 
-class Meter(QWidget):
+class DecisionStats(QWidget):
     """Decided, approved, the usual time to decide; what was approved in under a second."""
 
     def __init__(self) -> None:

@@ -9,12 +9,12 @@ from PySide6.QtWidgets import QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from app.forms import SchemaForm
 from app.input_origin import Stake
-from app.screens.approvals.edited_section import EditedPart
+from app.screens.approvals.edited_section import EditedSection
 from app.screens.approvals.text import one_line
-from app.signing.press_guard import ByHand
+from app.signing.press_guard import PressGuard
 from app.theme.tokens import SPACE
-from app.widgets.dialog import FOCUS_ROOM, Sheet
-from app.widgets.labels import Label, surface
+from app.widgets.dialog import FOCUS_ROOM, Dialog
+from app.widgets.labels import Label, set_surface
 from core.approvals.models import Approval
 from core.canonical_json import canonical_bytes
 from core.errors import BadInput
@@ -25,12 +25,12 @@ AROUND = 300  # bars, title, words and answers; the versions take what a low win
 SHOW_AFTER_MS = 150
 
 
-class EditSheet(Sheet):
+class EditDialog(Dialog):
     """Signals: wanted(parameters): ask again with these arguments instead."""
 
     wanted = Signal(object)
 
-    def __init__(self, window: QWidget, approval: Approval, schema: Any, by_hand: ByHand) -> None:
+    def __init__(self, window: QWidget, approval: Approval, schema: Any, by_hand: PressGuard) -> None:
         width = min(WIDTH, window.width() - 2 * SPACE.wide)
         super().__init__(
             window,
@@ -43,13 +43,13 @@ class EditSheet(Sheet):
         self.form = SchemaForm()
         # Room at the left, too: the focus ring stands outside the fields.
         self.form.setContentsMargins(FOCUS_ROOM, FOCUS_ROOM, SPACE.card, SPACE.card)
-        surface(self.form, "raised")
+        set_surface(self.form, "raised")
         self.form.set_schema(schema, self._before)
         scroll = QScrollArea()
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         scroll.setWidgetResizable(True)
         scroll.setWidget(self.form)
-        self.versions = EditedPart("Before and after")
+        self.versions = EditedSection("Before and after")
         right = QWidget()
         column = QVBoxLayout(right)
         column.setContentsMargins(SPACE.medium, 0, 0, 0)

@@ -11,7 +11,7 @@ from app.widgets.section import Section
 from app.widgets.text_diff import diff_of
 
 
-class EditedPart(Section):
+class EditedSection(Section):
     """What an edit changed; hidden where nothing was edited."""
 
     def __init__(self, title: str = "What was changed") -> None:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.input_origin import Hand, Stake
+from app.input_origin import InputOrigin, Stake
 from app.screens.approvals.decision_bar import ApproveButton
 from app.screens.approvals.grant_draft import (
     BREADTH_WORDS,
@@ -23,14 +23,14 @@ from app.screens.approvals.grant_draft import (
     terms_of,
 )
 from app.screens.approvals.text import one_line
-from app.signing.press_guard import ByHand
+from app.signing.press_guard import PressGuard
 from app.state import AppState
 from app.theme.tokens import SPACE
 from app.widgets.buttons import Segmented
-from app.widgets.dialog import FOCUS_ROOM, Sheet
+from app.widgets.dialog import FOCUS_ROOM, Dialog
 from app.widgets.fields import DropDown, Field, TypedField
-from app.widgets.input_origin import HandShortcut
-from app.widgets.labels import ElidedLabel, Label, surface
+from app.widgets.input_origin import InputOriginShortcut
+from app.widgets.labels import ElidedLabel, Label, set_surface
 from app.widgets.section import Card, Section
 from core.approvals.grants import GrantTerms
 from core.approvals.models import Approval
@@ -110,7 +110,7 @@ class ArgumentRow(QWidget):
         self.changed.emit()
 
 
-class GrantSheet(Sheet):
+class GrantDialog(Dialog):
     """Begins as narrow as can be; `why_not` says what stands against approving at this moment.
 
     Signals:
@@ -120,7 +120,7 @@ class GrantSheet(Sheet):
     agreed = Signal(object)
 
     def __init__(
-        self, window: QWidget, approval: Approval, author: str, state: AppState, by_hand: ByHand
+        self, window: QWidget, approval: Approval, author: str, state: AppState, by_hand: PressGuard
     ) -> None:
         width = min(WIDTH, window.width() - 2 * SPACE.wide)
         super().__init__(
@@ -149,7 +149,7 @@ class GrantSheet(Sheet):
         self._row.addWidget(self.approve)
         self.approve.clicked.connect(lambda *_: self._go(self.approve.hand))
         for keys in ("Ctrl+Return", "Ctrl+Enter"):
-            HandShortcut(keys, self).pressed_by.connect(self._go)
+            InputOriginShortcut(keys, self).pressed_by.connect(self._go)
         state.approvals_changed.connect(self.show_words)
         self.show_words()
 
@@ -177,7 +177,7 @@ class GrantSheet(Sheet):
         self.uses.setCurrentIndex([count for _, count in _USES].index(draft.uses))
         self.lasts.setCurrentIndex([length for _, length in _LASTS].index(draft.lasts))
         form = QWidget()
-        surface(form, "raised")
+        set_surface(form, "raised")
         grid = QGridLayout(form)
         grid.setContentsMargins(FOCUS_ROOM, 0, SPACE.small, FOCUS_ROOM)
         grid.setHorizontalSpacing(SPACE.medium)
@@ -209,7 +209,7 @@ class GrantSheet(Sheet):
 
     def _words(self) -> QWidget:
         side = QWidget()
-        surface(side, "raised")
+        set_surface(side, "raised")
         column = QVBoxLayout(side)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(SPACE.small)
@@ -282,7 +282,7 @@ class GrantSheet(Sheet):
 
     # The answer
 
-    def _go(self, hand: Hand) -> None:
+    def _go(self, hand: InputOrigin) -> None:
         shown = self._scope()
         # The end is counted from now: what was shown a while ago is shown again with the moment it is signed.
         self.show_words()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from PySide6.QtCore import Signal
 
 from app.screens.approvals.text import one_line
-from app.widgets.code_view import CodeBox
+from app.widgets.code_view import CodeView
 from app.widgets.section import Section
 from core.approvals.models import Approval
 from core.statements import short_code
@@ -16,7 +16,7 @@ MOST_LINES = 8
 _HINT = "the same each time, one signature and code each"
 
 
-class GroupPart(Section):
+class GroupSection(Section):
     """Every device, by name; nothing is approved before the last of them was on the screen.
 
     Signals:
@@ -27,7 +27,7 @@ class GroupPart(Section):
 
     def __init__(self) -> None:
         super().__init__("Devices")
-        self.box = CodeBox("Devices of this request", most_lines=MOST_LINES)
+        self.box = CodeView("Devices of this request", most_lines=MOST_LINES)
         self.add(self.box)
         self._shown: tuple[str, ...] = ()
         self._has_fates = False

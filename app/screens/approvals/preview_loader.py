@@ -8,7 +8,7 @@ from PySide6.QtGui import QImage
 from app.images import ImageCache, ImageError, ImageKey, images_of
 from app.query import Query, quietly
 from app.screens.approvals.preview_section import has_preview, look
-from app.screens.approvals.request_view import RequestCard
+from app.screens.approvals.request_view import RequestView
 from app.service_client import ConsoleLink
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.preview_models import Helper
@@ -17,10 +17,10 @@ from core.errors import QuarterdeckError
 from core.service.console import Console
 
 
-class Looking(QObject):
+class PreviewLoader(QObject):
     """Asks through the door; an answer that comes when another card is open is dropped."""
 
-    def __init__(self, card: RequestCard, link: ConsoleLink) -> None:
+    def __init__(self, card: RequestView, link: ConsoleLink) -> None:
         super().__init__(card)
         self._card, self._link, self._images = card, link, images_of(link)
         # Without what was edited and without helpers the card is as it was; nothing depends on them.

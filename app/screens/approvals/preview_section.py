@@ -11,12 +11,12 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.images import ImageCache, ImageKey, image_problem
-from app.screens.approvals.target_preview import Ghost
+from app.screens.approvals.target_preview import TargetPreview
 from app.screens.approvals.text import local_time, one_line
 from app.theme.tokens import SPACE
 from app.widgets.buttons import Segmented
 from app.widgets.diff_view import DiffView
-from app.widgets.icon_label import IconMark
+from app.widgets.icon_label import IconLabel
 from app.widgets.labels import ElidedLabel, Label
 from app.widgets.section import Section
 from app.widgets.text_diff import FileDiff, diff_of, shows_all_of
@@ -38,7 +38,7 @@ _TITLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class PreviewData:
     """A preview with what the window made of it: a change, or a picture."""
 
     approval: str
@@ -53,7 +53,7 @@ def has_preview(approval: Approval) -> bool:
     return approval.request.tool_name in (*FILE_TOOLS, *SCREEN_TOOLS)
 
 
-async def look(console: Console, approval: Approval, images: ImageCache) -> Looked:
+async def look(console: Console, approval: Approval, images: ImageCache) -> PreviewData:
     """Read the preview of a request, and what it names; comparing is done in a thread."""
     preview = await console.approvals.preview(approval.id)
     if preview.picture is not None:
@@ -61,16 +61,16 @@ async def look(console: Console, approval: Approval, images: ImageCache) -> Look
             picture = await images.load(console, ImageKey(preview.picture))
         except QuarterdeckError as error:
             update = {"problem": image_problem(error), "picture": None}
-            return Looked(approval.id, preview.model_copy(update=update))
-        return Looked(approval.id, preview, picture=picture)
+            return PreviewData(approval.id, preview.model_copy(update=update))
+        return PreviewData(approval.id, preview, picture=picture)
     # What is there is compared with only where it is known, or known not to be there.
     unknown = preview.before is None and not preview.is_new
     if preview.after is None or unknown:
-        return Looked(approval.id, preview)
+        return PreviewData(approval.id, preview)
     found = await asyncio.to_thread(diff_of, preview.before or "", preview.after)
     content = approval.request.parameters.get("content")
     whole = not isinstance(content, str) or shows_all_of(content, preview.before, preview.after)
-    return Looked(approval.id, preview, diff=found, whole=whole)
+    return PreviewData(approval.id, preview, diff=found, whole=whole)
 
 
 class DiffPart(QWidget):
@@ -93,7 +93,7 @@ class DiffPart(QWidget):
         column.addWidget(self.view)
         self.view.end_seen.connect(self.end_seen)
 
-    def show_looked(self, looked: Looked, device: str, alone: bool) -> None:
+    def show_looked(self, looked: PreviewData, device: str, alone: bool) -> None:
         """Show a change; `alone` is off when other devices' files were not read."""
         if looked.diff is None:
             return
@@ -114,20 +114,20 @@ class DiffPart(QWidget):
         self.read_at = ""
 
 
-class ScreenPart(Section):
+class ScreenSection(Section):
     """The last picture with the target on it, and how old it is."""
 
     def __init__(self) -> None:
         super().__init__("Where it would act")
         self.zoom = Segmented([("fit", "Fit"), ("full", "100 %")], "Zoom", in_bar=True)
         self.head.add(self.zoom)
-        self.view = Ghost()
+        self.view = TargetPreview()
         self.add(self.view)
         self.box = ElidedLabel("", "meta", "text2")
         self.add(self.box)
         row = QHBoxLayout()
         row.setSpacing(SPACE.snug)
-        self._eye = IconMark("eye", "text3", 14)
+        self._eye = IconLabel("eye", "text3", 14)
         self.held = Label(
             "If the target changes before it is sent, the command is held and nothing is sent.",
             "meta",
@@ -149,7 +149,7 @@ class ScreenPart(Section):
         self.view.show_target(None, None, "")
         self._show_rest(False)
 
-    def show_looked(self, looked: Looked, approval: Approval) -> None:
+    def show_looked(self, looked: PreviewData, approval: Approval) -> None:
         """Show the picture, or why there is none."""
         preview = looked.preview
         problem = one_line(preview.problem) or "There is no picture of this screen."

@@ -8,19 +8,19 @@ from types import MappingProxyType
 from PySide6.QtCore import QModelIndex, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.items.filter_edit import FilterField
-from app.screens.approvals.decision_stats import Meter
+from app.items.filter_edit import FilterEdit
+from app.screens.approvals.decision_stats import DecisionStats
 from app.screens.approvals.queue_filter import EXAMPLE, QueueFilter
 from app.screens.approvals.queue_model import QueueModel
 from app.screens.approvals.queue_view import QueueView
-from app.screens.approvals.request_groups import Group, Likeness
+from app.screens.approvals.request_groups import Group, RequestGroups
 from app.screens.approvals.text import TimeLeft
 from app.text import count_words
 from app.theme.tokens import SPACE
 from app.widgets.buttons import Button
-from app.widgets.labels import Label, Link, rule, surface
+from app.widgets.labels import Label, Link, separator, set_surface
 from app.widgets.section import ScreenHead
-from app.widgets.shortcut_label import KeyHint
+from app.widgets.shortcut_label import ShortcutLabel
 from core.approvals.models import Approval, ApprovalState
 from core.fleet.models import Risk
 
@@ -45,12 +45,12 @@ class QueuePane(QWidget):
 
     def __init__(self, clock: TimeLeft) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         self.setAccessibleName("Queue")
         self.model = QueueModel(self)
         self.view = QueueView(self.model, clock)
         self._waiting: list[Approval] = []
-        self._likeness = Likeness()
+        self._likeness = RequestGroups()
         self._groups: dict[str, Group] = {}
         self._held: tuple[str, ...] = ()
         self._open = ""
@@ -76,11 +76,11 @@ class QueuePane(QWidget):
         # The list comes before the field above it, for Tab as well: letters typed blindly must be keys there.
         column.addWidget(self.view, 1)
         column.insertWidget(1, self._filter_row())
-        column.insertWidget(2, rule())
+        column.insertWidget(2, separator())
         hidden_line = self._hidden_line()
         column.addWidget(self.problem)
         column.addWidget(hidden_line)
-        column.addWidget(rule())
+        column.addWidget(separator())
         column.addWidget(self._foot())
         self.new_above.clicked.connect(lambda *_: self._go_to_new())
         self.view.verticalScrollBar().valueChanged.connect(lambda _value: self._show_new())
@@ -91,7 +91,7 @@ class QueuePane(QWidget):
 
     def _filter_row(self) -> QWidget:
         row = QWidget()
-        self.field = FilterField("Filter requests", EXAMPLE, self._filter.words)
+        self.field = FilterEdit("Filter requests", EXAMPLE, self._filter.words)
         self.field.things = lambda: self._waiting
         self.field.applied.connect(self._take_filter)
         self.field.refused.connect(self._say_problem)
@@ -122,13 +122,13 @@ class QueuePane(QWidget):
 
     def _foot(self) -> QWidget:
         foot = QWidget()
-        self.meter = Meter()
+        self.meter = DecisionStats()
         self.keys = QWidget()
         keys = QHBoxLayout(self.keys)
         keys.setContentsMargins(0, 0, 0, 0)
         keys.setSpacing(SPACE.small)
         for cap, words in (("J K", "move"), ("Ctrl+Enter", "approve"), ("D", "deny")):
-            keys.addWidget(KeyHint(cap, words))
+            keys.addWidget(ShortcutLabel(cap, words))
         keys.addStretch(1)
         column = QVBoxLayout(foot)
         column.setContentsMargins(SPACE.pane, 10, 13, 10)

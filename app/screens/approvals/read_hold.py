@@ -6,7 +6,7 @@ from app.service_client import ConsoleLink
 from app.state import AppState
 
 
-class Reading:
+class ReadHold:
     """At most one card is read at a time; a group's card holds every request on it."""
 
     def __init__(self, state: AppState, link: ConsoleLink) -> None:

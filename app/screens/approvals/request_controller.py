@@ -9,24 +9,24 @@ from typing import Any, Literal
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.input_origin import Hand, Stake
+from app.input_origin import InputOrigin, Stake
 from app.query import Mutation, Query, quietly
 from app.screens.approvals.decision_bar import DecisionBar
 from app.screens.approvals.decision_rules import (
-    Situation,
+    DecisionContext,
+    approve_blocker,
+    deny_blocker,
+    edit_blocker,
     fates_words,
-    why_not_approve,
-    why_not_by_another,
-    why_not_deny,
-    why_not_edit,
-    why_not_grant,
+    grant_blocker,
+    second_operator_blocker,
 )
-from app.screens.approvals.edit_dialog import EditSheet
-from app.screens.approvals.grant_dialog import GrantSheet
-from app.screens.approvals.preview_loader import Looking
+from app.screens.approvals.edit_dialog import EditDialog
+from app.screens.approvals.grant_dialog import GrantDialog
+from app.screens.approvals.preview_loader import PreviewLoader
 from app.screens.approvals.request_payload import DigestCheck, check_digest
-from app.screens.approvals.request_view import RequestCard
-from app.screens.approvals.second_operator_dialog import SecondSheet
+from app.screens.approvals.request_view import RequestView
+from app.screens.approvals.second_operator_dialog import SecondOperatorDialog
 from app.screens.approvals.submit import Answers, answer_all
 from app.screens.approvals.text import TimeLeft, final_words, one_line, outcome_words
 from app.screens.screen import Navigator
@@ -46,7 +46,7 @@ JOINED_FOR_S = 5.0
 _END_KINDS: dict[ApprovalState, BannerKind] = {ApprovalState.APPROVED: "ok", ApprovalState.EXPIRED: "warn"}
 
 
-class CardPane(QWidget):
+class RequestController(QWidget):
     """One request at a time. What is signed is the request that is on the card, and nothing else.
 
     Signals:
@@ -70,7 +70,7 @@ class CardPane(QWidget):
         self._contract: Contract | None = None
         self._outcome, self._outcome_failed = "", False
         self.answering = ""
-        self.card = RequestCard()
+        self.card = RequestView()
         self.bar = DecisionBar()
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -89,7 +89,7 @@ class CardPane(QWidget):
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         """Follow the keys and the line to the service."""
         self._state, self._link, self._nav = state, link, nav
-        self._looking = Looking(self.card, link)
+        self._looking = PreviewLoader(self.card, link)
         # An offline device's contract stays unknown; its digest is on the card.
         self._tools = Query(self, link, self._show_contract, quietly, "read the tool's contract")
         self._form = Query(self, link, self._open_edit, self._say_no_form, "read the tool's form")
@@ -259,10 +259,10 @@ class CardPane(QWidget):
 
     # The answer
 
-    def situation(self) -> Situation:
+    def situation(self) -> DecisionContext:
         """Everything that stands for or against answering now."""
         unseen = self.card.unseen()
-        return Situation(
+        return DecisionContext(
             approval=self.card.approval,
             connected=self._state.service.link is Link.CONNECTED,
             guarded=self.bar.guarded,
@@ -283,22 +283,22 @@ class CardPane(QWidget):
         words = f"Unlock {name}…" if name else "Make your operator key…" if now.makes_key else "Unlock a key…"
         self.bar.show_situation(now, words)
 
-    def approve(self, hand: Hand) -> None:
+    def approve(self, hand: InputOrigin) -> None:
         """Approve the open request, if nothing stands against it and the press counts."""
         now = self.situation()
-        if why_not_approve(now):
+        if approve_blocker(now):
             return
         about = self._about()
 
         def answer() -> None:
             if self._about() != about:
                 self.bar.error.tell("Nothing was signed.", "The request is another one by now.")
-            elif not why_not_approve(self.situation()):
+            elif not approve_blocker(self.situation()):
                 self._answer(approve=True, reason="")
 
         self._ask_hand(hand, now.stake, "approve the request", answer)
 
-    def _ask_hand(self, hand: Hand, stake: Stake, what: str, act: Callable[[], None]) -> None:
+    def _ask_hand(self, hand: InputOrigin, stake: Stake, what: str, act: Callable[[], None]) -> None:
         def say(why: str) -> None:
             self.bar.error.tell("Not accepted.", why)
 
@@ -312,7 +312,7 @@ class CardPane(QWidget):
 
     def deny(self, reason: str) -> None:
         """Deny the open request, if nothing stands against it."""
-        if not why_not_deny(self.situation()):
+        if not deny_blocker(self.situation()):
             self._answer(approve=False, reason=reason)
 
     def _answer(self, approve: bool, reason: str) -> None:
@@ -376,17 +376,17 @@ class CardPane(QWidget):
     def ask_second(self) -> None:
         """Another operator is here: they approve with their own key, which is forgotten right after."""
         now = self.situation()
-        if why_not_by_another(now) or now.approval is None:
+        if second_operator_blocker(now) or now.approval is None:
             return
-        sheet = SecondSheet(self.window(), now, self._nav.keys, self._nav.by_hand)
+        sheet = SecondOperatorDialog(self.window(), now, self._nav.keys, self._nav.by_hand)
         sheet.approved.connect(
             lambda name, words: self._link.spawn("sign", self._sign_second(sheet, name, words))
         )
         sheet.begin()
 
-    async def _sign_second(self, sheet: SecondSheet, name: str, passphrase: str) -> None:
+    async def _sign_second(self, sheet: SecondOperatorDialog, name: str, passphrase: str) -> None:
         members = self._members()
-        if sheet.about != [one.id for one in members] or why_not_by_another(self.situation()):
+        if sheet.about != [one.id for one in members] or second_operator_blocker(self.situation()):
             sheet.say("The request is another one by now.")
             return
         try:
@@ -401,19 +401,19 @@ class CardPane(QWidget):
         """Approve, and let like requests run from now on: the whole scope is shown before it is signed."""
         now = self.situation()
         shown = now.approval
-        if why_not_grant(now) or shown is None:
+        if grant_blocker(now) or shown is None:
             return
-        sheet = GrantSheet(
+        sheet = GrantDialog(
             self.window(), shown, self._nav.keys.unlocked or "", self._state, self._nav.by_hand
         )
-        sheet.why_not = lambda: why_not_approve(self.situation())
+        sheet.why_not = lambda: approve_blocker(self.situation())
         sheet.agreed.connect(lambda terms: self._grant(sheet, terms))
         sheet.begin()
 
-    def _grant(self, sheet: GrantSheet, terms: GrantTerms) -> None:
+    def _grant(self, sheet: GrantDialog, terms: GrantTerms) -> None:
         members = self._members()
         now = self.situation()
-        if why_not_approve(now) or now.several_devices or [one.id for one in members[:1]] != [terms.approval]:
+        if approve_blocker(now) or now.several_devices or [one.id for one in members[:1]] != [terms.approval]:
             return
         try:
             grant = self._nav.keys.sign_grant(terms)
@@ -428,7 +428,7 @@ class CardPane(QWidget):
         """Change the arguments: this request ends, and a new one with the changes asks again."""
         now = self.situation()
         shown = now.approval
-        if why_not_edit(now) or shown is None:
+        if edit_blocker(now) or shown is None:
             return
         self._form.load(lambda console: console.devices.tools(shown.request.device))
 
@@ -437,15 +437,15 @@ class CardPane(QWidget):
 
     def _open_edit(self, tools: list[Tool]) -> None:
         shown = self.card.approval
-        if shown is None or why_not_edit(self.situation()):
+        if shown is None or edit_blocker(self.situation()):
             return
         tool = next((one for one in tools if one.tool_key == shown.request.tool_key), None)
         schema = tool.input_schema if tool is not None else {"type": "object"}
-        sheet = EditSheet(self.window(), shown, schema, self._nav.by_hand)
+        sheet = EditDialog(self.window(), shown, schema, self._nav.by_hand)
         sheet.wanted.connect(lambda parameters: self._edit(sheet, shown, parameters))
         sheet.begin()
 
-    def _edit(self, sheet: EditSheet, shown: Approval, parameters: dict[str, Any]) -> None:
+    def _edit(self, sheet: EditDialog, shown: Approval, parameters: dict[str, Any]) -> None:
 
         def edited(ended: Approval) -> None:
             sheet.finish("edited")

@@ -59,7 +59,7 @@ class _Open:
         self.devices.add(one.request.device)
 
 
-class Likeness:
+class RequestGroups:
     """Groups requests; what makes one like another is worked out once for each."""
 
     def __init__(self) -> None:

@@ -9,8 +9,8 @@ from app.screens.approvals.request_groups import count_words_of, device_words
 from app.screens.approvals.text import asker_words, clock_words, is_agent, local_time, one_line
 from app.theme.tokens import SPACE
 from app.widgets.badges import ProductionStrip, RiskBadge
-from app.widgets.icon_label import IconMark
-from app.widgets.labels import ElidedLabel, Label, surface
+from app.widgets.icon_label import IconLabel
+from app.widgets.labels import ElidedLabel, Label, set_surface
 from core.approvals.models import Approval, ApprovalState
 from core.fleet.models import Risk
 
@@ -19,12 +19,12 @@ _AFTER_TOOL = 3
 _PLATFORMS = {"linux": "linux", "windows": "windows", "macos": "macos", "darwin": "macos"}
 
 
-class CardHeader(QWidget):
+class RequestHeader(QWidget):
     """76 px, and more when the sentence needs two lines; it never scrolls away."""
 
     def __init__(self) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         self._stacked = False
         self._summary = self._change = ""
         self.strip = ProductionStrip()
@@ -33,13 +33,13 @@ class CardHeader(QWidget):
         self.summary.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         # The header's least height is more than two lines take; the badge stands beside the first one anyway.
         self.summary.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-        self._platform = IconMark("device")
+        self._platform = IconLabel("device")
         self.device = Label("", "head")
         self._tool = ElidedLabel("", "mono_small", "text2")
-        self._asker = IconMark("operator")
+        self._asker = IconLabel("operator")
         self.actor = ElidedLabel("", "body", "text2")
         self._asked = Label("", "body", "text3")
-        self._pause = IconMark("pause", painted=True, size=12)
+        self._pause = IconLabel("pause", painted=True, size=12)
         self.time_left = Label("", "name", "text2")
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)

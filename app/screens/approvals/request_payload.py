@@ -53,7 +53,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class WhatIsSent:
+class RequestPayload:
     """A request's arguments as a card shows them. `others` is None when `main` has them all."""
 
     main: Part
@@ -62,7 +62,7 @@ class WhatIsSent:
     digest: DigestCheck
 
 
-def what_is_sent(request: Request, findings: list[Finding]) -> WhatIsSent:
+def request_payload(request: Request, findings: list[Finding]) -> RequestPayload:
     """Cut a request into what a card shows."""
     masked = count_masks(request.parameters)
     main_name = _READ_AS_SUCH.get(request.tool_name, "")
@@ -70,7 +70,7 @@ def what_is_sent(request: Request, findings: list[Finding]) -> WhatIsSent:
     # An empty text has no bytes to look at; the JSON around it has.
     if not isinstance(main_value, str) or not main_value:
         whole = _canonical_part(request.parameters, findings)
-        return WhatIsSent(whole, None, masked, check_digest(request))
+        return RequestPayload(whole, None, masked, check_digest(request))
     main = Part(
         f"parameters.{main_name}",
         _bytes(main_value),
@@ -81,7 +81,7 @@ def what_is_sent(request: Request, findings: list[Finding]) -> WhatIsSent:
     )
     rest = {key: value for key, value in request.parameters.items() if key != main_name}
     others = _listed_part(rest, findings) if rest else None
-    return WhatIsSent(main, others, masked, check_digest(request))
+    return RequestPayload(main, others, masked, check_digest(request))
 
 
 def count_masks(value: Any) -> int:

@@ -13,9 +13,9 @@ from app.theme.tokens import SPACE
 from app.widgets import painting
 from app.widgets.badges import RiskBadge
 from app.widgets.banner import Notice
-from app.widgets.code_view import CodeBox, Highlight, paint_finding_number
-from app.widgets.icon_label import IconMark
-from app.widgets.labels import ElidedLabel, Label, Link, rule
+from app.widgets.code_view import CodeView, Highlight, paint_finding_number
+from app.widgets.icon_label import IconLabel
+from app.widgets.labels import ElidedLabel, Label, Link, separator
 from app.widgets.property_list import short_digest
 from app.widgets.section import Card, Section
 from core.approvals.models import Approval
@@ -26,7 +26,7 @@ from core.policy.models import Decision, Finding, Reason
 from core.text import hidden_characters
 
 
-class BytesPart(Section):
+class BytesSection(Section):
     """The bytes box with its head and the line of facts below it.
 
     Signals:
@@ -41,14 +41,14 @@ class BytesPart(Section):
         """`exact`: the box holds the very bytes; else a list made for reading, which nobody would copy."""
         super().__init__(title)
         self._exact = exact
-        self.box = CodeBox(title, numbers=exact)
+        self.box = CodeView(title, numbers=exact)
         self.add(self.box)
         # Whole, on a second line where one is too short: how old what was compared with is must be readable.
         self.facts = Label("", "meta", "text3", wrap=True)
         self.alike = Label("", "meta", "warn")
-        self._seen_mark = IconMark("check", "text3", painted=True, size=12)
+        self._seen_mark = IconLabel("check", "text3", painted=True, size=12)
         self.seen = Label("", "meta", "text2")
-        self._copy_mark = IconMark("copy", "accent", 14)
+        self._copy_mark = IconLabel("copy", "accent", 14)
         self.copy = Link("Copy bytes", "meta_strong")
         row = self.line = QHBoxLayout()
         row.setSpacing(SPACE.small)
@@ -180,7 +180,7 @@ class FindingRow(QWidget):
         painter.end()
 
 
-class FindingsPart(Section):
+class FindingsSection(Section):
     """What it would do.
 
     Signals:
@@ -207,12 +207,12 @@ class FindingsPart(Section):
             line.pressed.connect(self.pressed)
             self._rows.append(line)
         if findings:
-            self._rows.insert(0, rule())
+            self._rows.insert(0, separator())
         for row in self._rows:
             self.add(row)
 
 
-class ReasonsPart(Section):
+class ReasonsSection(Section):
     """Why the console asks, each reason with where it comes from."""
 
     def __init__(self) -> None:
@@ -231,7 +231,7 @@ class ReasonsPart(Section):
             line = QHBoxLayout(row)
             line.setContentsMargins(0, 0, 0, 0)
             line.setSpacing(SPACE.small)
-            line.addWidget(IconMark(_reason_icon(reason, number)), 0, Qt.AlignmentFlag.AlignTop)
+            line.addWidget(IconLabel(_reason_icon(reason, number)), 0, Qt.AlignmentFlag.AlignTop)
             words = QVBoxLayout()
             words.setSpacing(0)
             text, origin = one_line(reason.text), one_line(reason.origin)
@@ -250,14 +250,14 @@ def _reason_icon(reason: Reason, number: int) -> str:
     return "rule" if number == 0 or words.startswith("rule") else "info"
 
 
-class SaidBox(Card):
+class Quote(Card):
     """What the asker says about the request: a quotation, never a fact."""
 
     def __init__(self) -> None:
         super().__init__("quote")
         head = QHBoxLayout()
         head.setSpacing(SPACE.snug)
-        self._icon = IconMark("agent")
+        self._icon = IconLabel("agent")
         self.title = Label("", "badge", "text2")
         head.addWidget(self._icon)
         head.addWidget(self.title)

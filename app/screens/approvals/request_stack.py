@@ -5,10 +5,10 @@ from __future__ import annotations
 from PySide6.QtWidgets import QStackedWidget
 
 from app.screens.approvals.decision_history import NothingWaits
-from app.screens.approvals.request_controller import CardPane
+from app.screens.approvals.request_controller import RequestController
 from app.text import plural
 from app.widgets.empty_state import EmptyState
-from app.widgets.labels import surface
+from app.widgets.labels import set_surface
 
 _CLEAR = ("all", "Clear the filter", "clear")
 
@@ -21,7 +21,7 @@ class NothingOpen(EmptyState):
 
     def __init__(self) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
 
     def show_counts(self, shown: int, hidden: int) -> None:
         """Say how many are shown, and how many wait that are not."""
@@ -33,10 +33,10 @@ class NothingOpen(EmptyState):
         self.say(matches, f"↓ opens the first. {rest}" if hidden else "↓ opens the first.", _CLEAR)
 
 
-class CardStack(QStackedWidget):
+class RequestStack(QStackedWidget):
     """One of three pages. That nothing waits is only said when nothing does."""
 
-    def __init__(self, pane: CardPane) -> None:
+    def __init__(self, pane: RequestController) -> None:
         super().__init__()
         self._pane = pane
         self.nothing, self.narrowed = NothingWaits(), NothingOpen()

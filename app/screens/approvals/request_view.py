@@ -9,19 +9,25 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
-from app.screens.approvals.checks_section import HelpersPart
-from app.screens.approvals.content_section import ContentPart
-from app.screens.approvals.edited_section import EditedPart
-from app.screens.approvals.group_section import GroupPart
-from app.screens.approvals.preview_section import SCREEN_TOOLS, Looked, ScreenPart
-from app.screens.approvals.request_header import CardHeader
-from app.screens.approvals.request_payload import DigestCheck, WhatIsSent, what_is_sent
-from app.screens.approvals.request_sections import BytesPart, FindingsPart, ReasonsPart, SaidBox, UndoBox
+from app.screens.approvals.checks_section import ChecksSection
+from app.screens.approvals.content_section import ContentSection
+from app.screens.approvals.edited_section import EditedSection
+from app.screens.approvals.group_section import GroupSection
+from app.screens.approvals.preview_section import SCREEN_TOOLS, PreviewData, ScreenSection
+from app.screens.approvals.request_header import RequestHeader
+from app.screens.approvals.request_payload import DigestCheck, RequestPayload, request_payload
+from app.screens.approvals.request_sections import (
+    BytesSection,
+    FindingsSection,
+    Quote,
+    ReasonsSection,
+    UndoBox,
+)
 from app.screens.approvals.text import asker_words, one_line
 from app.theme.tokens import SPACE
 from app.widgets.banner import Banner
-from app.widgets.labels import Label, Link, rule, surface
-from app.widgets.property_list import Fact, Facts, short_digest
+from app.widgets.labels import Label, Link, separator, set_surface
+from app.widgets.property_list import Property, PropertyList, short_digest
 from app.widgets.section import Section
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.preview_models import Helper, Preview
@@ -35,7 +41,7 @@ _DIGEST_NOTES = {
 }
 
 
-class RequestCard(QWidget):
+class RequestView(QWidget):
     """Everything above the bar. `approval` is exactly what is shown, and what would be signed.
 
     Signals:
@@ -50,16 +56,16 @@ class RequestCard(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         self.setAccessibleName("Request")
         self.approval: Approval | None = None
-        self.sent: WhatIsSent | None = None
+        self.sent: RequestPayload | None = None
         self.others: tuple[Approval, ...] = ()
         self._run_link: Label | Link | None = None
         self._finding = 0
         self._stacked = False
         self._side = RIGHT
-        self.header = CardHeader()
+        self.header = RequestHeader()
         self.banner = Banner()
         self.end_banner = Banner()
         self._make_parts()
@@ -67,22 +73,22 @@ class RequestCard(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        for widget in (self.header, rule(), self.end_banner, self.banner):
+        for widget in (self.header, separator(), self.end_banner, self.banner):
             column.addWidget(widget)
         column.addWidget(self.middle, 1)
 
     def _make_parts(self) -> None:
-        self.group = GroupPart()
-        self.edited = EditedPart()
-        self.target = ScreenPart()
-        self.bytes = ContentPart("Exactly what will be sent")
-        self.findings = FindingsPart()
-        self.rest = BytesPart("Other arguments", exact=False)
+        self.group = GroupSection()
+        self.edited = EditedSection()
+        self.target = ScreenSection()
+        self.bytes = ContentSection("Exactly what will be sent")
+        self.findings = FindingsSection()
+        self.rest = BytesSection("Other arguments", exact=False)
         self.undo = UndoBox()
-        self.helpers = HelpersPart()
-        self.reasons = ReasonsPart()
-        self.said = SaidBox()
-        self.facts = Facts(84, "Request")
+        self.helpers = ChecksSection()
+        self.reasons = ReasonsSection()
+        self.said = Quote()
+        self.facts = PropertyList(84, "Request")
         for part in (self.bytes, self.rest):
             part.end_seen.connect(self._part_seen)
             part.copied.connect(self.copied)
@@ -109,8 +115,8 @@ class RequestCard(QWidget):
             side.addWidget(widget)
         side.addStretch(1)
         body = QWidget()
-        surface(body, "base")
-        self._line = rule(Qt.Orientation.Vertical)
+        set_surface(body, "base")
+        self._line = separator(Qt.Orientation.Vertical)
         self._columns = QBoxLayout(QBoxLayout.Direction.LeftToRight, body)
         self._columns.setContentsMargins(0, 0, 0, 0)
         self._columns.setSpacing(0)
@@ -131,7 +137,7 @@ class RequestCard(QWidget):
     ) -> None:
         """Show a request from its beginning, with those of a group that one act answers with it."""
         self.approval = approval
-        self.sent = sent = what_is_sent(approval.request, approval.decision.findings)
+        self.sent = sent = request_payload(approval.request, approval.decision.findings)
         self._finding = 0
         self.show_others(others)
         self.header.show_request(approval, platform, others)
@@ -171,7 +177,7 @@ class RequestCard(QWidget):
         for before, after in pairwise(stops):
             QWidget.setTabOrder(before, after)
 
-    def _show_banner(self, sent: WhatIsSent, approval: Approval) -> None:
+    def _show_banner(self, sent: RequestPayload, approval: Approval) -> None:
         if sent.digest is DigestCheck.DIFFERS:
             self.banner.say(
                 "fail",
@@ -199,7 +205,7 @@ class RequestCard(QWidget):
         if self.approval is not None:
             self.group.show_members([self.approval, *self.others], fates)
 
-    def show_looked(self, looked: Looked) -> None:
+    def show_looked(self, looked: PreviewData) -> None:
         """Show what is there now, beside what would be."""
         if self.approval is None:
             return
@@ -216,7 +222,7 @@ class RequestCard(QWidget):
         """Say why there is nothing to compare with."""
         if not self.target.isHidden() and self.approval is not None:
             nothing = Preview(kind="screen", problem=problem)
-            self.target.show_looked(Looked(self.approval.id, nothing), self.approval)
+            self.target.show_looked(PreviewData(self.approval.id, nothing), self.approval)
         else:
             self.bytes.say_no_change(problem)
 
@@ -240,19 +246,19 @@ class RequestCard(QWidget):
         request = approval.request
         effect = approval.decision.effect.value
         source = f" ({contract.effect.source.value})" if contract is not None else ""
-        rows = [Fact("Actor", asker_words(approval.actor))]
+        rows = [Property("Actor", asker_words(approval.actor))]
         if approval.run:
             step = f", step {one_line(approval.step)}" if approval.step else ""
-            rows.append(Fact("Run", f"{one_line(approval.run)}{step}", link="run"))
+            rows.append(Property("Run", f"{one_line(approval.run)}{step}", link="run"))
         tool = f"{one_line(request.tool_name)}@{request.contract[:4]}"
         tone = "fail" if sent.digest is DigestCheck.DIFFERS else "text"
         rows += [
-            Fact("Contract", tool, mono=True, full=request.contract),
-            Fact("Effect", f"{effect}{source}"),
-            Fact("Digest", short_digest(request.digest), mono=True, tone=tone, full=request.digest),
-            Fact("Checked", _DIGEST_NOTES[sent.digest], tone="fail" if tone == "fail" else "text3"),
-            Fact("Signs with", signer or "no key is unlocked", tone="text" if signer else "text3"),
-            Fact("Approvers", approvers_words(approval)),
+            Property("Contract", tool, mono=True, full=request.contract),
+            Property("Effect", f"{effect}{source}"),
+            Property("Digest", short_digest(request.digest), mono=True, tone=tone, full=request.digest),
+            Property("Checked", _DIGEST_NOTES[sent.digest], tone="fail" if tone == "fail" else "text3"),
+            Property("Signs with", signer or "no key is unlocked", tone="text" if signer else "text3"),
+            Property("Approvers", approvers_words(approval)),
         ]
         self.facts.show_facts(rows)
         self._connect_run()

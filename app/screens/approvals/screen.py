@@ -10,11 +10,11 @@ from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QWidget
 
-from app.screens.approvals.decision_history import SessionLog
+from app.screens.approvals.decision_history import DecisionHistory
 from app.screens.approvals.queue_pane import QueuePane
-from app.screens.approvals.read_hold import Reading
-from app.screens.approvals.request_controller import CardPane
-from app.screens.approvals.request_stack import CardStack
+from app.screens.approvals.read_hold import ReadHold
+from app.screens.approvals.request_controller import RequestController
+from app.screens.approvals.request_stack import RequestStack
 from app.screens.approvals.text import TimeLeft
 from app.screens.screen import Navigator, Screen, Shortcut
 from app.screens.targets import OpenApproval, OpenRun, Target
@@ -43,16 +43,16 @@ class ApprovalsScreen(Screen):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._clock = TimeLeft()
-        self._log = SessionLog()
+        self._log = DecisionHistory()
         self._open = ""
         self._entered = False
         self._ended: frozenset[str] = frozenset()
         self._ticks = 0
         self._asking_end = ""
         self._edited_one = ""
-        self._reading: Reading | None = None
+        self._reading: ReadHold | None = None
         self.queue = QueuePane(self._clock)
-        self.pane = CardPane(self._clock)
+        self.pane = RequestController(self._clock)
         self.card, self.bar = self.pane.card, self.pane.bar
         self._build()
         self._tick = QTimer(self)
@@ -61,7 +61,7 @@ class ApprovalsScreen(Screen):
         self._connect()
 
     def _build(self) -> None:
-        self.stack = CardStack(self.pane)
+        self.stack = RequestStack(self.pane)
         self.nothing = self.stack.nothing
         self.split = QSplitter(Qt.Orientation.Horizontal)
         self.split.setChildrenCollapsible(False)
@@ -98,7 +98,7 @@ class ApprovalsScreen(Screen):
         """Follow the queue, the keys and the line to the service."""
         super().bind(state, link, nav)
         self.pane.bind(state, link, nav)
-        self._reading = Reading(state, link)
+        self._reading = ReadHold(state, link)
         self.remember("split", self.split)
         state.approvals_changed.connect(self._queue_changed)
         nav.keys.changed.connect(self.measure)

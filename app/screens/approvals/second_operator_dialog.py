@@ -7,17 +7,17 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 
 from app.input_origin import Stake
 from app.screens.approvals.decision_bar import slot_words
-from app.screens.approvals.decision_rules import Situation, why_not_counted
+from app.screens.approvals.decision_rules import DecisionContext, operator_blocker
 from app.screens.approvals.request_groups import device_words
 from app.screens.approvals.text import one_line
-from app.signing.press_guard import TYPE_IT, ByHand
-from app.signing.signing_session import OperatorKeys
-from app.widgets.dialog import Sheet
+from app.signing.press_guard import TYPE_IT, PressGuard
+from app.signing.signing_session import SigningSession
+from app.widgets.dialog import Dialog
 from app.widgets.fields import DropDown, Field, TypedField
 from app.widgets.labels import Label
 
 
-class SecondSheet(Sheet):
+class SecondOperatorDialog(Dialog):
     """Asks for operator and passphrase. `about` are the requests that it would approve.
 
     Signals:
@@ -26,7 +26,9 @@ class SecondSheet(Sheet):
 
     approved = Signal(str, str)
 
-    def __init__(self, window: QWidget, now: Situation, keys: OperatorKeys, by_hand: ByHand) -> None:
+    def __init__(
+        self, window: QWidget, now: DecisionContext, keys: SigningSession, by_hand: PressGuard
+    ) -> None:
         shown = now.approval
         assert shown is not None
         members = (shown, *now.others)
@@ -44,7 +46,7 @@ class SecondSheet(Sheet):
         self.secret.setEchoMode(QLineEdit.EchoMode.Password)
         out: list[str] = []
         for file in keys.listed:
-            why = why_not_counted(now, file.name)
+            why = operator_blocker(now, file.name)
             if not why and not file.has_passphrase:
                 why = (
                     f"The key of {file.name} has no passphrase, so it does not show that {file.name} is here."

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QSizePolicy
 
 from app.theme.theme import Theme, theme_of
 from app.widgets import painting
-from app.widgets.image_view import PictureView
+from app.widgets.image_view import ImageView
 from core.approvals.preview_models import Region
 
 DIM = 0.46
@@ -17,7 +17,7 @@ TALLEST = 420
 _ARROW = ((0, 0), (0, 20), (4.6, 15.8), (7.6, 23), (11, 21.5), (8, 14.5), (14, 14.5))
 
 
-class Ghost(PictureView):
+class TargetPreview(ImageView):
     """A picture that says where something would happen. Its height follows its width."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Ghost(PictureView):
         if event.oldSize().width() != event.size().width():
             self.fit_height()
 
-    def _paint_ghost(self, painter: QPainter, view: PictureView) -> None:
+    def _paint_ghost(self, painter: QPainter, view: ImageView) -> None:
         if self._target.isEmpty():
             return
         theme = theme_of(self)

@@ -34,7 +34,7 @@ class _Shape(QWidget):
         painter.end()
 
 
-class Judgement(QWidget):
+class DecisionView(QWidget):
     """A small card below the form, or one line while there is nothing to judge."""
 
     def __init__(self) -> None:

@@ -62,7 +62,7 @@ Steps = tuple[DraftStep, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class BatchDocument:
     """Everything of a batch that is saved."""
 
     name: str = NEW_NAME
@@ -109,7 +109,7 @@ class Content:
         return next((place for place, one in enumerate(self.steps) if one.key == key), -1)
 
 
-def content_of(batch: Batch) -> Content:
+def content_of(batch: Batch) -> BatchDocument:
     """A batch, ready to be changed."""
     steps: list[DraftStep] = []
     for number, block in enumerate(batch.steps, 1):
@@ -119,7 +119,7 @@ def content_of(batch: Batch) -> Content:
             DraftStep(one.id, one.tool, dict(one.parameters), one.timeout, one.enabled, group)
             for one in inner
         ]
-    return Content(
+    return BatchDocument(
         batch.name,
         batch.description,
         batch.targets,

@@ -12,7 +12,7 @@ from PySide6.QtGui import QUndoCommand, QUndoStack
 from shiboken6 import isValid
 
 from app.screens.batch.document import (
-    Content,
+    BatchDocument,
     DraftStep,
     Steps,
     changed_step,
@@ -44,7 +44,12 @@ class _Edit(QUndoCommand):
     """From one content to another. Edits of the same thing in quick succession become one."""
 
     def __init__(
-        self, editor: BatchEditor, words: str, after: Content, chosen: Chosen, same: tuple[Any, ...]
+        self,
+        editor: DocumentController,
+        words: str,
+        after: BatchDocument,
+        chosen: Chosen,
+        same: tuple[Any, ...],
     ) -> None:
         super().__init__(words)
         self._editor = editor
@@ -78,7 +83,7 @@ class _Edit(QUndoCommand):
         self._editor._take(self._before, self._chosen_before)
 
 
-class BatchEditor(QObject):
+class DocumentController(QObject):
     """Every change of a batch goes through here, and can be undone.
 
     Signals:
@@ -95,7 +100,7 @@ class BatchEditor(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.content = Content()
+        self.content = BatchDocument()
         self.chosen = Chosen()
         self.saved_as = ""
         self.saved_name = ""
@@ -120,7 +125,7 @@ class BatchEditor(QObject):
         """The open step."""
         return self.content.step(self.chosen.current)
 
-    def load(self, content: Content, saved_as: str = "", dirty: bool = False) -> None:
+    def load(self, content: BatchDocument, saved_as: str = "", dirty: bool = False) -> None:
         """Take another batch, with nothing to undo."""
         self.content = content
         self.saved_as, self.saved_name = saved_as, content.name if saved_as else ""
@@ -134,7 +139,7 @@ class BatchEditor(QObject):
         self.chosen_changed.emit()
         self.saved_changed.emit()
 
-    def mark_saved(self, content: Content, saved_as: str) -> None:
+    def mark_saved(self, content: BatchDocument, saved_as: str) -> None:
         """`content` is on the disk now; what was typed since is not."""
         self.saved_as, self.saved_name = saved_as, content.name
         if content == self.content:
@@ -178,7 +183,7 @@ class BatchEditor(QObject):
         if key:
             self.choose(key)
 
-    def _take(self, content: Content, chosen: Chosen) -> None:
+    def _take(self, content: BatchDocument, chosen: Chosen) -> None:
         self.content = content
         before, self.chosen = self.chosen, chosen
         self.changed.emit()
@@ -186,7 +191,7 @@ class BatchEditor(QObject):
             self.chosen_changed.emit()
 
     def _push(
-        self, words: str, content: Content, chosen: Chosen | None = None, same: tuple[Any, ...] = ()
+        self, words: str, content: BatchDocument, chosen: Chosen | None = None, same: tuple[Any, ...] = ()
     ) -> None:
         if content is self.content:
             return

@@ -13,12 +13,12 @@ from PySide6.QtWidgets import QWidget
 
 from app.qt_loop import ended
 from app.query import Declined, Mutation, Query
-from app.screens.batch.document import NEW_NAME, Content, DraftStep, content_of
-from app.screens.batch.document_controller import BatchEditor
+from app.screens.batch.document import NEW_NAME, BatchDocument, DraftStep, content_of
+from app.screens.batch.document_controller import DocumentController
 from app.screens.batch.draft_store import DraftStore
 from app.service_client import ConsoleLink
-from app.widgets.dialog import Sheet
-from app.widgets.util import once
+from app.widgets.dialog import Dialog
+from app.widgets.util import debounce
 from core.batch.batch_file import read_batch
 from core.batch.models import Batch
 from core.errors import BadInput, ErrorCode, QuarterdeckError
@@ -31,7 +31,7 @@ SAVE_AGAIN = "Correct what it says, then save again."
 SAVE, DISCARD, REPLACE = "save", "discard", "replace"
 
 
-class Files(QObject):
+class DocumentIO(QObject):
     """What lies between the batch on the screen and the disk.
 
     Signals:
@@ -44,7 +44,9 @@ class Files(QObject):
     failed = Signal(str, str)
     name_wanted = Signal()
 
-    def __init__(self, screen: QWidget, editor: BatchEditor, kept: Callable[[DraftStep], DraftStep]) -> None:
+    def __init__(
+        self, screen: QWidget, editor: DocumentController, kept: Callable[[DraftStep], DraftStep]
+    ) -> None:
         """`kept` gives a step as the draft may keep it."""
         super().__init__(screen)
         self._kept = kept
@@ -52,11 +54,11 @@ class Files(QObject):
         self._link: ConsoleLink | None = None
         self._store: DraftStore | None = None
         self._after_save: Callable[[], None] | None = None
-        self._save: Mutation[tuple[str, Content]] | None = None
+        self._save: Mutation[tuple[str, BatchDocument]] | None = None
         self._opened: Query[Batch] | None = None
         self._opening = ""
         self._said = ""
-        self._pause = once(self, DRAFT_PAUSE_MS, self._write_soon)
+        self._pause = debounce(self, DRAFT_PAUSE_MS, self._write_soon)
 
     def bind(self, link: ConsoleLink, folder: Path) -> None:
         """Where to ask, and where the draft is kept; brings back the draft of the last window."""
@@ -140,8 +142,8 @@ class Files(QObject):
         return self._save is not None and self._save.running
 
     async def _save_batch(
-        self, name: str, batch: Batch, content: Content, is_new: bool
-    ) -> tuple[str, Content]:
+        self, name: str, batch: Batch, content: BatchDocument, is_new: bool
+    ) -> tuple[str, BatchDocument]:
         """Save under a name that is `is_new` to this batch, unless another one's is to be kept.
 
         Raises:
@@ -155,7 +157,7 @@ class Files(QObject):
         return name, content
 
     async def _ask_replace(self, name: str) -> None:
-        sheet = Sheet(
+        sheet = Dialog(
             self._screen.window(),
             f"Replace the saved batch “{name}”?",
             "There is one of this name already. Cancel, and give this one another name to keep both.",
@@ -166,7 +168,7 @@ class Files(QObject):
         if await ended(sheet.finished) != REPLACE:
             raise Declined("The saved batch of this name is kept.")
 
-    def _saved(self, saved: tuple[str, Content]) -> None:
+    def _saved(self, saved: tuple[str, BatchDocument]) -> None:
         name, content = saved
         self._editor.mark_saved(content, name)
         self.saved.emit(name)
@@ -195,7 +197,7 @@ class Files(QObject):
 
     async def _ask_unsaved(self, load: Callable[[], None]) -> None:
         name = self._editor.content.name or NEW_NAME
-        sheet = Sheet(
+        sheet = Dialog(
             self._screen.window(),
             f"Save “{name}” first?",
             "It has changes that are not saved. Another batch takes its place on this screen.",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.screens.batch.document import DEFAULT_TARGETS, NEW_NAME, Content, DraftStep, tidy
+from app.screens.batch.document import DEFAULT_TARGETS, NEW_NAME, BatchDocument, DraftStep, tidy
 from core.files import write_atomic
 
 FILE = "window-draft.json"
@@ -42,10 +42,10 @@ class DraftOnDisk(BaseModel):
     saved_as: str = ""
     dirty: bool = False
 
-    def content(self) -> Content:
+    def content(self) -> BatchDocument:
         """The batch as it was."""
         steps = tidy(DraftStep(**one.model_dump()) for one in self.steps)
-        return Content(self.name, self.description, self.targets, self.on_failure, self.parallel, steps)
+        return BatchDocument(self.name, self.description, self.targets, self.on_failure, self.parallel, steps)
 
 
 class DraftStore:
@@ -57,7 +57,7 @@ class DraftStore:
         self._newest = 0
         self._written = 0
 
-    def prepare(self, content: Content, saved_as: str, dirty: bool) -> tuple[int, str]:
+    def prepare(self, content: BatchDocument, saved_as: str, dirty: bool) -> tuple[int, str]:
         """The text to be written, with its number; cheap, on the window's own thread."""
         kept = asdict(content)
         for step in kept["steps"]:

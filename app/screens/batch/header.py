@@ -5,16 +5,16 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.screens.batch.inline_edit import InPlaceField
+from app.screens.batch.inline_edit import InlineEdit
 from app.text import plural
 from app.theme.tokens import FRAME, SPACE
 from app.widgets.badges import ProductionTag
 from app.widgets.buttons import Button
 from app.widgets.fields import TextField, mark_failed
-from app.widgets.labels import Label, rule, surface
+from app.widgets.labels import Label, separator, set_surface
 
 
-class BatchHead(QWidget):
+class BatchHeader(QWidget):
     """Name, devices, Save, Open, Plan, Run.
 
     Signals:
@@ -31,8 +31,8 @@ class BatchHead(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        surface(self, "base")
-        self.name = InPlaceField("Name of the batch", "title", least=60, most=300)
+        set_surface(self, "base")
+        self.name = InlineEdit("Name of the batch", "title", least=60, most=300)
         self.name.setMaxLength(200)
         self.name.typed.connect(self.renamed)
         self.mark = Label("", tone="warn")
@@ -65,7 +65,7 @@ class BatchHead(QWidget):
         row.setSpacing(SPACE.small)
         row.addWidget(self.name)
         row.addWidget(self.mark)
-        line = rule(Qt.Orientation.Vertical)
+        line = separator(Qt.Orientation.Vertical)
         line.setFixedHeight(20)
         row.addSpacing(4)
         row.addWidget(line)

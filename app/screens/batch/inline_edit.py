@@ -13,7 +13,7 @@ from app.widgets import painting
 PAD = 5
 
 
-class InPlaceField(QLineEdit):
+class InlineEdit(QLineEdit):
     """As wide as its text, between `least` and `most` px.
 
     Signals:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, QPoint, Qt
 from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
-from app.screens.batch.plan_panel import HEAD, PlanDock
-from app.screens.batch.step_form import StepPane
-from app.screens.batch.step_source import StepText
-from app.screens.batch.steps_panel import StepsPane
-from app.screens.batch.tools_panel import ToolsPane
+from app.screens.batch.plan_panel import HEAD, PlanPanel
+from app.screens.batch.step_form import StepForm
+from app.screens.batch.step_source import StepSource
+from app.screens.batch.steps_panel import StepsPanel
+from app.screens.batch.tools_panel import ToolsPanel
 from app.widgets.banner import Notice
 
 TOOLS, STEPS, TEXT = 204, 376, 312
@@ -19,17 +19,17 @@ POPUP = (280, 420)
 UNBOUNDED = 16_777_215
 
 
-class Arrangement(QObject):
+class BatchLayout(QObject):
     """Splitters, the pop-up of tools, the height of the plan."""
 
     def __init__(
         self,
         screen: QWidget,
-        tools: ToolsPane,
-        steps: StepsPane,
-        step: StepPane,
-        text: StepText,
-        dock: PlanDock,
+        tools: ToolsPanel,
+        steps: StepsPanel,
+        step: StepForm,
+        text: StepSource,
+        dock: PlanPanel,
     ) -> None:
         super().__init__(screen)
         self._screen, self._tools, self._steps = screen, tools, steps

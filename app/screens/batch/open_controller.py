@@ -9,11 +9,11 @@ from PySide6.QtWidgets import QWidget
 from shiboken6 import isValid
 
 from app.query import Mutation, Query
-from app.screens.batch.document import DEFAULT_TARGETS, Content, DraftStep, free_id
-from app.screens.batch.document_controller import BatchEditor
-from app.screens.batch.document_io import EXAMPLES, Files
-from app.screens.batch.header import BatchHead
-from app.screens.batch.open_dialog import EXAMPLE, NEW, SAVED, OpenSheet
+from app.screens.batch.document import DEFAULT_TARGETS, BatchDocument, DraftStep, free_id
+from app.screens.batch.document_controller import DocumentController
+from app.screens.batch.document_io import EXAMPLES, DocumentIO
+from app.screens.batch.header import BatchHeader
+from app.screens.batch.open_dialog import EXAMPLE, NEW, SAVED, OpenDialog
 from app.screens.targets import OpenBatch, OpenTool
 from app.service_client import ConsoleLink
 from core.batch.models import SavedBatch
@@ -21,7 +21,7 @@ from core.errors import ErrorCode, QuarterdeckError
 from core.service.console import Console
 
 
-class Opening(QObject):
+class OpenController(QObject):
     """What Open… and other screens bring here; what is not saved is asked about first.
 
     Signals:
@@ -36,7 +36,9 @@ class Opening(QObject):
     tool_wanted = Signal()
     left = Signal()
 
-    def __init__(self, screen: QWidget, editor: BatchEditor, files: Files, head: BatchHead) -> None:
+    def __init__(
+        self, screen: QWidget, editor: DocumentController, files: DocumentIO, head: BatchHeader
+    ) -> None:
         super().__init__(screen)
         self._screen, self._editor, self._files, self._head = screen, editor, files, head
         self._link: ConsoleLink | None = None
@@ -62,13 +64,13 @@ class Opening(QObject):
         self.failed.emit(f"The saved batches cannot be listed. {error.message}", error.info.next)
 
     def _choose(self, saved: list[SavedBatch]) -> None:
-        sheet = OpenSheet(self._screen.window(), saved)
+        sheet = OpenDialog(self._screen.window(), saved)
         sheet.finished.connect(self._open)
         sheet.question.rename_wanted.connect(lambda name, to: self._rename(sheet, name, to))
         sheet.question.delete_wanted.connect(lambda name: self._delete(sheet, name))
         sheet.open(focus=sheet.search)
 
-    def _rename(self, sheet: OpenSheet, name: str, to: str) -> None:
+    def _rename(self, sheet: OpenDialog, name: str, to: str) -> None:
         async def rename(console: Console) -> list[SavedBatch]:
             await console.runs.rename_batch(name, to)
             return await console.runs.saved_batches()
@@ -79,7 +81,7 @@ class Opening(QObject):
 
         self._change(sheet, rename, renamed, "rename the batch")
 
-    def _delete(self, sheet: OpenSheet, name: str) -> None:
+    def _delete(self, sheet: OpenDialog, name: str) -> None:
         async def delete(console: Console) -> list[SavedBatch]:
             await console.runs.delete_batch(name)
             return await console.runs.saved_batches()
@@ -92,7 +94,7 @@ class Opening(QObject):
 
     def _change(
         self,
-        sheet: OpenSheet,
+        sheet: OpenDialog,
         change: Callable[[Console], Awaitable[list[SavedBatch]]],
         done: Callable[[list[SavedBatch]], None],
         what: str,
@@ -109,7 +111,7 @@ class Opening(QObject):
         Mutation(self, self._link, done, refused, what).run(change)
 
     @staticmethod
-    def _show_files(sheet: OpenSheet, saved: list[SavedBatch], choose: str = "") -> None:
+    def _show_files(sheet: OpenDialog, saved: list[SavedBatch], choose: str = "") -> None:
         # The sheet may have been closed while the service was asked.
         if _is_open(sheet):
             sheet.question.close_question()
@@ -122,7 +124,7 @@ class Opening(QObject):
             self._files.open_example(EXAMPLES / answer.removeprefix(EXAMPLE))
         elif answer == NEW:
             targets = self._editor.content.targets
-            self._files.replace_with(lambda: self._editor.load(Content(targets=targets)))
+            self._files.replace_with(lambda: self._editor.load(BatchDocument(targets=targets)))
 
     def open_tool(self, target: OpenTool) -> None:
         """A new batch of one step, or of none where the tool is still to be chosen; nothing is sent."""
@@ -131,14 +133,14 @@ class Opening(QObject):
     def _load_tool(self, target: OpenTool) -> None:
         targets = f"name:{_quoted(target.device)}"
         if not target.tool_name:
-            self._editor.load(Content(targets=targets))
+            self._editor.load(BatchDocument(targets=targets))
             self.tool_wanted.emit()
             return
         step = DraftStep(
             free_id(target.tool_name.removeprefix("get_"), ()), target.tool_name, dict(target.parameters)
         )
         name = f"{target.tool_name} on {target.device}"[:200]
-        self._editor.load(Content(name=name, targets=targets, steps=(step,)))
+        self._editor.load(BatchDocument(name=name, targets=targets, steps=(step,)))
         self.loaded.emit()
 
     def open_batch(self, target: OpenBatch) -> None:
@@ -149,7 +151,7 @@ class Opening(QObject):
         elif not self._editor.content.steps and not self._editor.saved_as:
             self._editor.set_targets(targets)
         else:
-            self._files.replace_with(lambda: self._editor.load(Content(targets=targets)))
+            self._files.replace_with(lambda: self._editor.load(BatchDocument(targets=targets)))
 
     # The name
 
@@ -185,5 +187,5 @@ def _quoted(name: str) -> str:
     return name if plain else f'"{name}"' if '"' not in name else f"'{name}'"
 
 
-def _is_open(sheet: OpenSheet) -> bool:
+def _is_open(sheet: OpenDialog) -> bool:
     return isValid(sheet) and sheet.isVisible()

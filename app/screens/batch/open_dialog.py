@@ -10,11 +10,11 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.items.table_model import Cell, Column, Kind, Row
-from app.items.table_view import DataTable
+from app.items.table_view import TableView
 from app.screens.batch.document_io import examples
 from app.text import clock, short_clock
 from app.widgets.buttons import Button
-from app.widgets.dialog import CANCELLED, Sheet
+from app.widgets.dialog import CANCELLED, Dialog
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.fields import SearchField, TextField
 from app.widgets.json_view import size_words
@@ -140,7 +140,7 @@ class FileQuestion(QWidget):
             self.closed.emit()
 
 
-class OpenSheet(Sheet):
+class OpenDialog(Dialog):
     """Answers with `saved:NAME`, `example:PATH` or `new`."""
 
     def __init__(self, window: QWidget, saved: Sequence[SavedBatch]) -> None:
@@ -161,7 +161,7 @@ class OpenSheet(Sheet):
             for path, batch in examples()
         ]
         self.search = SearchField("Search batches", "Name of a batch")
-        self.list = DataTable(_COLUMNS, "Batches", sortable=False)
+        self.list = TableView(_COLUMNS, "Batches", sortable=False)
         self.place = ContentOrEmpty(self.list)
         self.place.setFixedHeight(LIST_HEIGHT)
         self.place.empty.acted.connect(lambda _key: self._search_again())

@@ -30,7 +30,7 @@ from app.screens.batch.text import outcome_look, why_not
 from app.theme.theme import Theme, theme_of
 from app.widgets import painting
 from app.widgets.badges import paint_production_band, paint_state
-from app.widgets.labels import plain_tip
+from app.widgets.labels import escaped_tooltip
 from core.batch.models import Plan, PlannedCell
 
 Index = QModelIndex | QPersistentModelIndex
@@ -96,7 +96,7 @@ class PlanModel(QAbstractTableModel):
             return f"{where}{production}, {cell.step if cell else 'why not'}: {words or 'nothing'}"
         if role == Qt.ItemDataRole.ToolTipRole:
             said = [cell.summary, cell.why] if cell else [words]
-            return plain_tip("\n".join(part for part in said if part)) or None
+            return escaped_tooltip("\n".join(part for part in said if part)) or None
         return None
 
     def headerData(

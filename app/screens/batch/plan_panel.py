@@ -14,7 +14,7 @@ from app.theme.theme import theme_of
 from app.widgets import painting
 from app.widgets.buttons import Button, IconButton
 from app.widgets.empty_state import Action, ContentOrEmpty
-from app.widgets.labels import ElidedLabel, Label, rule, surface
+from app.widgets.labels import ElidedLabel, Label, separator, set_surface
 from core.batch.models import Plan
 
 HEAD = 36
@@ -65,7 +65,7 @@ NO_DEVICE = "No device matches the filter."
 CHANGE_FILTER = "Change the filter above: the plan shows what each step would do on each device."
 
 
-class PlanDock(QWidget):
+class PlanPanel(QWidget):
     """The docked plan.
 
     Signals:
@@ -81,7 +81,7 @@ class PlanDock(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         self.setAccessibleName("Plan")
         self.plan: Plan | None = None
         self._name = ""
@@ -95,7 +95,7 @@ class PlanDock(QWidget):
         self.as_text.setToolTip("Copy the plan as text")
         self.as_text.clicked.connect(self._copy)
         head = QWidget()
-        surface(head, "raised")
+        set_surface(head, "raised")
         head.setFixedHeight(HEAD)
         row = QHBoxLayout(head)
         row.setContentsMargins(8, 0, 16, 0)
@@ -116,7 +116,7 @@ class PlanDock(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(head)
-        column.addWidget(rule())
+        column.addWidget(separator())
         column.addWidget(self.place, 1)
         self.show_no_plan("No plan yet.")
 

@@ -8,10 +8,10 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from app.query import Query
-from app.screens.batch.document import Content, DraftStep
-from app.screens.batch.tool_catalog import OfferedTool
+from app.screens.batch.document import BatchDocument, DraftStep
+from app.screens.batch.tool_catalog import ToolEntry
 from app.service_client import ConsoleLink
-from app.widgets.util import once
+from app.widgets.util import debounce
 from core.batch.models import Plan
 from core.errors import BadInput, QuarterdeckError
 from core.fleet.models import Device, Health
@@ -24,7 +24,7 @@ PLANNED_BY_ITSELF = 50
 """Matched devices up to which a plan follows every change by itself; beyond, F5 makes one."""
 
 
-class Planner(QObject):
+class PlanQuery(QObject):
     """Makes plans of the batch as it stands.
 
     Signals:
@@ -41,9 +41,9 @@ class Planner(QObject):
         super().__init__(parent)
         self._link: ConsoleLink | None = None
         self._plan: Query[Plan] | None = None
-        self._content = Content()
+        self._content = BatchDocument()
         self._problem = ""
-        self._pause = once(self, PLAN_PAUSE_MS, self.plan_now)
+        self._pause = debounce(self, PLAN_PAUSE_MS, self.plan_now)
         self.keys: list[int] = []
 
     def bind(self, link: ConsoleLink) -> None:
@@ -56,7 +56,7 @@ class Planner(QObject):
         """Whether a plan is waited for, or will be made after the pause."""
         return self._pause.isActive() or (self._plan is not None and self._plan.loading)
 
-    def show_batch(self, content: Content, matched: int, problem: str) -> None:
+    def show_batch(self, content: BatchDocument, matched: int, problem: str) -> None:
         """The batch or its devices are others now; plans soon where that is cheap."""
         self._content, self._problem = content, problem
         self.stop()
@@ -98,7 +98,7 @@ class Planner(QObject):
         self.failed.emit(error.message)
 
 
-class Explainer(QObject):
+class ExplainQuery(QObject):
     """Asks what the policy would say of the open step.
 
     Signals:
@@ -114,7 +114,7 @@ class Explainer(QObject):
         self._link: ConsoleLink | None = None
         self._decision: Query[Decision] | None = None
         self._what: tuple[str, str, dict[str, Any], str] | None = None
-        self._pause = once(self, EXPLAIN_PAUSE_MS, self._ask)
+        self._pause = debounce(self, EXPLAIN_PAUSE_MS, self._ask)
 
     def bind(self, link: ConsoleLink) -> None:
         """Where to ask."""
@@ -122,7 +122,7 @@ class Explainer(QObject):
         self._decision = Query(self, link, self._take, self._fail, "judge the step")
 
     def show_step(
-        self, step: DraftStep | None, offered: OfferedTool | None, matched: Sequence[Device], problem: str
+        self, step: DraftStep | None, offered: ToolEntry | None, matched: Sequence[Device], problem: str
     ) -> None:
         """The open step or its arguments are others now."""
         self.stop()
@@ -165,7 +165,7 @@ class Explainer(QObject):
         self.quiet.emit(f"Not judged: {error.message}")
 
 
-def _example(offered: OfferedTool, matched: Sequence[Device]) -> Device | None:
+def _example(offered: ToolEntry, matched: Sequence[Device]) -> Device | None:
     """The device a step is judged for: production first, because there most is at stake."""
     having = [
         one

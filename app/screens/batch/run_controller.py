@@ -13,7 +13,7 @@ from core.batch.models import Batch, Run
 from core.errors import QuarterdeckError
 
 
-class Runner(QObject):
+class RunController(QObject):
     """Starts runs, one wish at a time.
 
     Signals:

@@ -10,7 +10,7 @@ from app.text import plural
 from app.theme.status_styles import StateLook
 from app.widgets.badges import ProductionBand, ProductionTag, StateBadge
 from app.widgets.banner import Notice
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from app.widgets.labels import Label
 from core.batch.models import Batch, Plan, flatten
 
@@ -25,7 +25,7 @@ def needs_question(plan: Plan) -> bool:
     return not alone or any(outcome in counts for outcome in ("denied", "invalid"))
 
 
-def make_run_sheet(window: QWidget, batch: Batch, plan: Plan) -> Sheet:
+def make_run_sheet(window: QWidget, batch: Batch, plan: Plan) -> Dialog:
     """The question; its answer is `RUN`, or empty."""
     steps = [step for step in flatten(batch.steps) if step.enabled]
     devices = plural(len(plan.devices), "device")
@@ -33,7 +33,7 @@ def make_run_sheet(window: QWidget, batch: Batch, plan: Plan) -> Sheet:
     parallel = f", {batch.rollout.parallel} devices at once" if len(plan.devices) > 1 else ""
     after = "stops" if batch.on_failure == "stop" else "goes on with the next step"
     words = f"{plural(len(steps), 'step')}{parallel}. A device {after} when a step fails."
-    sheet = Sheet(window, title, words, width=520)
+    sheet = Dialog(window, title, words, width=520)
     if plan.production:
         sheet.add(_production(plan.production))
     sheet.add(_outcomes(plan))

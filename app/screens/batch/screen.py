@@ -1,6 +1,6 @@
 """Batch: steps for many devices, judged before anything is sent, and run.
 
-Every change goes through `BatchEditor`, so that it can be undone; the widgets only show its content.
+Every change goes through `DocumentController`, so that it can be undone; the widgets only show its content.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.screens.batch.document import DraftStep
-from app.screens.batch.document_controller import BatchEditor
-from app.screens.batch.document_io import Files
-from app.screens.batch.header import BatchHead
-from app.screens.batch.layout import Arrangement, NoticeBox
-from app.screens.batch.open_controller import Opening
-from app.screens.batch.plan_panel import CHANGE_FILTER, NO_DEVICE, PlanDock
-from app.screens.batch.plan_query import PLANNING, Explainer, Planner
-from app.screens.batch.run_controller import Runner
+from app.screens.batch.document_controller import DocumentController
+from app.screens.batch.document_io import DocumentIO
+from app.screens.batch.header import BatchHeader
+from app.screens.batch.layout import BatchLayout, NoticeBox
+from app.screens.batch.open_controller import OpenController
+from app.screens.batch.plan_panel import CHANGE_FILTER, NO_DEVICE, PlanPanel
+from app.screens.batch.plan_query import PLANNING, ExplainQuery, PlanQuery
+from app.screens.batch.run_controller import RunController
 from app.screens.batch.run_dialog import needs_question
-from app.screens.batch.shortcut_filter import FieldKeys
-from app.screens.batch.step_annotations import Notes
-from app.screens.batch.step_form import StepPane, id_error, why_no_form
-from app.screens.batch.step_source import StepText, step_value
-from app.screens.batch.steps_panel import StepsPane
-from app.screens.batch.target_matcher import Matching
-from app.screens.batch.tool_catalog import OfferedTool, ToolShelf
-from app.screens.batch.tools_panel import ToolsPane
+from app.screens.batch.shortcut_filter import ShortcutFilter
+from app.screens.batch.step_annotations import StepAnnotations
+from app.screens.batch.step_form import StepForm, id_error, why_no_form
+from app.screens.batch.step_source import StepSource, step_value
+from app.screens.batch.steps_panel import StepsPanel
+from app.screens.batch.target_matcher import TargetMatcher
+from app.screens.batch.tool_catalog import ToolCatalog, ToolEntry
+from app.screens.batch.tools_panel import ToolsPanel
 from app.screens.screen import Navigator, Screen, Shortcut
 from app.screens.targets import OpenBatch, OpenRun, OpenTool, Target
 from app.service_client import ConsoleLink
 from app.state import AppState
-from app.widgets.labels import rule, surface
+from app.widgets.labels import separator, set_surface
 from app.widgets.redo_key import REDO_TOO
 from core.batch.models import Plan
 from core.errors import BadInput
@@ -53,28 +53,28 @@ class BatchScreen(Screen):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        surface(self, "base")
-        self.editor = BatchEditor(self)
-        self.shelf = ToolShelf(self)
-        self.planner, self.explainer = Planner(self), Explainer(self)
-        self.files = Files(self, self.editor, self._without_secrets)
-        self.runner = Runner(self)
-        self.notes = Notes(self)
-        self.matching = Matching()
+        set_surface(self, "base")
+        self.editor = DocumentController(self)
+        self.shelf = ToolCatalog(self)
+        self.planner, self.explainer = PlanQuery(self), ExplainQuery(self)
+        self.files = DocumentIO(self, self.editor, self._without_secrets)
+        self.runner = RunController(self)
+        self.notes = StepAnnotations(self)
+        self.matching = TargetMatcher()
         self._plan: Plan | None = None
-        self.head = BatchHead()
+        self.head = BatchHeader()
         self._notices = NoticeBox()
         self.notice = self._notices.notice
-        self.tools = ToolsPane()
-        self.steps = StepsPane()
-        self.step = StepPane()
-        self.text = StepText()
-        self.dock = PlanDock()
-        self.panes_at = Arrangement(self, self.tools, self.steps, self.step, self.text, self.dock)
-        self.opening = Opening(self, self.editor, self.files, self.head)
+        self.tools = ToolsPanel()
+        self.steps = StepsPanel()
+        self.step = StepForm()
+        self.text = StepSource()
+        self.dock = PlanPanel()
+        self.panes_at = BatchLayout(self, self.tools, self.steps, self.step, self.text, self.dock)
+        self.opening = OpenController(self, self.editor, self.files, self.head)
         self._build()
         self._connect()
-        self._keys = FieldKeys(self, self.editor.undo_stack)
+        self._keys = ShortcutFilter(self, self.editor.undo_stack)
 
     def _build(self) -> None:
         whole = QVBoxLayout(self)
@@ -82,7 +82,7 @@ class BatchScreen(Screen):
         whole.setSpacing(0)
         whole.addWidget(self.head)
         whole.addWidget(self._notices)
-        whole.addWidget(rule())
+        whole.addWidget(separator())
         whole.addWidget(self.panes_at.rows, 1)
 
     def _connect(self) -> None:
@@ -288,7 +288,7 @@ class BatchScreen(Screen):
             self._replan()
         self._show_run()
 
-    def _offered(self, step: DraftStep | None) -> OfferedTool | None:
+    def _offered(self, step: DraftStep | None) -> ToolEntry | None:
         return self.shelf.offer.find(step.tool) if step is not None else None
 
     def _show_offer(self) -> None:

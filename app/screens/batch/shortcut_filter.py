@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit, QWidget
 from app.forms.field_widgets import GrowingText
 
 
-class FieldKeys(QObject):
+class ShortcutFilter(QObject):
     """Undo in a field undoes in the batch, where every change of the field is; letters search in lists."""
 
     def __init__(self, screen: QWidget, stack: QUndoStack) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, Signal
 
-from app.forms.validator import Check, Subject
+from app.forms.validator import SchemaHandle, Validator
 from app.screens.batch.document import DraftStep
 from app.screens.batch.step_form import id_error
 from app.screens.batch.steps_model import StepNote, StepRow, rows_of
 from app.screens.batch.text import count_outcomes, summary_of
-from app.screens.batch.tool_catalog import Offer, OfferedTool
-from app.widgets.util import once
+from app.screens.batch.tool_catalog import CatalogState, ToolEntry
+from app.widgets.util import debounce
 from core.batch.models import Plan, PlannedCell
 from core.fleet.models import Risk
 from core.schema_forms.secrets import secret_paths
@@ -23,7 +23,7 @@ _AT_ONCE_S = 0.015
 """How long steps are judged at one go; the others follow."""
 
 
-class Notes(QObject):
+class StepAnnotations(QObject):
     """Makes the rows of the steps; judging a step against its schema is done once for each change of it.
 
     Signals:
@@ -35,13 +35,13 @@ class Notes(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._judged: dict[int, tuple[DraftStep, str, str, StepNote]] = {}
-        self._checks: dict[int, tuple[str, Check]] = {}
-        self._subjects: dict[str, Subject] = {}
+        self._checks: dict[int, tuple[str, Validator]] = {}
+        self._subjects: dict[str, SchemaHandle] = {}
         # What counts as the name of a secret here, beside what schemas say.
         self.secret_names = KNOWN_NAMES
-        self._soon = once(self, 0, self.judged.emit)
+        self._soon = debounce(self, 0, self.judged.emit)
 
-    def secrets(self, step: DraftStep, offered: OfferedTool | None) -> frozenset[str]:
+    def secrets(self, step: DraftStep, offered: ToolEntry | None) -> frozenset[str]:
         """The names of a step's arguments whose values are masked, and of those that hold such a value."""
         given, names = step.parameters, self.secret_names
         if offered is None and any(value is True and names.match(name) for name, value in given.items()):
@@ -51,7 +51,7 @@ class Notes(QObject):
         return frozenset(part for path in paths for part in path if isinstance(part, str))
 
     def rows(
-        self, steps: Sequence[DraftStep], offer: Offer, plan: Plan | None, own: tuple[int, str]
+        self, steps: Sequence[DraftStep], offer: CatalogState, plan: Plan | None, own: tuple[int, str]
     ) -> list[StepRow]:
         """Rows of all steps. `own` is the open step's key and what its form says is wrong."""
         planned: dict[str, list[PlannedCell]] = {}
@@ -82,21 +82,21 @@ class Notes(QObject):
         check.drop()
         check.deleteLater()
 
-    def _problem(self, step: DraftStep, offered: OfferedTool, until: float) -> str | None:
+    def _problem(self, step: DraftStep, offered: ToolEntry, until: float) -> str | None:
         """What is wrong with a step's arguments; None while that is not known."""
         digest = offered.tool.contract.digest
         if step.key in self._checks and self._checks[step.key][0] != digest:
             self._forget_check(step.key)
         if step.key not in self._checks:
             if digest not in self._subjects:
-                self._subjects[digest] = Subject(offered.tool.input_schema)
-            check = Check(self._subjects[digest], self)
+                self._subjects[digest] = SchemaHandle(offered.tool.input_schema)
+            check = Validator(self._subjects[digest], self)
             check.known.connect(self._soon.start)
             self._checks[step.key] = (digest, check)
         found = self._checks[step.key][1].errors(step.parameters, at_once=time.perf_counter() < until)
         return None if found is None else found[0].message if found else ""
 
-    def _note(self, step: DraftStep, offer: Offer, until: float) -> StepNote:
+    def _note(self, step: DraftStep, offer: CatalogState, until: float) -> StepNote:
         offered = offer.find(step.tool)
         digest = offered.tool.contract.digest if offered else ""
         known = offered is not None or offer.reading or not offer.tools

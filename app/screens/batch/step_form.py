@@ -11,17 +11,17 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSizePolicy, QStackedWid
 
 from app.forms import SchemaForm
 from app.forms.field_widgets import LineInput
-from app.screens.batch.decision_view import Judgement
+from app.screens.batch.decision_view import DecisionView
 from app.screens.batch.document import DraftStep
-from app.screens.batch.inline_edit import InPlaceField
-from app.screens.batch.step_source import StepText
-from app.screens.batch.tool_catalog import Offer, OfferedTool
+from app.screens.batch.inline_edit import InlineEdit
+from app.screens.batch.step_source import StepSource
+from app.screens.batch.tool_catalog import CatalogState, ToolEntry
 from app.widgets.badges import RiskBadge
 from app.widgets.banner import Notice
 from app.widgets.buttons import Segmented
 from app.widgets.empty_state import EmptyState
 from app.widgets.fields import Field, mark_failed
-from app.widgets.labels import ElidedLabel, Label, plain_tip, surface
+from app.widgets.labels import ElidedLabel, Label, escaped_tooltip, set_surface
 from core.batch.models import STEP_ID
 from core.fleet.models import OTHERWISE, Effect
 from core.schema_forms.json_values import same_json
@@ -29,7 +29,7 @@ from core.schema_forms.json_values import same_json
 LONGEST_TIMEOUT_S = 86_400
 
 
-class StepPane(QWidget):
+class StepForm(QWidget):
     """The open step; nothing but a hint while there is none.
 
     Signals:
@@ -45,12 +45,12 @@ class StepPane(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         self.setAccessibleName("The open step")
         self._key = 0
         self._offered = False
         self._schema: Any = None
-        self.id_field = InPlaceField("Id of the step", "head", least=40, most=200)
+        self.id_field = InlineEdit("Id of the step", "head", least=40, most=200)
         self.id_field.typed.connect(self.id_typed)
         # Other things give way before the name does.
         self.id_field.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
@@ -67,7 +67,7 @@ class StepPane(QWidget):
         self.timeout_field = Field("step timeout", self.timeout, help_text="Left out when empty.")
         self.timeout_field.setMaximumWidth(180)
         self.timeout.textEdited.connect(self._timeout_edited)
-        self.judgement = Judgement()
+        self.judgement = DecisionView()
         self.pages = Segmented([("form", "Form"), ("text", "JSON")], "Form or text", in_bar=True)
         self.pages.chosen.connect(lambda _key: self._choose_page())
         self._build()
@@ -94,7 +94,7 @@ class StepPane(QWidget):
         self.id_error.setContentsMargins(16, 0, 16, 0)
         whole_head.addWidget(self.id_error)
         inside = QWidget()
-        surface(inside, "base")
+        set_surface(inside, "base")
         column = QVBoxLayout(inside)
         column.setContentsMargins(16, 6, 16, 16)
         column.setSpacing(12)
@@ -118,7 +118,7 @@ class StepPane(QWidget):
 
     # Form or text, where both have not enough room side by side
 
-    def set_compact_text(self, text: StepText | None) -> None:
+    def set_compact_text(self, text: StepSource | None) -> None:
         """Take in the text of the step as a second page, or give it up."""
         for place in range(self.stack.count() - 1, 1, -1):
             if (page := self.stack.widget(place)) is not None:
@@ -139,7 +139,7 @@ class StepPane(QWidget):
 
     # The step
 
-    def show_step(self, step: DraftStep | None, offered: OfferedTool | None, missing: str = "") -> None:
+    def show_step(self, step: DraftStep | None, offered: ToolEntry | None, missing: str = "") -> None:
         """Show a step; what is typed in just now is left alone. `missing` says why the tool is not known."""
         self._head.setVisible(step is not None)
         if step is None:
@@ -161,7 +161,7 @@ class StepPane(QWidget):
         self._show_tool(step, offered, missing)
         self._choose_page()
 
-    def _show_tool(self, step: DraftStep, offered: OfferedTool | None, missing: str) -> None:
+    def _show_tool(self, step: DraftStep, offered: ToolEntry | None, missing: str) -> None:
         tool = offered.title if offered else step.tool
         self.tool.set_text(tool)
         self.tool.setVisible(tool != step.id)
@@ -177,7 +177,7 @@ class StepPane(QWidget):
             words = "changes nothing" if reads else undo
             self.undo.set_text(words)
             self.undo_below.setText(words)
-            self.undo_below.setToolTip("" if reads else plain_tip(contract.reversible.why))
+            self.undo_below.setToolTip("" if reads else escaped_tooltip(contract.reversible.why))
         self._offered = offered is not None
         self._arrange_head()
 
@@ -246,7 +246,7 @@ class StepPane(QWidget):
             target.setFocus(Qt.FocusReason.TabFocusReason)
 
 
-def why_no_form(step: DraftStep | None, offered: OfferedTool | None, offer: Offer) -> str:
+def why_no_form(step: DraftStep | None, offered: ToolEntry | None, offer: CatalogState) -> str:
     """Why the form is not the tool's own, or the tool cannot be called; empty when all is well."""
     if offered is not None:
         tool = offered.tool

@@ -13,8 +13,8 @@ from app.screens.batch.document import DraftStep
 from app.theme.shapes import paint_glyph
 from app.theme.theme import theme_of
 from app.widgets.buttons import Segmented
-from app.widgets.json_edit import JsonEditor, _JsonColours
-from app.widgets.labels import ElidedLabel, Link, rule, surface
+from app.widgets.json_edit import JsonEdit, _JsonHighlighter
+from app.widgets.labels import ElidedLabel, Link, separator, set_surface
 from core.batch.yaml_reader import DEEPEST, read_document
 from core.batch.yaml_writer import write_document
 from core.errors import BadInput
@@ -25,7 +25,7 @@ _YAML_LINE = re.compile(r"^(?P<lead>\s*(?:- )*)(?P<key>[^\s#:][^:]*):(?=\s|$)(?P
 _FREE = -1
 
 
-class _YamlColours(_JsonColours):
+class _YamlHighlighter(_JsonHighlighter):
     """Keys in accent; values of secret names as flat blocks, over several lines where they have them."""
 
     def highlightBlock(self, text: str) -> None:
@@ -53,14 +53,14 @@ class _YamlColours(_JsonColours):
             self.setCurrentBlockState(len(match["lead"]))
 
 
-class YamlEditor(JsonEditor):
+class YamlEditor(JsonEdit):
     """YAML text, read by the rules of batch files: no aliases, no tags, no word that means two things."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent=parent)
         self.setAccessibleName("YAML")
         self._colours.setDocument(QTextDocument(self))
-        self._colours = _YamlColours(self.document(), self)
+        self._colours = _YamlHighlighter(self.document(), self)
 
     def read(self, text: str) -> Any:
         """Read YAML.
@@ -106,7 +106,7 @@ def step_value(step: DraftStep) -> dict[str, Any]:
     return value
 
 
-class StepText(QWidget):
+class StepSource(QWidget):
     """Both notations of one step.
 
     Signals:
@@ -117,11 +117,11 @@ class StepText(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        surface(self, "sunken")
+        set_surface(self, "sunken")
         self.setAccessibleName("The step as text")
         self.choice = Segmented([("json", "JSON"), ("yaml", "YAML")], "Notation", in_bar=True)
         self.choice.chosen.connect(self._show_notation)
-        self.json, self.yaml = JsonEditor(), YamlEditor()
+        self.json, self.yaml = JsonEdit(), YamlEditor()
         self._value: Any = UNSET
         self._fault = ""
         self._lack = ""
@@ -130,7 +130,7 @@ class StepText(QWidget):
         self._go = Link("Go there", "meta")
         self._go.clicked.connect(self._go_to_problem)
         head = QWidget()
-        surface(head, "base")
+        set_surface(head, "base")
         row = QHBoxLayout(head)
         row.setContentsMargins(12, 8, 12, 8)
         row.setSpacing(6)
@@ -148,12 +148,12 @@ class StepText(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(head)
-        column.addWidget(rule())
+        column.addWidget(separator())
         column.addWidget(self.stack, 1)
         self._show_state()
 
     @property
-    def editor(self) -> JsonEditor:
+    def editor(self) -> JsonEdit:
         """The editor on show."""
         return self.yaml if self.choice.current() == "yaml" else self.json
 
@@ -181,7 +181,7 @@ class StepText(QWidget):
     def _go_to_problem(self) -> None:
         self.editor.go_to_problem()
 
-    def _fill(self, editor: JsonEditor) -> None:
+    def _fill(self, editor: JsonEdit) -> None:
         try:
             editor.show_value(self._value)
         except BadInput:  # half a character: YAML has no way to write it

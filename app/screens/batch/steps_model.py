@@ -11,7 +11,7 @@ from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistent
 from app.screens.batch.document import DraftStep
 from app.screens.batch.text import counted
 from app.theme.status_styles import risk_look
-from app.widgets.labels import plain_tip
+from app.widgets.labels import escaped_tooltip
 
 Index = QModelIndex | QPersistentModelIndex
 _NO_PARENT = QModelIndex()
@@ -66,7 +66,10 @@ class StepsModel(QAbstractListModel):
         if row is None:
             return "Drop a tool here, or press A"
         if role == Qt.ItemDataRole.ToolTipRole:
-            return plain_tip("\n".join(part for part in (row.note.problem, row.note.summary) if part)) or None
+            return (
+                escaped_tooltip("\n".join(part for part in (row.note.problem, row.note.summary) if part))
+                or None
+            )
         return spoken_step(row)
 
     def flags(self, index: Index) -> Qt.ItemFlag:

@@ -8,21 +8,21 @@ from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
-from app.screens.batch.document_controller import BatchEditor
+from app.screens.batch.document_controller import DocumentController
 from app.screens.batch.document_io import examples
 from app.screens.batch.steps_view import StepsView
 from app.text import plural
 from app.theme.tokens import SPACE
 from app.widgets.buttons import Button, IconButton
 from app.widgets.empty_state import EmptyState
-from app.widgets.labels import Label, Link, surface
+from app.widgets.labels import Label, Link, set_surface
 from app.widgets.section import Card
 from core.batch.models import flatten
 
 MOST_EXAMPLES = 3
 
 
-class StepsPane(QWidget):
+class StepsPanel(QWidget):
     """Cards, or the first things one can do.
 
     Signals:
@@ -35,7 +35,7 @@ class StepsPane(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         self.setAccessibleName("Steps of the batch")
         self.count = Label("", tone="text3")
         self.undo = IconButton("undo", "Undo", key="Ctrl+Z")
@@ -69,7 +69,7 @@ class StepsPane(QWidget):
         column.addWidget(self.stack, 1)
         self.set_compact(False)
 
-    def serve(self, editor: BatchEditor) -> None:
+    def serve(self, editor: DocumentController) -> None:
         """Let this editor do what is wanted here."""
         view = self.view
         view.chosen.connect(editor.choose)

@@ -9,7 +9,7 @@ from core.fleet.filter import parse_filter
 from core.fleet.models import Device
 
 
-class Matching:
+class TargetMatcher:
     """The matched devices, or what is wrong with the filter."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ MOST_DEVICES = 50
 
 
 @dataclass(frozen=True, slots=True)
-class OfferedTool:
+class ToolEntry:
     """A tool by its name, as the first matched device has it, and on which of them it is."""
 
     tool: Tool
@@ -32,16 +32,16 @@ class OfferedTool:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class CatalogState:
     """What can be called on the matched devices. `problem` says why nothing is known."""
 
-    tools: tuple[OfferedTool, ...] = ()
+    tools: tuple[ToolEntry, ...] = ()
     asked: int = 0
     matched: int = 0
     reading: bool = False
     problem: str = ""
 
-    def find(self, name: str) -> OfferedTool | None:
+    def find(self, name: str) -> ToolEntry | None:
         """The tool of that name."""
         return next((one for one in self.tools if name in (one.tool.tool_name, one.title)), None)
 
@@ -52,7 +52,7 @@ def tool_title(tool: Tool) -> str:
     return tool.tool_name if plain else f"{tool.namespace}.{tool.tool_name}"
 
 
-class ToolShelf(QObject):
+class ToolCatalog(QObject):
     """Keeps the offer for the devices that are matched now.
 
     Signals:
@@ -63,7 +63,7 @@ class ToolShelf(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.offer = Offer()
+        self.offer = CatalogState()
         self._link: ConsoleLink | None = None
         self._tools: Query[Answer] | None = None
         self._matched: list[Device] = []
@@ -129,11 +129,11 @@ class ToolShelf(QObject):
                 on.setdefault(tool.tool_name, []).append(device.name)
                 first.setdefault(tool.tool_name, tool)
         offered = [
-            OfferedTool(tool, tuple(on[name]), effect_group(tool), tool_title(tool))
+            ToolEntry(tool, tuple(on[name]), effect_group(tool), tool_title(tool))
             for name, tool in first.items()
         ]
         offered.sort(key=lambda one: (one.tool.contract.risk.value.rank, one.title))
-        offer = Offer(tuple(offered), asked, len(self._matched), reading, self._problem)
+        offer = CatalogState(tuple(offered), asked, len(self._matched), reading, self._problem)
         if offer != self.offer:
             self.offer = offer
             self.changed.emit()

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.screens.batch.text import one_line
-from app.screens.batch.tool_catalog import Offer
+from app.screens.batch.tool_catalog import CatalogState
 from app.screens.batch.tools_view import ToolsView
 from app.text import plural
 from app.theme.theme import theme_of
@@ -21,10 +21,10 @@ from app.theme.tokens import RADIUS
 from app.widgets import painting
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.fields import SearchField
-from app.widgets.labels import Label, surface
+from app.widgets.labels import Label, set_surface
 
 
-class ToolsPane(QFrame):
+class ToolsPanel(QFrame):
     """Search and list; in narrow windows it is a pop-up above the steps.
 
     Signals:
@@ -37,9 +37,9 @@ class ToolsPane(QFrame):
 
     def __init__(self) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         self.setAccessibleName("Tools")
-        self._offer = Offer()
+        self._offer = CatalogState()
         self._floating = False
         self.search = SearchField("Search tools", "Tools")
         self.list = ToolsView()
@@ -65,12 +65,12 @@ class ToolsPane(QFrame):
     def set_floating(self, floating: bool) -> None:
         """Draw an edge of its own while it lies above other panes."""
         self._floating = floating
-        surface(self, "raised" if floating else "base")
+        set_surface(self, "raised" if floating else "base")
         self.style().unpolish(self)
         self.style().polish(self)
         self.update()
 
-    def show_offer(self, offer: Offer) -> None:
+    def show_offer(self, offer: CatalogState) -> None:
         """Show the tools of the matched devices."""
         self._offer = offer
         self.search.setPlaceholderText(

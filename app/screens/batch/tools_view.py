@@ -27,13 +27,13 @@ from PySide6.QtWidgets import (
 )
 
 from app.screens.batch.text import EFFECT_GROUPS
-from app.screens.batch.tool_catalog import Offer, OfferedTool
+from app.screens.batch.tool_catalog import CatalogState, ToolEntry
 from app.theme.icons import paint_icon
 from app.theme.shapes import paint_glyph
 from app.theme.status_styles import risk_look
 from app.theme.theme import theme_of
 from app.widgets import painting
-from app.widgets.labels import plain_tip
+from app.widgets.labels import escaped_tooltip
 from core.fleet.models import OTHERWISE
 
 Index = QModelIndex | QPersistentModelIndex
@@ -47,7 +47,7 @@ class ToolRow:
     """A head of a group, or a tool with a count where it is not on all devices."""
 
     words: str
-    offered: OfferedTool | None = None
+    offered: ToolEntry | None = None
     some: str = ""
 
 
@@ -77,10 +77,10 @@ class ToolsModel(QAbstractListModel):
             risk = risk_look(row.offered.tool.contract.risk.value.value).word
             return f"{row.words}, risk {risk}" + (f", {row.some}" if row.some else "")
         if role == Qt.ItemDataRole.ToolTipRole and row.offered is not None:
-            return plain_tip(_tip(row))
+            return escaped_tooltip(_tip(row))
         return None
 
-    def show(self, offer: Offer, search: str) -> None:
+    def show(self, offer: CatalogState, search: str) -> None:
         """Show what matches."""
         words = search.casefold().split()
         rows: list[ToolRow] = []
@@ -110,12 +110,12 @@ class ToolsModel(QAbstractListModel):
         return next(below, row)
 
 
-def _matches(one: OfferedTool, words: list[str]) -> bool:
+def _matches(one: ToolEntry, words: list[str]) -> bool:
     text = f"{one.title} {one.tool.title or ''} {one.tool.description}".casefold()
     return all(word in text for word in words)
 
 
-def _name_rank(one: OfferedTool, wanted: str) -> int:
+def _name_rank(one: ToolEntry, wanted: str) -> int:
     """How well a search names a tool; less is better."""
     names = (one.title.casefold(), one.tool.tool_name.casefold())
     tests = (
@@ -127,7 +127,7 @@ def _name_rank(one: OfferedTool, wanted: str) -> int:
     return next((rank for rank, fits in enumerate(tests) if fits), len(tests))
 
 
-def _some(one: OfferedTool, offer: Offer) -> str:
+def _some(one: ToolEntry, offer: CatalogState) -> str:
     return "" if len(one.devices) == offer.asked else f"on {len(one.devices)} of {offer.asked}"
 
 
@@ -215,7 +215,7 @@ class ToolsView(QListView):
         super().__init__()
         self.tools = ToolsModel()
         self._hovered = -1
-        self._pressed: tuple[QPoint, OfferedTool] | None = None
+        self._pressed: tuple[QPoint, ToolEntry] | None = None
         self._dragging = ""
         self.setAccessibleName("Tools")
         self.setModel(self.tools)
@@ -242,7 +242,7 @@ class ToolsView(QListView):
             self._hover(-1)
         return super().viewportEvent(event)
 
-    def current(self) -> OfferedTool | None:
+    def current(self) -> ToolEntry | None:
         """The tool under the cursor."""
         row = self.currentIndex().row()
         return self.tools.rows[row].offered if 0 <= row < len(self.tools.rows) else None
@@ -283,7 +283,7 @@ class ToolsView(QListView):
 
     # The pointer
 
-    def _tool_at(self, at: QPoint) -> OfferedTool | None:
+    def _tool_at(self, at: QPoint) -> ToolEntry | None:
         index = self.indexAt(at)
         return self.tools.rows[index.row()].offered if index.isValid() else None
 

@@ -5,24 +5,24 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from app.screens.fleet.batch_targets import run_targets
-from app.screens.fleet.device_filter import DeviceFilterField
-from app.screens.fleet.devices_view import Listing
-from app.screens.fleet.header import FleetHead
+from app.screens.fleet.device_filter import DeviceFilterEdit
+from app.screens.fleet.devices_view import DevicesView
+from app.screens.fleet.header import FleetHeader
 from app.screens.fleet.panel import DevicePanel
-from app.screens.fleet.screenshot_action import ManyPictures
+from app.screens.fleet.screenshot_action import BulkScreenshot
 from app.screens.screen import Screen
 from app.screens.targets import OpenBatch
 from core.errors import BadInput
 
 
-class FleetWishes(Screen):
+class FleetActions(Screen):
     """The wishes; what they are about is chosen in the list, or open in the panel."""
 
-    head: FleetHead
-    filter_field: DeviceFilterField
-    listing: Listing
+    head: FleetHeader
+    filter_field: DeviceFilterEdit
+    listing: DevicesView
     panel: DevicePanel
-    many: ManyPictures
+    many: BulkScreenshot
 
     @property
     @abstractmethod

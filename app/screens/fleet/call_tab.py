@@ -18,11 +18,11 @@ from app.theme.status_styles import plan_look
 from app.widgets.badges import PlanBadge, RiskBadge
 from app.widgets.buttons import Button
 from app.widgets.fields import DropDown
-from app.widgets.focus import as_they_stand, put_in_tab_order
-from app.widgets.labels import Label, Link, rule, surface
+from app.widgets.focus import in_reading_order, put_in_tab_order
+from app.widgets.labels import Label, Link, separator, set_surface
 from app.widgets.line_breaks import breakable
 from app.widgets.property_list import copies_whole
-from app.widgets.util import once
+from app.widgets.util import debounce
 from core.batch.models import Run, RunState
 from core.errors import QuarterdeckError
 from core.fleet.models import OTHERWISE, Device, Tool
@@ -36,7 +36,7 @@ _PLAN = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
 _BUTTON = {Answer.ALLOW: "Call", Answer.ASK: "Ask for approval…", Answer.DENY: "Call"}
 
 
-class TryTab(QWidget):
+class CallTab(QWidget):
     """Calls one tool with typed arguments. What may run, asks or is denied is decided as always."""
 
     def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
@@ -54,7 +54,7 @@ class TryTab(QWidget):
         copies_whole(self.whole_name)
         self.form = SchemaForm()
         self.form.setContentsMargins(12, 8, 12, 12)
-        surface(self.form, "base")
+        set_surface(self.form, "base")
         self.form.changed.connect(self._form_changed)
         self.answer = PlanBadge("not_known")
         self.why = Label("", "meta", "text2", wrap=True)
@@ -65,7 +65,7 @@ class TryTab(QWidget):
         self.open_run.clicked.connect(self._open_run)
         self.open_approval = Link("Open the approval")
         self.open_approval.clicked.connect(self._open_approval)
-        self._explain_soon = once(self, EXPLAIN_PAUSE_MS, self._explain)
+        self._explain_soon = debounce(self, EXPLAIN_PAUSE_MS, self._explain)
         self._decision = Query(self, link, self._show_decision, self._say_not_explained, "explain")
         self._calling = Mutation(self, link, self._called, self._refused, trigger=self.call)
         self._build()
@@ -106,7 +106,7 @@ class TryTab(QWidget):
         column.addLayout(head)
         column.addWidget(self.whole_name)
         column.addWidget(scroll, 1)
-        column.addWidget(rule())
+        column.addWidget(separator())
         column.addLayout(foot)
 
     # What is shown
@@ -176,7 +176,7 @@ class TryTab(QWidget):
     def focusNextPrevChild(self, to_next: bool) -> bool:
         """Tab goes through the fields, which come and go with the tools, before it comes to the call."""
         put_in_tab_order(
-            self._fields, [*as_they_stand(self.form), self.call, self.open_run, self.open_approval]
+            self._fields, [*in_reading_order(self.form), self.call, self.open_run, self.open_approval]
         )
         return super().focusNextPrevChild(to_next)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.items.table_view import DataTable
+from app.items.table_view import TableView
 from app.query import Mutation
 from app.records.device_text import clock_words, direction_words, feature_words
 from app.records.rejected_connections import REFUSED_COLUMNS, refusal_rows
 from app.screens.fleet.device_dialogs import start_edit, start_forget, start_revoke
-from app.screens.fleet.diagnostics import Doctor
+from app.screens.fleet.diagnostics import Diagnostics
 from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
 from app.text import clock, count_words, one_line
@@ -19,14 +19,14 @@ from app.widgets.buttons import Button
 from app.widgets.empty_state import IN_COLUMN, EmptyState
 from app.widgets.labels import Label
 from app.widgets.line_breaks import breakable
-from app.widgets.property_list import Fact, Facts, short_digest, show_facts
+from app.widgets.property_list import Property, PropertyList, short_digest, show_facts
 from app.widgets.section import SectionHead
 from core.fleet.models import Device, DeviceDetails, Health
 
 MOST_ROWS = 6
 
 
-class LinkTab(QScrollArea):
+class ConnectionTab(QScrollArea):
     """Trust, doctor and refused attempts of one device."""
 
     def __init__(self, link: ConsoleLink, nav: Navigator) -> None:
@@ -38,7 +38,7 @@ class LinkTab(QScrollArea):
         self._device: Device | None = None
         self._details: DeviceDetails | None = None
         self.revoked = Notice("warn", "Its token was revoked.", "Pair it again to let it connect.")
-        self.facts = Facts(name="Link of the device")
+        self.facts = PropertyList(name="Link of the device")
         self.problem = Label("", "meta", "fail", wrap=True)
         self.problem.hide()
         self.reconnect = Button("Reconnect", icon="refresh")
@@ -52,8 +52,8 @@ class LinkTab(QScrollArea):
         self.edit.clicked.connect(self._edit)
         self.revoke.clicked.connect(self._revoke)
         self.forget.clicked.connect(self._forget)
-        self.doctor = Doctor(link)
-        self.refused = DataTable(REFUSED_COLUMNS, "Refused attempts", rows="journal", sortable=False)
+        self.doctor = Diagnostics(link)
+        self.refused = TableView(REFUSED_COLUMNS, "Refused attempts", rows="journal", sortable=False)
         self.refused_head = SectionHead("Refused attempts")
         self.none_refused = EmptyState(
             "No attempt was refused in its name.", "Attempts to connect without its token are listed here."
@@ -119,24 +119,24 @@ class LinkTab(QScrollArea):
         if not device.secure:
             secure += ", never leaves this computer" if device.direction == "local" else ", loopback only"
         facts = [
-            Fact("Direction", direction_words(device)),
-            Fact("Encryption", secure),
+            Property("Direction", direction_words(device)),
+            Property("Encryption", secure),
         ]
         if fingerprint:
             # A device that dials in pins ours; of one that is dialled we pin its own.
             whose = "of this console, pinned there" if device.direction == "in" else "its own, pinned here"
             words = f"{short_digest(fingerprint)}\n{whose}"
-            facts.append(Fact("Certificate", words, mono=True, full=fingerprint))
+            facts.append(Property("Certificate", words, mono=True, full=fingerprint))
         if device.direction != "local":
             paired = clock(details.paired_at) if details is not None and details.paired_at else "—"
-            facts.append(Fact("Paired", paired))
+            facts.append(Property("Paired", paired))
         if device.health is Health.OFFLINE:
-            facts.append(Fact("Extensions", "agreed when it connects", tone="text3"))
+            facts.append(Property("Extensions", "agreed when it connects", tone="text3"))
         else:
-            facts.append(Fact("Extensions", feature_words(device)))
+            facts.append(Property("Extensions", feature_words(device)))
         if device.agent:
-            facts.append(Fact("Agent", one_line(device.agent), mono=True))
-        facts.append(Fact("Clock", clock_words(device.clock_offset_ms)))
+            facts.append(Property("Agent", one_line(device.agent), mono=True))
+        facts.append(Property("Clock", clock_words(device.clock_offset_ms)))
         show_facts(self.facts, facts)
         rows = refusal_rows(details.refusals if details is not None else [])
         self.refused.show_rows(rows)

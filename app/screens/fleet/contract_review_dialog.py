@@ -13,10 +13,10 @@ from app.screens.fleet.contract_diff import Change, change_of, turns
 from app.screens.fleet.contract_view import ContractFacts, DefinitionBox
 from app.screens.fleet.device_rows import tool_title
 from app.service_client import ConsoleLink
-from app.signing.change_signing import Signing
+from app.signing.change_signing import ChangeSigning
 from app.theme.tokens import FRAME
 from app.widgets.banner import Notice
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from app.widgets.diff_view import DiffView
 from app.widgets.labels import Label
 from core.fleet.models import Tool
@@ -54,10 +54,10 @@ def trust_words(change: ContractChange) -> str:
 
 
 def start_review(
-    window: QWidget, link: ConsoleLink, signing: Signing, tool: Tool, on_trusted: Callable[[], None]
+    window: QWidget, link: ConsoleLink, signing: ChangeSigning, tool: Tool, on_trusted: Callable[[], None]
 ) -> None:
     """Show what changed; trusting it is signed, and refused when the tool changed once more."""
-    sheet = ReviewSheet(window, tool)
+    sheet = ContractReviewDialog(window, tool)
 
     def trusted(_tool: Tool) -> None:
         sheet.finish("trust")
@@ -98,7 +98,7 @@ def start_review(
     ).load(compare)
 
 
-class ReviewSheet(Sheet):
+class ContractReviewDialog(Dialog):
     """Both definitions in one, the facts, and two answers. Trust waits until the end was on the screen."""
 
     def __init__(self, window: QWidget, tool: Tool) -> None:

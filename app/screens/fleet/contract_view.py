@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QPlainTextEdit, QWidget
 
 from app.theme.theme import theme_of
 from app.widgets.badges import Chip
-from app.widgets.labels import Label, plain_tip
+from app.widgets.labels import Label, escaped_tooltip
 from app.widgets.line_breaks import breakable
 from app.widgets.property_list import short_digest
 from core.fleet.models import Contract, Fact, Source, Tool
@@ -98,7 +98,7 @@ class ContractFacts(QWidget):
         for line in contract_lines(tool.contract, before):
             self._rows[line.key].show_line(line)
         self._digest.setText(short_digest(tool.contract.digest))
-        self._digest.setToolTip(plain_tip(tool.contract.digest))
+        self._digest.setToolTip(escaped_tooltip(tool.contract.digest))
 
     def words(self) -> list[str]:
         """Each fact as it is read aloud."""

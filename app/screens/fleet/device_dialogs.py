@@ -11,7 +11,7 @@ from app.records.device_text import agent_problem, split_tags, tags_problem
 from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
 from app.widgets.badges import ProductionStrip
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from app.widgets.fields import CheckBox, Field, TextField
 from app.widgets.labels import Label
 from core.errors import QuarterdeckError
@@ -22,7 +22,7 @@ from core.service.wishes import device_change
 Toast = Callable[[str], None]
 
 
-class DeviceSheet(Sheet):
+class DeviceDialog(Dialog):
     """A question about one device, with its production strip, whose answer goes through the door."""
 
     def __init__(self, window: QWidget, title: str, words: str, device: Device, link: ConsoleLink) -> None:
@@ -49,7 +49,7 @@ class DeviceSheet(Sheet):
         self.say(error.info.sentences)
 
 
-class SettingsSheet(DeviceSheet):
+class DeviceSettingsDialog(DeviceDialog):
     """Asks for a device's settings, and has them signed where the policy looks at what changes."""
 
     def __init__(self, window: QWidget, device: Device, link: ConsoleLink, nav: Navigator) -> None:
@@ -73,9 +73,9 @@ class SettingsSheet(DeviceSheet):
         self._nav.toast(f"{self._name} is set")
 
 
-def start_edit(window: QWidget, link: ConsoleLink, device: Device, nav: Navigator) -> SettingsSheet:
+def start_edit(window: QWidget, link: ConsoleLink, device: Device, nav: Navigator) -> DeviceSettingsDialog:
     """Ask for tags, the colour band and a stock client's agent."""
-    sheet = SettingsSheet(window, device, link, nav)
+    sheet = DeviceSettingsDialog(window, device, link, nav)
     tags = TextField("Tags", "lab linux")
     tags.setText(" ".join(device.tags))
     row = Field("Tags", tags, help_text="For filters, rules and profiles.")
@@ -122,9 +122,9 @@ def start_edit(window: QWidget, link: ConsoleLink, device: Device, nav: Navigato
     return sheet
 
 
-def start_revoke(window: QWidget, link: ConsoleLink, device: Device, toast: Toast) -> DeviceSheet:
+def start_revoke(window: QWidget, link: ConsoleLink, device: Device, toast: Toast) -> DeviceDialog:
     """Ask before a token becomes worthless."""
-    sheet = DeviceSheet(
+    sheet = DeviceDialog(
         window,
         f"Revoke {device.name}?",
         "Its token is worthless at once and its link ends. What runs there now has an unknown outcome. "
@@ -144,9 +144,9 @@ def start_revoke(window: QWidget, link: ConsoleLink, device: Device, toast: Toas
     return sheet
 
 
-def start_forget(window: QWidget, link: ConsoleLink, device: Device, toast: Toast) -> DeviceSheet:
+def start_forget(window: QWidget, link: ConsoleLink, device: Device, toast: Toast) -> DeviceDialog:
     """Ask before a device leaves the list; its name is typed, because nothing brings its settings back."""
-    sheet = DeviceSheet(
+    sheet = DeviceDialog(
         window,
         f"Forget {device.name}?",
         "It is revoked, and leaves the list with its tags and settings. What it did stays in the journal.",

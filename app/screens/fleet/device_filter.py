@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.items.filter_edit import FilterField, Words
+from app.items.filter_edit import FilterEdit, Words
 from core.fleet.filter import LANGUAGE
 
 WORDS = Words(
@@ -21,7 +21,7 @@ WORDS = Words(
 )
 
 
-class DeviceFilterField(FilterField):
+class DeviceFilterEdit(FilterEdit):
     """Asks which devices are shown."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QMenu
 
 from app.items.table_model import cell_text, spoken
-from app.screens.fleet.actions import FleetWishes
+from app.screens.fleet.actions import FleetActions
 from app.screens.fleet.device_dialogs import start_edit
 from app.screens.fleet.device_rows import DEVICE_COLUMNS, NAME, device_row
 from app.screens.fleet.devices_view import copy_rows
@@ -24,7 +24,7 @@ LONGEST_WORDS = 40
 MOST_TAGS = 4
 
 
-def open_menu(screen: FleetWishes, column: int, point: QPoint) -> QMenu:
+def open_menu(screen: FleetActions, column: int, point: QPoint) -> QMenu:
     """Open the menu at a point of the screen; `column` is the table's under the pointer, -1 for none."""
     menu = device_menu(screen, column)
     menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -32,7 +32,7 @@ def open_menu(screen: FleetWishes, column: int, point: QPoint) -> QMenu:
     return menu
 
 
-def device_menu(screen: FleetWishes, column: int = -1) -> QMenu:
+def device_menu(screen: FleetActions, column: int = -1) -> QMenu:
     """What can be done with the devices that are chosen, or marked; nothing here sends anything by itself."""
     menu = QMenu(screen)
     listing = screen.listing
@@ -67,7 +67,7 @@ def device_menu(screen: FleetWishes, column: int = -1) -> QMenu:
     return menu
 
 
-def _add_terms(menu: QMenu, screen: FleetWishes, device: Device, column: int) -> None:
+def _add_terms(menu: QMenu, screen: FleetActions, device: Device, column: int) -> None:
     """Terms for the filter: of the cell under the pointer, or those that say most."""
     tags, health = [f"tag:{tag}" for tag in device.tags[:MOST_TAGS]], [f"health:{device.health.value}"]
     terms = {TAGS: tags, HEALTH: health}.get(column) or [*tags[:1], *health]
@@ -77,7 +77,7 @@ def _add_terms(menu: QMenu, screen: FleetWishes, device: Device, column: int) ->
         _add(menu, f"Without {term}", "", partial(_narrow, screen, f"!{term}"))
 
 
-def _narrow(screen: FleetWishes, term: str) -> None:
+def _narrow(screen: FleetActions, term: str) -> None:
     field = screen.filter_field
     if term not in field.text().split():
         field.setText(f"{field.text()} {term}".strip())

@@ -17,8 +17,8 @@ from PySide6.QtWidgets import QAbstractItemView
 
 from app.items.cell_painter import PAD, cell_width
 from app.items.context_menu import ask_for_menu
-from app.items.table_model import Index, Row, RowsModel, cell_text
-from app.items.table_view import DataTable
+from app.items.table_model import Index, Row, TableModel, cell_text
+from app.items.table_view import TableView
 from app.screens.fleet.device_rows import DEVICE_COLUMNS, NAME, said_aloud
 from app.theme.theme import theme_of
 from app.theme.tokens import FRAME
@@ -30,7 +30,7 @@ _EVERY_COLUMN: tuple[Span, ...] = ((0, len(DEVICE_COLUMNS) - 1),)
 _BESIDE_NAME = FRAME.first_column + PAD + 1
 
 
-class DeviceRows(RowsModel):
+class DeviceRows(TableModel):
     """Rows of devices, of which single ones may be changed without a look at the rest."""
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -119,7 +119,7 @@ def _changed_columns(old: Row, new: Row) -> tuple[Span, ...]:
     return tuple(spans)
 
 
-class DeviceTable(DataTable):
+class DeviceTable(TableView):
     """The table, with marks. No two names look alike in it; where they would, other columns give way.
 
     Signals:

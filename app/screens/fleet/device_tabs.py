@@ -8,10 +8,10 @@ from typing import cast
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
-from app.screens.fleet.call_tab import TryTab
-from app.screens.fleet.connection_tab import LinkTab
+from app.screens.fleet.call_tab import CallTab
+from app.screens.fleet.connection_tab import ConnectionTab
 from app.screens.fleet.device_rows import knows_tool_count
-from app.screens.fleet.history_tab import RecentTab
+from app.screens.fleet.history_tab import HistoryTab
 from app.screens.fleet.overview import OverviewTab
 from app.screens.fleet.tools_tab import ToolsTab
 from app.screens.screen import Navigator
@@ -20,7 +20,7 @@ from app.state import AppState
 from app.text import plural
 from app.theme.theme import theme_of
 from app.widgets.focus import put_in_tab_order, within
-from app.widgets.labels import plain_tip
+from app.widgets.labels import escaped_tooltip
 from core.fleet.models import Device, DeviceDetails, Tool
 
 TABS = ("overview", "tools", "try", "recent", "link")
@@ -80,19 +80,19 @@ class DeviceTabs(QObject):
         return cast("ToolsTab", self._get("tools"))
 
     @property
-    def try_tab(self) -> TryTab:
+    def try_tab(self) -> CallTab:
         """A call of one tool."""
-        return cast("TryTab", self._get("try"))
+        return cast("CallTab", self._get("try"))
 
     @property
-    def recent(self) -> RecentTab:
+    def recent(self) -> HistoryTab:
         """What happened lately."""
-        return cast("RecentTab", self._get("recent"))
+        return cast("HistoryTab", self._get("recent"))
 
     @property
-    def link_tab(self) -> LinkTab:
+    def link_tab(self) -> ConnectionTab:
         """Trust, doctor, refused attempts."""
-        return cast("LinkTab", self._get("link"))
+        return cast("ConnectionTab", self._get("link"))
 
     def _get(self, name: str) -> QWidget:
         if name not in self._made:
@@ -114,24 +114,24 @@ class DeviceTabs(QObject):
             tab.choose(self._wanted_tool)
         return tab
 
-    def _make_try(self) -> TryTab:
-        tab = TryTab(self._state, self._link, self._nav)
+    def _make_try(self) -> CallTab:
+        tab = CallTab(self._state, self._link, self._nav)
         if self._device is not None:
             tab.show_tools(self._device, self._tools)
         if self._wanted_tool is not None:
             tab.choose(self._wanted_tool)
         return tab
 
-    def _make_recent(self) -> RecentTab:
-        tab = RecentTab(self._link, self._nav)
+    def _make_recent(self) -> HistoryTab:
+        tab = HistoryTab(self._link, self._nav)
         if self._device is not None:
             tab.show_device(self._device.name)
         tab.set_shown(self.current == "recent")
         self._state.journal_changed.connect(tab.follow)
         return tab
 
-    def _make_link(self) -> LinkTab:
-        tab = LinkTab(self._link, self._nav)
+    def _make_link(self) -> ConnectionTab:
+        tab = ConnectionTab(self._link, self._nav)
         if self._device is not None:
             tab.show_device(self._device)
             tab.show_details(self._details)
@@ -185,7 +185,7 @@ class DeviceTabs(QObject):
         text = f"{_TITLES[place]} {number}".rstrip()
         if self.bar.tabText(place) != text:
             self.bar.setTabText(place, text)
-        self.bar.setTabToolTip(place, plain_tip(words))
+        self.bar.setTabToolTip(place, escaped_tooltip(words))
         self.bar.setAccessibleTabName(place, f"{_TITLES[place]}, {words}" if words else _TITLES[place])
 
     def show_tools(self, device: Device, tools: list[Tool] | None) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from app.items.tile_layout import WallGroup
-from app.items.tile_painter import Tile
+from app.items.tile_layout import TileGroup
+from app.items.tile_painter import TileItem
 from app.screens.fleet.device_rows import is_measured, natural, platform_icon
 from app.text import last_heard, one_line, parse_time
 from app.theme.status_styles import health_look
@@ -25,7 +25,7 @@ _PLATFORMS = {"linux": "Linux", "windows": "Windows", "win32": "Windows", "macos
 _WELL = (Health.ONLINE, Health.BUSY)
 
 
-def group_devices(devices: Iterable[Device], by: str) -> list[WallGroup]:
+def group_devices(devices: Iterable[Device], by: str) -> list[TileGroup]:
     """Groups in their order; production first, as a group of its own or first within its group."""
     groups: dict[tuple[int, str], list[Device]] = {}
     for device in devices:
@@ -38,7 +38,7 @@ def group_devices(devices: Iterable[Device], by: str) -> list[WallGroup]:
     made = []
     for (_, name), members in sorted(groups.items(), key=lambda one: (one[0][0], one[0][1].casefold())):
         members.sort(key=lambda one: (not one.production, natural(one.name).casefold()))
-        made.append(WallGroup(name, tuple(one.name for one in members), name == PRODUCTION))
+        made.append(TileGroup(name, tuple(one.name for one in members), name == PRODUCTION))
     return made
 
 
@@ -86,7 +86,7 @@ def picture_age(device: Device, now: datetime | None = None, old_s: float | None
     return f"picture {int(age / 86_400)} d old"
 
 
-def device_tile(device: Device, live: LivePicture | None = None) -> Tile:
+def device_tile(device: Device, live: LivePicture | None = None) -> TileItem:
     """One device as a tile. An offline one shows no picture: what was there is not there now.
 
     `live` is how its live picture stands, where one is wished for.
@@ -100,7 +100,7 @@ def device_tile(device: Device, live: LivePicture | None = None) -> Tile:
     age = "" if offline or is_live else picture_age(device, old_s=OLD_BESIDE_LIVE_S if live else None)
     if why_not and picture:
         age = age or NOT_LIVE
-    return Tile(
+    return TileItem(
         key=device.name,
         icon=platform_icon(device.platform),
         health=device.health.value,

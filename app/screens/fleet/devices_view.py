@@ -14,12 +14,12 @@ from PySide6.QtGui import QGuiApplication, QImage, QShowEvent
 from PySide6.QtWidgets import QStackedWidget
 
 from app.items.table_model import Row
-from app.items.tile_painter import Tile
-from app.items.tile_view import TileWall
+from app.items.tile_painter import TileItem
+from app.items.tile_view import TileView
 from app.screens.fleet.device_rows import device_row, row_words
 from app.screens.fleet.device_table import DeviceTable
 from app.screens.fleet.device_tiles import device_tile, group_devices
-from app.screens.fleet.tile_thumbnails import Thumbs
+from app.screens.fleet.tile_thumbnails import TileThumbnails
 from app.service_client import ConsoleLink
 from core.fleet.models import Device, Health
 from core.service.console import LivePicture
@@ -35,7 +35,7 @@ REFRESH_TIMES_MS = 10_000
 _OUTDATED = Device(name="", health=Health.OFFLINE, since="")
 
 
-class Listing(QStackedWidget):
+class DevicesView(QStackedWidget):
     """Table and wall over the same devices.
 
     Signals:
@@ -61,15 +61,15 @@ class Listing(QStackedWidget):
         self._left: Iterator[Device] = iter(())
         self._changed_since = False
         self._rows: dict[str, tuple[Device, bool, Row]] = {}
-        self._tiles: dict[str, tuple[Device, LivePicture | None, Tile]] = {}
+        self._tiles: dict[str, tuple[Device, LivePicture | None, TileItem]] = {}
         # How the live picture of a device stands; None where none is wished for.
         self.live_of: Callable[[str], LivePicture | None] = lambda name: None
         self._marks: frozenset[str] = frozenset()
         self._group = "tag"
         self._shown_at = 0.0
         self.table = DeviceTable()
-        self._thumbs: Thumbs | None = None
-        self.wall = TileWall("Devices as tiles", self._tile, self._picture)
+        self._thumbs: TileThumbnails | None = None
+        self.wall = TileView("Devices as tiles", self._tile, self._picture)
         for view in (self.table, self.wall):
             self.addWidget(view)
             view.current_changed.connect(self._moved)
@@ -91,7 +91,7 @@ class Listing(QStackedWidget):
 
     def bind(self, link: ConsoleLink) -> None:
         """Pictures can be had from now on."""
-        self._thumbs = Thumbs(link, self)
+        self._thumbs = TileThumbnails(link, self)
         self._thumbs.is_shown = self._is_shown
         # With the devices' changes, so that live pictures too are painted twice a second at most.
         self._thumbs.came.connect(self.devices_changed)
@@ -99,7 +99,7 @@ class Listing(QStackedWidget):
     # which view
 
     @property
-    def view(self) -> TileWall | DeviceTable:
+    def view(self) -> TileView | DeviceTable:
         """The one in front."""
         return self.wall if self.is_wall else self.table
 
@@ -211,7 +211,7 @@ class Listing(QStackedWidget):
         self.table.measure_name(row)
         return True
 
-    def _tile(self, name: str) -> Tile | None:
+    def _tile(self, name: str) -> TileItem | None:
         device = self._devices.get(name)
         if device is None:
             return None

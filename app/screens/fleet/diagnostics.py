@@ -63,7 +63,7 @@ class CheckRow(QWidget):
         self.setAccessibleName(spoken.strip())
 
 
-class Doctor(QWidget):
+class Diagnostics(QWidget):
     """Runs the checks of one device and lists how they ended."""
 
     def __init__(self, link: ConsoleLink) -> None:

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QWidget
 from app.text import plural
 from app.theme.theme import theme_of
 from app.widgets.empty_state import EmptyState
-from app.widgets.labels import surface
+from app.widgets.labels import set_surface
 
 
 class NoDevices(EmptyState):
@@ -19,7 +19,7 @@ class NoDevices(EmptyState):
 
     def __init__(self, listing: QWidget) -> None:
         super().__init__(parent=listing)
-        surface(self, "base")
+        set_surface(self, "base")
         self._listing = listing
         listing.installEventFilter(self)
         self.hide()

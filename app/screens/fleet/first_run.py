@@ -9,7 +9,7 @@ from PySide6.QtGui import QImage, QPainter, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 from app.images import images_of
-from app.input_origin import Hand, Stake
+from app.input_origin import InputOrigin, Stake
 from app.query import Mutation
 from app.screens.fleet.thumbnail import Thumbnail
 from app.screens.screen import Navigator
@@ -25,8 +25,8 @@ from app.widgets import painting
 from app.widgets.buttons import Button
 from app.widgets.empty_state import WIDTH
 from app.widgets.fields import Field, TextField
-from app.widgets.icon_label import IconMark
-from app.widgets.labels import Label, Link, surface
+from app.widgets.icon_label import IconLabel
+from app.widgets.labels import Label, Link, set_surface
 from app.widgets.section import Card
 from core.approvals.models import Operator
 from core.batch.models import Run, RunState
@@ -146,7 +146,7 @@ class FirstRunPage(QScrollArea):
         column.addLayout(self._build_ways())
         column.addStretch(1)
         outer = QWidget()
-        surface(outer, "base")
+        set_surface(outer, "base")
         row = QHBoxLayout(outer)
         row.setContentsMargins(16, 0, 16, 0)
         row.addStretch(1)
@@ -231,7 +231,7 @@ class FirstRunPage(QScrollArea):
             card = Card()
             head = QHBoxLayout()
             head.setSpacing(8)
-            head.addWidget(IconMark(icon))
+            head.addWidget(IconLabel(icon))
             head.addWidget(Label(title, "head"))
             head.addStretch(1)
             card.body.addLayout(head)
@@ -340,7 +340,7 @@ class FirstRunPage(QScrollArea):
 
     # Wishes
 
-    def _press_create(self, hand: Hand, with_passphrase: bool) -> None:
+    def _press_create(self, hand: InputOrigin, with_passphrase: bool) -> None:
         # No passphrase can take the place of a hand yet, so input that a program made counts, too.
         self._nav.by_hand.ask(
             self, hand, Stake.MEDIUM, "make the first operator",

@@ -9,14 +9,14 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QSlider, QWidget
 
 from app.items.tile_layout import LEAST, MOST, STEP, USUAL
-from app.screens.fleet.device_filter import DeviceFilterField
+from app.screens.fleet.device_filter import DeviceFilterEdit
 from app.screens.fleet.device_tiles import GROUPINGS
 from app.text import count_words, plural
 from app.theme.theme import theme_of
 from app.widgets import painting
 from app.widgets.buttons import Button, Segmented
 from app.widgets.fields import DropDown
-from app.widgets.labels import plain_tip
+from app.widgets.labels import escaped_tooltip
 from app.widgets.section import ScreenHead
 
 LEAST_FILTER, MOST_FILTER, NARROW = 112, 320, 1100
@@ -27,7 +27,7 @@ LIVE_TIP = (
 )
 
 
-class FleetHead(ScreenHead):
+class FleetHeader(ScreenHead):
     """Filter, grouping, size, Live, table or wall, Run and Pair.
 
     Signals:
@@ -42,7 +42,7 @@ class FleetHead(ScreenHead):
 
     def __init__(self) -> None:
         super().__init__("Fleet")
-        self.filter_field = DeviceFilterField()
+        self.filter_field = DeviceFilterEdit()
         self._filter_room = MOST_FILTER
         self.filter_field.setFixedWidth(self._filter_room)
         self.group = DropDown("Group by", ghost=True)
@@ -62,7 +62,7 @@ class FleetHead(ScreenHead):
         self.live.setCheckable(True)
         self.live.setAccessibleName("Live pictures")
         self.live.setAccessibleDescription(LIVE_TIP)
-        self.live.setToolTip(plain_tip(LIVE_TIP))
+        self.live.setToolTip(escaped_tooltip(LIVE_TIP))
         self.live.toggled.connect(self.live_chosen)
         self.view = Segmented([("table", "Table", "table"), ("wall", "Wall", "wall")], "Show devices as")
         self.view.chosen.connect(lambda key: self.wall_chosen.emit(key == "wall"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.items.table_view import Cell, Column, DataTable, Kind, Row
+from app.items.table_view import Cell, Column, Kind, Row, TableView
 from app.query import Query
 from app.screens.screen import Navigator
 from app.screens.targets import OpenEntry
@@ -36,7 +36,7 @@ def entry_row(entry: Entry) -> Row:
     )
 
 
-class RecentTab(QWidget):
+class HistoryTab(QWidget):
     """The newest entries of a device; Enter opens one in the journal."""
 
     def __init__(self, link: ConsoleLink, nav: Navigator) -> None:
@@ -44,7 +44,7 @@ class RecentTab(QWidget):
         self._nav = nav
         self._name, self._shown = "", False
         self._entries = Query(self, link, self._show_entries, self._say_failed, "read the entries")
-        self.table = DataTable(COLUMNS, "Recent entries of the device", rows="journal", sortable=False)
+        self.table = TableView(COLUMNS, "Recent entries of the device", rows="journal", sortable=False)
         self.place = ContentOrEmpty(self.table)
         self.place.empty.acted.connect(lambda _key: self._entries.refresh())
         self.table.opened.connect(lambda key: self._nav.open("journal", OpenEntry(int(key))))

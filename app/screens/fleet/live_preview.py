@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
 from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
-from app.widgets.util import once
+from app.widgets.util import debounce
 from core.errors import ErrorCode, QuarterdeckError
 from core.service.console import LivePicture, LiveState
 
@@ -36,7 +36,7 @@ class Tiles(Protocol):
         ...
 
 
-class LiveWall(QObject):
+class LivePreview(QObject):
     """Says which devices are seen, and hears how their pictures stand.
 
     Signals:
@@ -57,7 +57,7 @@ class LiveWall(QObject):
         self._standing: dict[str, LivePicture] = {}
         self._renew = QTimer(self)
         self._renew.timeout.connect(self._wish)
-        self._settle = once(self, SETTLE_MS, self._look)
+        self._settle = debounce(self, SETTLE_MS, self._look)
         wall.installEventFilter(self)
         wall.viewport().installEventFilter(self)
 

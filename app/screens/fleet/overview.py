@@ -7,7 +7,7 @@ import time
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
-from app.items.table_view import DataTable
+from app.items.table_view import TableView
 from app.records.device_text import clock_words, direction_words, feature_words
 from app.screens.fleet.contract_review_dialog import start_review
 from app.screens.fleet.device_rows import TOOL_COLUMNS, is_measured, no_tools_words, tool_rows, tool_title
@@ -19,7 +19,7 @@ from app.widgets.banner import Notice
 from app.widgets.charts import HealthPlot
 from app.widgets.empty_state import IN_COLUMN, ContentOrEmpty
 from app.widgets.line_breaks import breakable
-from app.widgets.property_list import Fact, Facts, short_digest, show_facts
+from app.widgets.property_list import Property, PropertyList, short_digest, show_facts
 from core.fleet.models import OTHERWISE, Device, DeviceDetails, Health, HealthChange, Tool
 
 REDRAW_S = 10.0
@@ -44,12 +44,12 @@ class OverviewTab(QWidget):
         self._fingerprint, self._low = "", False
         self._history: list[HealthChange] = []
         self._drawn_at = 0.0
-        self.facts = Facts(name="Facts of the device")
+        self.facts = PropertyList(name="Facts of the device")
         self.notice = Notice("warn", "")
         self.notice.acted.connect(self._review)
         self.notice.hide()
         self.plot = HealthPlot()
-        self.table = DataTable(TOOL_COLUMNS, "Tools of the device")
+        self.table = TableView(TOOL_COLUMNS, "Tools of the device")
         self.table.opened.connect(self.tool_opened)
         self.place = ContentOrEmpty(self.table)
         self.place.setMinimumHeight(IN_COLUMN)
@@ -160,38 +160,38 @@ class OverviewTab(QWidget):
         start_review(self.window(), self._link, self._nav.signing, changed, self.reviewed.emit)
 
 
-def device_facts(device: Device, fingerprint: str = "") -> list[Fact]:
+def device_facts(device: Device, fingerprint: str = "") -> list[Property]:
     """What is known about a device, in words."""
-    facts = [Fact("System", one_line(device.system) or "not known")]
+    facts = [Property("System", one_line(device.system) or "not known")]
     client = one_line(device.client) or "not known"
     # What was agreed is known as long as it is connected.
     if device.direction != "local" and device.health is not Health.OFFLINE:
         speaks = f"speaks {feature_words(device)}" if device.features else "speaks plain AIP"
         client = f"{client}, {speaks}"
-    facts.append(Fact("Client", client))
+    facts.append(Property("Client", client))
     trip = milliseconds(device.round_trip_ms) if is_measured(device) else "—"
     if is_measured(device) and device.round_trips_ms and device.round_trip_ms is not None:
         trip = f"{trip}, worst {milliseconds(max(device.round_trips_ms))} lately"
-    facts.append(Fact("Round trip", trip))
+    facts.append(Property("Round trip", trip))
     where = direction_words(device)
     if device.direction != "local":
         where += ", TLS" if device.secure else ", no TLS"
-    facts.append(Fact("Link", where if device.direction != "local" else device.channel or "not known"))
+    facts.append(Property("Link", where if device.direction != "local" else device.channel or "not known"))
     if device.requires_approval:
         number = "one operator" if device.approvers == 1 else f"{device.approvers} operators"
-        facts.append(Fact("Actions", f"only signed by {number}; the device checks"))
+        facts.append(Property("Actions", f"only signed by {number}; the device checks"))
     if fingerprint and device.direction == "out":
-        facts.append(Fact("Identity", short_digest(fingerprint), mono=True, full=fingerprint))
+        facts.append(Property("Identity", short_digest(fingerprint), mono=True, full=fingerprint))
     if device.clock_offset_ms is not None:
-        facts.append(Fact("Clock", clock_words(device.clock_offset_ms)))
+        facts.append(Property("Clock", clock_words(device.clock_offset_ms)))
     if device.restarts:
         times = "once" if device.restarts == 1 else f"{device.restarts} times"
-        facts.append(Fact("Restarted", f"{times} since the service started", tone="warn"))
-    facts.append(Fact("Profile", device.profile or "not known"))
+        facts.append(Property("Restarted", f"{times} since the service started", tone="warn"))
+    facts.append(Property("Profile", device.profile or "not known"))
     if device.refused:
         attempts = plural(device.refused, "attempt")
-        facts.append(Fact("Refused", f"{attempts} in its name; see Link for whose", tone="warn"))
+        facts.append(Property("Refused", f"{attempts} in its name; see Link for whose", tone="warn"))
     if device.unavailable:
         count = len(device.unavailable)
-        facts.append(Fact("Missing", f"{count} tools not available; see Tools for why", tone="text2"))
+        facts.append(Property("Missing", f"{count} tools not available; see Tools for why", tone="text2"))
     return facts

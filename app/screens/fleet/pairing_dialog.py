@@ -27,8 +27,8 @@ from app.theme.theme import theme_of
 from app.widgets.badges import HealthBadge, ProductionStrip
 from app.widgets.banner import Notice
 from app.widgets.buttons import Segmented
-from app.widgets.copyable_text import CopyBox
-from app.widgets.dialog import CANCELLED, Sheet
+from app.widgets.copyable_text import CopyableText
+from app.widgets.dialog import CANCELLED, Dialog
 from app.widgets.fields import CheckBox, Field, TextField
 from app.widgets.labels import Label
 from app.widgets.progress import Spinner
@@ -106,11 +106,11 @@ class PairingAnswer(QWidget):
         self.strip.hide()
         self.once = Notice("note", "This is shown once.", "It is kept nowhere in this form, not even here.")
         # Pasted, the string stands in no list of processes and no shell's history there.
-        self.command = CopyBox("Run this on the device", lines=1)
-        self.string = CopyBox("Then paste this string there", lines=2)
-        self.start = CopyBox("Then start the client there", lines=1)
+        self.command = CopyableText("Run this on the device", lines=1)
+        self.string = CopyableText("Then paste this string there", lines=2)
+        self.start = CopyableText("Then start the client there", lines=1)
         self.start.show_text("quarterdeck-device")
-        self.stock = CopyBox("Address for a stock UFO client", lines=2)
+        self.stock = CopyableText("Address for a stock UFO client", lines=2)
         self.fingerprint_head = Label("Certificate of this console, SHA-256", "name")
         self.fingerprint = Label("", "mono_small", "text2", selectable=True)
         self.spinner = Spinner("Waiting for the device")
@@ -176,7 +176,7 @@ class PairingAnswer(QWidget):
             box.show_text("")
 
 
-class PairingSheet(Sheet):
+class PairingDialog(Dialog):
     """Asks, pairs, shows the string once, and waits for the device as long as it is open."""
 
     def __init__(self, window: QWidget, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
@@ -395,8 +395,8 @@ def _name_in(string: str) -> str:
         return ""
 
 
-def start_pairing(window: QWidget, state: AppState, link: ConsoleLink, nav: Navigator) -> PairingSheet:
+def start_pairing(window: QWidget, state: AppState, link: ConsoleLink, nav: Navigator) -> PairingDialog:
     """Open the sheet."""
-    sheet = PairingSheet(window, state, link, nav)
+    sheet = PairingDialog(window, state, link, nav)
     sheet.open(sheet.form.name_field)
     return sheet

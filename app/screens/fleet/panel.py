@@ -8,12 +8,12 @@ from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.images import images_of
 from app.query import Mutation, Query
-from app.screens.fleet.call_tab import TryTab
-from app.screens.fleet.connection_tab import LinkTab
+from app.screens.fleet.call_tab import CallTab
+from app.screens.fleet.connection_tab import ConnectionTab
 from app.screens.fleet.device_rows import platform_icon
 from app.screens.fleet.device_tabs import TABS, DeviceTabs
-from app.screens.fleet.history_tab import RecentTab
-from app.screens.fleet.panel_layout import PageLayout
+from app.screens.fleet.history_tab import HistoryTab
+from app.screens.fleet.panel_layout import PanelLayout
 from app.screens.fleet.screenshot_action import picture_problem, shoot
 from app.screens.fleet.thumbnail import Thumbnail
 from app.screens.fleet.tools_tab import ToolsTab
@@ -26,8 +26,8 @@ from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
 from app.widgets.badges import HealthBadge, ProductionStrip
 from app.widgets.buttons import Button, IconButton
-from app.widgets.icon_label import IconMark
-from app.widgets.labels import DeviceName, ElidedLabel, Label, rule, surface
+from app.widgets.icon_label import IconLabel
+from app.widgets.labels import DeviceName, ElidedLabel, Label, separator, set_surface
 from app.widgets.line_breaks import breakable
 from core.batch.models import Run
 from core.errors import QuarterdeckError
@@ -52,7 +52,7 @@ class DevicePanel(QWidget):
 
     def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         self.setAccessibleName("Device")
         self._state, self._nav = state, nav
         self._device: Device | None = None
@@ -86,7 +86,7 @@ class DevicePanel(QWidget):
         whole.setSpacing(0)
         whole.addWidget(self.strip)
         whole.addLayout(self._page.layout, 1)
-        whole.addWidget(rule())
+        whole.addWidget(separator())
         whole.addWidget(self._actions)
         self.show_device(None)
 
@@ -127,7 +127,7 @@ class DevicePanel(QWidget):
     def _build_head(self) -> None:
         self.strip = ProductionStrip("")
         self.picture = Thumbnail()
-        self._icon = IconMark("device", size=18)
+        self._icon = IconLabel("device", size=18)
         self._name = DeviceName()
         self._health = HealthBadge("offline")
         self._since = ElidedLabel("", tone="text3")
@@ -169,7 +169,7 @@ class DevicePanel(QWidget):
         place = QWidget()
         self._tabs = DeviceTabs(self._state, link, nav, place)
         self.tabs, self.stack, self.overview = self._tabs.bar, self._tabs.stack, self._tabs.overview
-        self._page = PageLayout(
+        self._page = PanelLayout(
             self, self._head_row, [self._head, self._problem], [self.tabs, self.stack], place
         )
         self._page.hold(self.overview)
@@ -182,23 +182,23 @@ class DevicePanel(QWidget):
         return self._tabs.tools_tab
 
     @property
-    def try_tab(self) -> TryTab:
+    def try_tab(self) -> CallTab:
         """A call of one tool."""
         return self._tabs.try_tab
 
     @property
-    def recent(self) -> RecentTab:
+    def recent(self) -> HistoryTab:
         """What happened lately."""
         return self._tabs.recent
 
     @property
-    def link_tab(self) -> LinkTab:
+    def link_tab(self) -> ConnectionTab:
         """Trust, doctor, refused attempts."""
         return self._tabs.link_tab
 
     def _build_actions(self) -> None:
         self._actions = QWidget()
-        surface(self._actions, "base")
+        set_surface(self._actions, "base")
         self.call = Button("Call a tool…", icon="run")
         self.call.clicked.connect(self.call_tool)
         self.replay = Button("Replay", icon="replay")

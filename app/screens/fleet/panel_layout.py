@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QBoxLayout, QTabBar, QVBoxLayout, QWidget
 
 from app.screens.fleet.overview import OverviewTab
 from app.screens.fleet.thumbnail import Thumbnail
-from app.widgets.labels import rule
+from app.widgets.labels import separator
 
 PANEL_WIDTH = 424
 SIDE_WIDTH, NARROW_SIDE_WIDTH = 468, 400
@@ -18,7 +18,7 @@ _ACROSS, _DOWN = QBoxLayout.Direction.LeftToRight, QBoxLayout.Direction.TopToBot
 _NO_LIMIT = 16_777_215
 
 
-class PageLayout:
+class PanelLayout:
     """Moves the parts; `layout` is what goes into the panel, `side` what is hidden while no device is."""
 
     def __init__(
@@ -46,7 +46,7 @@ class PageLayout:
             for widget in widgets:
                 one.addWidget(widget)
         column.setStretchFactor(mains[-1], 1)
-        self._between = rule(Qt.Orientation.Vertical)
+        self._between = separator(Qt.Orientation.Vertical)
         self._between.hide()
         self.layout = QBoxLayout(_DOWN)
         self.layout.setSpacing(0)

@@ -6,28 +6,28 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.items.tile_layout import kept_size
-from app.screens.fleet.actions import FleetWishes
+from app.screens.fleet.actions import FleetActions
 from app.screens.fleet.device_menu import open_menu
 from app.screens.fleet.device_tiles import GROUPINGS
-from app.screens.fleet.devices_view import Listing
+from app.screens.fleet.devices_view import DevicesView
 from app.screens.fleet.empty_state import NoDevices
 from app.screens.fleet.first_run import FirstRunPage
-from app.screens.fleet.header import FleetHead
-from app.screens.fleet.live_preview import LiveWall
+from app.screens.fleet.header import FleetHeader
+from app.screens.fleet.live_preview import LivePreview
 from app.screens.fleet.panel import DevicePanel
-from app.screens.fleet.screenshot_action import ManyPictures
+from app.screens.fleet.screenshot_action import BulkScreenshot
 from app.screens.screen import Navigator, Shortcut
 from app.screens.targets import OpenDevice, OpenPairing, OpenQuery, Target
 from app.service_client import ConsoleLink
 from app.state import AppState
-from app.widgets.labels import Label, rule, surface
+from app.widgets.labels import Label, separator, set_surface
 from core.fleet.models import Device
 
 COLUMNS_KEY = "fleet/table-v5"
 _PANEL_KEYS = {False: "panel_beside_table", True: "panel_beside_wall"}
 
 
-class FleetScreen(FleetWishes):
+class FleetScreen(FleetActions):
     """Table or wall, panel, and the first run while this home has no operator."""
 
     name = "fleet"
@@ -36,18 +36,18 @@ class FleetScreen(FleetWishes):
 
     def __init__(self) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         self._wanted = ""
         # The wall shows no panel until it is asked for.
         self._panel_shown = {False: True, True: False}
-        self.head = FleetHead()
+        self.head = FleetHeader()
         self.filter_field, self.run_button = self.head.filter_field, self.head.run_button
         self.problem = Label("", "meta", "fail", wrap=True)
         self.problem.setContentsMargins(16, 4, 16, 4)
         self.problem.hide()
-        self.listing = Listing()
+        self.listing = DevicesView()
         self.table, self.wall = self.listing.table, self.listing.wall
-        self.live = LiveWall(self.wall, self.wall, self)
+        self.live = LivePreview(self.wall, self.wall, self)
         self.listing.live_of = self.live.standing
         self.nothing = NoDevices(self.listing)
 
@@ -56,7 +56,7 @@ class FleetScreen(FleetWishes):
         self.panel = DevicePanel(state, link, nav)
         self.panel.closed.connect(self.escape_panel)
         self.panel.wide_asked.connect(self._open_page)
-        self.many = ManyPictures(link, nav, self)
+        self.many = BulkScreenshot(link, nav, self)
         self.many.progressed.connect(self._show_progress)
         self.first_run = FirstRunPage(state, link, nav)
         self.first_run.dismissed.connect(self._end_first_run)
@@ -121,7 +121,7 @@ class FleetScreen(FleetWishes):
         whole.setContentsMargins(0, 0, 0, 0)
         whole.setSpacing(0)
         whole.addWidget(self.head)
-        whole.addWidget(rule())
+        whole.addWidget(separator())
         whole.addWidget(self.pages, 1)
 
     @property

@@ -53,7 +53,7 @@ class Taken:
     problems: dict[str, str] = field(default_factory=dict)
 
 
-class ManyPictures(QObject):
+class BulkScreenshot(QObject):
     """Takes pictures of several devices, a few at a time; one round after the other.
 
     Signals:

@@ -17,7 +17,7 @@ AT_ONCE = 4
 MOST_FAILED = 4096
 
 
-class Thumbs(QObject):
+class TileThumbnails(QObject):
     """Pictures by digest.
 
     Signals:

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
-from app.items.table_view import DataTable
+from app.items.table_view import TableView
 from app.screens.fleet.contract_review_dialog import start_review
 from app.screens.fleet.contract_view import ContractFacts, DefinitionBox
 from app.screens.fleet.device_rows import (
@@ -65,13 +65,13 @@ class ToolsTab(QWidget):
         finding.addWidget(self.search, 1)
         finding.addWidget(self.found)
         self._finding.hide()
-        self.table = DataTable(TOOL_COLUMNS, "All tools of the device")
+        self.table = TableView(TOOL_COLUMNS, "All tools of the device")
         self.place = ContentOrEmpty(self.table)
         self.place.empty.acted.connect(lambda _key: self.search.clear())
         self.search.down_pressed.connect(self._enter_table)
         self.table.current_changed.connect(self._show_tool)
         self.table.opened.connect(self._call)
-        self.missing = DataTable(UNAVAILABLE_COLUMNS, "Tools that are not available")
+        self.missing = TableView(UNAVAILABLE_COLUMNS, "Tools that are not available")
         self.details = ToolDetails()
         self.details.called.connect(self._call)
         self.details.review_asked.connect(self._review)

@@ -16,9 +16,9 @@ from app.query import Query
 from app.service_client import ConsoleLink
 from app.theme.tokens import SPACE
 from app.widgets.banner import Notice
-from app.widgets.code_view import CodeBox
+from app.widgets.code_view import CodeView
 from app.widgets.empty_state import EmptyState
-from app.widgets.image_view import PictureView
+from app.widgets.image_view import ImageView
 from app.widgets.labels import Label
 from app.widgets.property_list import short_digest
 from app.widgets.section import SectionHead
@@ -51,7 +51,7 @@ def read_text(data: bytes) -> Blob:
         return Blob(len(data))
 
 
-class BlobsTab(QScrollArea):
+class AttachmentsTab(QScrollArea):
     """One section a blob, read when the tab is in front."""
 
     def __init__(self, link: ConsoleLink) -> None:
@@ -155,14 +155,14 @@ class _BlobSection(QWidget):
     def show_blob(self, blob: Blob) -> None:
         """Show what it is."""
         if blob.image is not None:
-            view = PictureView(self._words)
+            view = ImageView(self._words)
             view.setFixedHeight(_PICTURE_HEIGHT)
             view.set_image(blob.image, self._words)
             size = f"{blob.image.width()} × {blob.image.height()}"
             self._head.set_hint(f"{size}, {short_digest(self.digest)}")
             self._put(view)
         elif blob.text is not None:
-            box = CodeBox(self._words, 14)
+            box = CodeView(self._words, 14)
             box.show_text(blob.text)
             cut = "" if blob.size <= MOST_TEXT else f", the first {MOST_TEXT // 1024} KiB"
             self._head.set_hint(f"{blob.size:,} bytes{cut}, {short_digest(self.digest)}")

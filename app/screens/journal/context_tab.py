@@ -6,7 +6,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.items.table_model import Cell, Column, Kind, Row
-from app.items.table_view import DataTable
+from app.items.table_view import TableView
 from app.query import Query
 from app.screens.journal.entry_text import (
     KIND_TONES,
@@ -34,7 +34,7 @@ COLUMNS = (
 )
 
 
-class AroundTab(QWidget):
+class ContextTab(QWidget):
     """Ten entries before, ten after.
 
     Signals:
@@ -53,7 +53,7 @@ class AroundTab(QWidget):
         self._shown = False
         self.message = Label("", "meta", "text3", wrap=True)
         self.message.setContentsMargins(14, 8, 14, 8)
-        self.table = DataTable(COLUMNS, "Entries around it", rows="journal", sortable=False)
+        self.table = TableView(COLUMNS, "Entries around it", rows="journal", sortable=False)
         self.table.opened.connect(lambda key: self.opened.emit(int(key)))
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)

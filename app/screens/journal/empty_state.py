@@ -8,7 +8,7 @@ from app.screens.journal.entry_text import shown
 from app.screens.journal.query_terms import TIME_FIELDS, terms_of, without_term
 from app.theme.tokens import SPACE
 from app.widgets.empty_state import EmptyState
-from app.widgets.labels import Link, surface
+from app.widgets.labels import Link, set_surface
 
 MOST_WAYS = 4
 
@@ -24,7 +24,7 @@ class NoMatch(EmptyState):
 
     def __init__(self) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         self.acted.connect(lambda key: self.query_wanted.emit("") if key == "clear" else None)
 
     def ways(self) -> list[Link]:

@@ -6,8 +6,8 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
-from app.screens.journal.attachments_tab import BlobsTab
-from app.screens.journal.context_tab import AroundTab
+from app.screens.journal.attachments_tab import AttachmentsTab
+from app.screens.journal.context_tab import ContextTab
 from app.screens.journal.entry_text import (
     KIND_TONES,
     Present,
@@ -30,8 +30,8 @@ from app.widgets.badges import ProductionStrip, VerdictBadge
 from app.widgets.buttons import Button
 from app.widgets.empty_state import EmptyState
 from app.widgets.json_view import JsonView
-from app.widgets.labels import ElidedLabel, Label, rule, surface
-from app.widgets.property_list import Fact, Facts
+from app.widgets.labels import ElidedLabel, Label, separator, set_surface
+from app.widgets.property_list import Property, PropertyList
 from app.widgets.section import SectionHead
 from core.audit.entries import Entry
 
@@ -65,7 +65,7 @@ class EntryTab(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.facts = Facts(76, "Entry")
+        self.facts = PropertyList(76, "Entry")
         self.body = JsonView()
         self.body.setAccessibleName("Body of the entry")
         self.box = BodyBox(self.body)
@@ -90,7 +90,7 @@ class EntryTab(QWidget):
         self._none.setVisible(not entry.body)
 
 
-class EntryPane(QWidget):
+class EntryDetails(QWidget):
     """The pane right of the rows.
 
     Signals:
@@ -103,7 +103,7 @@ class EntryPane(QWidget):
 
     def __init__(self, link: ConsoleLink, nav: Navigator) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         self.setAccessibleName("Entry")
         self._nav = nav
         self._present = Present()
@@ -116,8 +116,8 @@ class EntryPane(QWidget):
         self.tabs.setAccessibleName("About the entry")
         self.entry_tab = EntryTab()
         self.proof = ProofTab(link)
-        self.around = AroundTab(link)
-        self.pictures = BlobsTab(link)
+        self.around = ContextTab(link)
+        self.pictures = AttachmentsTab(link)
         self.stack = QStackedWidget()
         for title, tab in zip(
             ("Entry", "Proof", "Around it", "Pictures"),
@@ -131,7 +131,7 @@ class EntryPane(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        for widget in (self.strip, self._head, self.tabs, rule()):
+        for widget in (self.strip, self._head, self.tabs, separator()):
             column.addWidget(widget)
         column.addWidget(self.nothing, 1)
         column.addWidget(self.stack, 1)
@@ -163,7 +163,7 @@ class EntryPane(QWidget):
 
     def _build_actions(self) -> None:
         self._actions = QWidget()
-        surface(self._actions, "base")
+        set_surface(self._actions, "base")
         self.replay = Button("Replay from here", icon="replay", key="R")
         self.replay.clicked.connect(self.open_replay)
         self.run = Button("Open run", icon="runs")
@@ -177,7 +177,7 @@ class EntryPane(QWidget):
         column = QVBoxLayout(self._actions)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        column.addWidget(rule())
+        column.addWidget(separator())
         column.addLayout(row)
 
     # what the screen asks
@@ -265,9 +265,9 @@ class EntryPane(QWidget):
         self.tabs.setTabText(2, f"Around it {count}" if count else "Around it")
 
 
-def entry_facts(entry: Entry) -> list[Fact]:
+def entry_facts(entry: Entry) -> list[Property]:
     """The fields of an entry, those that it has."""
-    facts = [Fact("Time", time_words(entry.time), mono=True, full=entry.time)]
+    facts = [Property("Time", time_words(entry.time), mono=True, full=entry.time)]
     for label, value, mono in (
         ("Device", entry.device, False),
         ("Actor", entry.actor, False),
@@ -280,5 +280,5 @@ def entry_facts(entry: Entry) -> list[Fact]:
         ("Took", took_words(entry.duration_ms), False),
     ):
         if value:
-            facts.append(Fact(label, shown(value), mono=mono))
+            facts.append(Property(label, shown(value), mono=mono))
     return facts

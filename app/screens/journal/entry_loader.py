@@ -11,7 +11,7 @@ from app.query import Query
 from app.screens.journal.entry_model import PAGE, EntryModel
 from app.screens.journal.query_terms import with_moments_fixed
 from app.service_client import ConsoleLink
-from app.widgets.util import once
+from app.widgets.util import debounce
 from core.audit.entries import Entry
 from core.errors import BadInput, QuarterdeckError
 from core.service.console import EntryPage, NumberPage
@@ -19,7 +19,7 @@ from core.service.console import EntryPage, NumberPage
 NEWS_PAUSE_MS = 300
 
 
-class EntryFeed(QObject):
+class EntryLoader(QObject):
     """Fills an `EntryModel`. One query is in force at a time; answers to earlier ones are dropped.
 
     Signals:
@@ -55,7 +55,7 @@ class EntryFeed(QObject):
         self._hold_news = False
         self._seen_seq = 0
         self._to_end = False
-        self._pause = once(self, NEWS_PAUSE_MS, self._ask_news)
+        self._pause = debounce(self, NEWS_PAUSE_MS, self._ask_news)
         model.more_wanted.connect(self._ask_more)
         model.page_wanted.connect(self._ask_again)
 

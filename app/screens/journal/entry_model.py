@@ -11,9 +11,9 @@ from typing import Any
 
 from PySide6.QtCore import QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 
-from app.items.table_model import Cell, Row, RowsModel, cell_text, spoken
+from app.items.table_model import Cell, Row, TableModel, cell_text, spoken
 from app.screens.journal.entry_text import COLUMNS, Present, entry_row, placeholder_row
-from app.widgets.labels import plain_tip
+from app.widgets.labels import escaped_tooltip
 from core.audit.entries import Entry
 
 Index = QModelIndex | QPersistentModelIndex
@@ -31,7 +31,7 @@ class _Page:
     rows: list[Row] = field(default_factory=list)
 
 
-class EntryModel(RowsModel):
+class EntryModel(TableModel):
     """Entries, newest first, in pages.
 
     Eight bytes a row are kept for good, none where numbers follow each other; of the entries themselves the
@@ -67,7 +67,7 @@ class EntryModel(RowsModel):
             return None
         cell, column = row.cells[index.column()], self.columns[index.column()]
         if role == Qt.ItemDataRole.ToolTipRole:
-            return plain_tip(cell.tip) if isinstance(cell, Cell) and cell.tip else None
+            return escaped_tooltip(cell.tip) if isinstance(cell, Cell) and cell.tip else None
         if role not in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
             return None
         words = spoken(column.kind, cell_text(cell))

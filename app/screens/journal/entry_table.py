@@ -16,7 +16,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractButton, QMenu, QWidget
 
-from app.items.table_view import DataTable
+from app.items.table_view import TableView
 from app.screens.journal.entry_model import EntryModel
 from app.screens.journal.entry_text import (
     ACTOR,
@@ -86,7 +86,7 @@ class NewAbove(QAbstractButton):
         painter.end()
 
 
-class EntryTable(DataTable):
+class EntryTable(TableView):
     """Rows of an `EntryModel`.
 
     Signals:

@@ -13,7 +13,7 @@ from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
 from app.widgets import painting
 from app.widgets.fields import SearchField
-from app.widgets.labels import Label, surface
+from app.widgets.labels import Label, set_surface
 
 WIDTH = 340
 HINT = "9,412, today, yesterday, 14:30, 2026-11-20 or 2026-11-20 14:30; Enter goes there."
@@ -41,7 +41,7 @@ def place_in(text: str, now: datetime) -> int | datetime | None:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=now.tzinfo)
 
 
-class GoTo(QFrame):
+class GoToPopup(QFrame):
     """A box over the rows with one field; it closes by Escape or when the keyboard goes elsewhere.
 
     Signals:
@@ -56,7 +56,7 @@ class GoTo(QFrame):
         super().__init__(parent)
         self._screen = parent
         self.hide()
-        surface(self, "raised")
+        set_surface(self, "raised")
         self.setAccessibleName("Go to an entry or a time")
         self.field = SearchField("Go to an entry's number, a day or a time", "Entry, day or time")
         self.field.installEventFilter(self)

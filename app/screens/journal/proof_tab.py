@@ -14,9 +14,9 @@ from app.text import count_words, plural
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
 from app.widgets.banner import Notice
-from app.widgets.code_view import CodeBox
+from app.widgets.code_view import CodeView
 from app.widgets.empty_state import Action, EmptyState
-from app.widgets.icon_label import IconMark
+from app.widgets.icon_label import IconLabel
 from app.widgets.labels import Label, Link
 from app.widgets.section import SectionHead
 from core.audit.entries import Entry
@@ -46,7 +46,7 @@ class ProofTab(QScrollArea):
         inner.setProperty("clear", "true")
         self.message = EmptyState()
         self.message.acted.connect(lambda _key: self._read_again())
-        self._mark = IconMark("verified", "ok", 18)
+        self._mark = IconLabel("verified", "ok", 18)
         self.verdict = Label("", "head")
         self._verdict_row = QWidget()
         row = QHBoxLayout(self._verdict_row)
@@ -58,9 +58,9 @@ class ProofTab(QScrollArea):
         self.tree = HashTree()
         self._note = Label("", "meta", "text3", wrap=True)
         self._checkpoint_head = SectionHead("Checkpoint")
-        self.checkpoint = CodeBox("Checkpoint", 8, numbers=False)
+        self.checkpoint = CodeView("Checkpoint", 8, numbers=False)
         self._entry_head = SectionHead("The entry as it is hashed")
-        self.text = CodeBox("The entry as it is hashed", 12, numbers=False)
+        self.text = CodeView("The entry as it is hashed", 12, numbers=False)
         column = QVBoxLayout(inner)
         column.setContentsMargins(14, 12, 14, 12)
         column.setSpacing(SPACE.small)

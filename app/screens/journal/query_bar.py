@@ -5,16 +5,16 @@ from __future__ import annotations
 from PySide6.QtCore import QPoint, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.items.completion_popup import Suggestion, Suggestions
+from app.items.completion_popup import CompletionPopup, Suggestion
 from app.query import Query
-from app.screens.journal.query_edit import QueryField
+from app.screens.journal.query_edit import QueryEdit
 from app.screens.journal.query_terms import Slot, completed, error_column, slot_at, term_at
 from app.service_client import ConsoleLink
 from app.text import count_words, plural
 from app.theme.tokens import SPACE
-from app.widgets.icon_label import IconMark
-from app.widgets.labels import Label, surface
-from app.widgets.util import once
+from app.widgets.icon_label import IconLabel
+from app.widgets.labels import Label, set_surface
+from app.widgets.util import debounce
 from core.audit.query import FIELDS, TEXT_FIELDS, parse_query
 from core.errors import BadInput, QuarterdeckError
 from core.service.console import Facet
@@ -61,17 +61,17 @@ class QueryBar(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         self._in_force: str | None = None
         self._offered_for = ("", "", 0)
         self._facets: Query[list[Facet]] | None = None
-        self.field = QueryField()
+        self.field = QueryEdit()
         self.error = Label("", "meta", "fail", wrap=True)
         self._error_row = QWidget()
         error = QHBoxLayout(self._error_row)
         error.setContentsMargins(SPACE.pane, 0, SPACE.pane, SPACE.small)
         error.setSpacing(SPACE.snug)
-        error.addWidget(IconMark("failed", "fail", 14))
+        error.addWidget(IconLabel("failed", "fail", 14))
         error.addWidget(self.error, 1)
         self._error_row.hide()
         row = QHBoxLayout()
@@ -84,8 +84,8 @@ class QueryBar(QWidget):
         column.setSpacing(0)
         column.addLayout(row)
         column.addWidget(self._error_row)
-        self._apply_soon = once(self, APPLY_PAUSE_MS, self._apply_typed)
-        self._ask_soon = once(self, FACETS_PAUSE_MS, self._offer)
+        self._apply_soon = debounce(self, APPLY_PAUSE_MS, self._apply_typed)
+        self._ask_soon = debounce(self, FACETS_PAUSE_MS, self._offer)
         self.field.textChanged.connect(self._changed)
         self.field.completion_wanted.connect(self._close_if_elsewhere)
         self.field.completion_wanted.connect(self._ask_soon.start)
@@ -196,10 +196,10 @@ class QueryBar(QWidget):
 
     # completing
 
-    def _list(self) -> Suggestions:
+    def _list(self) -> CompletionPopup:
         if self.field.suggestions is None:
             # A child of the window, so that it lies over everything and takes no focus from the field.
-            self.field.suggestions = Suggestions(self.window())
+            self.field.suggestions = CompletionPopup(self.window())
             self.field.suggestions.picked.connect(self._take)
         return self.field.suggestions
 

@@ -6,14 +6,14 @@ from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QLineEdit, QWidget
 
-from app.items.completion_popup import Suggestions
+from app.items.completion_popup import CompletionPopup
 from app.screens.journal.query_terms import TermSpan, terms_of
 from app.theme.icons import paint_icon
 from app.theme.theme import Theme, theme_of
 from app.theme.tokens import FRAME, RADIUS
 from app.widgets import painting
 from app.widgets.buttons import IconButton
-from app.widgets.shortcut_label import KeyHint
+from app.widgets.shortcut_label import ShortcutLabel
 
 HEIGHT = 30
 _LEFT = 34
@@ -21,7 +21,7 @@ _LEFT = 34
 _CURSOR_PAD = 5
 
 
-class QueryField(QLineEdit):
+class QueryEdit(QLineEdit):
     """One line of query. What it offers and when it is applied is its owner's business.
 
     Signals:
@@ -50,11 +50,11 @@ class QueryField(QLineEdit):
         self._error_at: int | None = None
         self._history: list[str] = []
         self._history_at = -1
-        self.suggestions: Suggestions | None = None
+        self.suggestions: CompletionPopup | None = None
         self._clear = IconButton("clear", "Clear the query", parent=self)
         self._clear.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._clear.clicked.connect(self._clear_pressed)
-        self._hint = KeyHint("/", parent=self)
+        self._hint = ShortcutLabel("/", parent=self)
         self.textChanged.connect(self._place)
         self.textEdited.connect(lambda _: self.completion_wanted.emit())
         self._place()

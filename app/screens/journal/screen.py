@@ -11,11 +11,11 @@ from PySide6.QtWidgets import QApplication, QStackedWidget, QVBoxLayout, QWidget
 
 from app.query import Query
 from app.screens.journal.empty_state import NoMatch
-from app.screens.journal.entry_details import NARROW, WIDTH, EntryPane
-from app.screens.journal.entry_loader import EntryFeed
+from app.screens.journal.entry_details import NARROW, WIDTH, EntryDetails
+from app.screens.journal.entry_loader import EntryLoader
 from app.screens.journal.entry_table import EntryTable
 from app.screens.journal.entry_text import Present
-from app.screens.journal.go_to_popup import GoTo
+from app.screens.journal.go_to_popup import GoToPopup
 from app.screens.journal.histogram import Histogram
 from app.screens.journal.query_bar import QueryBar
 from app.screens.journal.query_terms import with_term, with_time
@@ -27,9 +27,9 @@ from app.service_client import ConsoleLink
 from app.state import AppState
 from app.text import count_words
 from app.widgets.banner import Banner
-from app.widgets.labels import rule, surface
-from app.widgets.splitter import Split
-from app.widgets.util import once
+from app.widgets.labels import separator, set_surface
+from app.widgets.splitter import Splitter
+from app.widgets.util import debounce
 from core.audit.entries import Entry
 from core.errors import BadInput, QuarterdeckError
 from core.service.console import NumberPage
@@ -51,7 +51,7 @@ class JournalScreen(Screen):
 
     def __init__(self) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         self.bar = QueryBar()
         self.verify_banner = VerifyBanner()
         self.trouble = Banner()
@@ -62,14 +62,14 @@ class JournalScreen(Screen):
         self._entered = False
         self._narrow = False
         self._choose_newest = True
-        self._choose_soon = once(self, ENTRY_PAUSE_MS, self._show_current)
-        self._bars_soon = once(self, 0, self._ask_bars)
+        self._choose_soon = debounce(self, ENTRY_PAUSE_MS, self._show_current)
+        self._bars_soon = debounce(self, 0, self._ask_bars)
 
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         """Build what needs the door."""
-        self.feed = EntryFeed(self.table.entries, link, self)
-        self.pane = EntryPane(link, nav)
-        self.go_to = GoTo(self)
+        self.feed = EntryLoader(self.table.entries, link, self)
+        self.pane = EntryDetails(link, nav)
+        self.go_to = GoToPopup(self)
         self.nav = nav
         show_bars = self.histogram.show_buckets
         self._bars = Query(self, link, show_bars, lambda _error: show_bars([]), "count the entries over time")
@@ -96,12 +96,12 @@ class JournalScreen(Screen):
         left.addWidget(self.pages, 1)
         rows.setMinimumWidth(420)
         self.pane.setMinimumWidth(280)
-        self.split = Split("journal", settings=nav.layout_store)
+        self.split = Splitter("journal", settings=nav.layout_store)
         self.split.add_panes([(rows, 900, 1), (self.pane, NARROW if self._narrow else WIDTH, 0)])
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        for widget in (self.bar, rule(), self.verify_banner, self.trouble):
+        for widget in (self.bar, separator(), self.verify_banner, self.trouble):
             column.addWidget(widget)
         column.addWidget(self.split, 1)
 

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 from app.text import clock, count_words, parse_time, plural
 from app.theme.tokens import SPACE
 from app.widgets.banner import Banner, BannerKind, Notice
-from app.widgets.labels import surface
+from app.widgets.labels import set_surface
 from app.widgets.progress import Progress
 from core.errors import QuarterdeckError
 from core.service.console import JournalStatus, VerifyReport
@@ -36,7 +36,7 @@ class VerifyBanner(QWidget):
         self.banner = Banner()
         self.progress = Progress("Verification of the journal")
         self._running = QWidget()
-        surface(self._running, "accent_tint")
+        set_surface(self._running, "accent_tint")
         self._running.setFixedHeight(40)
         row = QHBoxLayout(self._running)
         row.setContentsMargins(SPACE.pane, 0, SPACE.pane, 0)
@@ -44,7 +44,7 @@ class VerifyBanner(QWidget):
         self._running.hide()
         self.advice = Notice("fail", "", "")
         self._advice_row = QWidget()
-        surface(self._advice_row, "base")
+        set_surface(self._advice_row, "base")
         around = QVBoxLayout(self._advice_row)
         around.setContentsMargins(SPACE.pane, SPACE.small, SPACE.pane, SPACE.small)
         around.addWidget(self.advice)

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from app.screens.replay.text import Clock, lasting
 from app.screens.replay.timeline_index import shown
-from app.widgets.property_list import Fact, short_digest
+from app.widgets.property_list import Property, short_digest
 from core.audit.entries import Entry, Kind
 from core.policy.models import Answer, Decision, Reason
 from core.replay.models import Moment
@@ -19,7 +19,7 @@ ANSWERS = {Answer.ALLOW: "allowed", Answer.ASK: "asked", Answer.DENY: "denied"}
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class CommandAt:
     """The entries of one command up to a moment, by what they say."""
 
     prepared: Entry | None = None
@@ -55,7 +55,7 @@ class Known:
         return _inside(self.ended, "result") or None
 
 
-def known_at(entries: list[Entry], seq: int) -> Known:
+def command_at(entries: list[Entry], seq: int) -> CommandAt:
     """What the entries of a command say up to the entry `seq`; later ones are not looked at."""
     found: dict[str, Entry] = {}
     places = {
@@ -74,10 +74,10 @@ def known_at(entries: list[Entry], seq: int) -> Known:
             found[place] = entry
         elif entry.seq <= seq and entry.kind is Kind.GRANT_USED and "approval" in entry.body:
             found["answered"] = entry
-    return Known(**found)
+    return CommandAt(**found)
 
 
-def moment_facts(moment: Moment, clock: Clock) -> list[Fact]:
+def moment_facts(moment: Moment, clock: Clock) -> list[Property]:
     """What the entry itself says."""
     rows = [
         ("Time", clock.words(moment.time, moment.at, exact=True), True),
@@ -88,32 +88,32 @@ def moment_facts(moment: Moment, clock: Clock) -> list[Fact]:
     ]
     # The same rows whatever the entry: a step then mostly writes new values into them. The dash is never in
     # the type for what a machine reads: there it is a shorter one.
-    return [Fact(label, value or "—", mono and bool(value)) for label, value, mono in rows]
+    return [Property(label, value or "—", mono and bool(value)) for label, value, mono in rows]
 
 
-def command_facts(known: Known, clock: Clock, start: datetime | None, playhead: Moment) -> list[Fact]:
+def command_facts(known: CommandAt, clock: Clock, start: datetime | None, playhead: Moment) -> list[Property]:
     """Decision, approval, rule, sending and answer, as far as they had come."""
 
     def when(entry: Entry) -> str:
         return clock.words(entry.time, _since(start, entry), exact=True)
 
-    facts: list[Fact] = []
+    facts: list[Property] = []
     decision = known.decision
     if decision is not None and decision.summary:
-        facts.append(Fact("What", shown(decision.summary)))
+        facts.append(Property("What", shown(decision.summary)))
     if known.asked is not None:
         facts.append(_approval_fact(known, playhead))
     if decision is not None:
-        facts.append(Fact("Rule", "; ".join(map(_reason_words, decision.reasons)) or "—"))
+        facts.append(Property("Rule", "; ".join(map(_reason_words, decision.reasons)) or "—"))
     if known.sent is not None:
-        facts.append(Fact("Sent", when(known.sent), mono=True))
+        facts.append(Property("Sent", when(known.sent), mono=True))
     else:
-        facts.append(Fact("Sent", "nothing was sent" if known.ended else "not yet", tone="text2"))
+        facts.append(Property("Sent", "nothing was sent" if known.ended else "not yet", tone="text2"))
     facts.append(_answer_fact(known))
     # After an edit there are two: the newest is the one that was sent, or is to be.
     digest = known.prepared.body.get("digest") if known.prepared else None
     if isinstance(digest, str) and digest:
-        facts.append(Fact("Digest", short_digest(shown(digest)), mono=True, full=shown(digest)))
+        facts.append(Property("Digest", short_digest(shown(digest)), mono=True, full=shown(digest)))
     return facts
 
 
@@ -122,40 +122,42 @@ def _reason_words(reason: Reason) -> str:
     return text if origin.casefold() in text.casefold() else f"{text} ({origin})"
 
 
-def _approval_fact(known: Known, playhead: Moment) -> Fact:
+def _approval_fact(known: CommandAt, playhead: Moment) -> Property:
     asked, answered = known.asked, known.answered
     assert asked is not None
     if answered is None:
         waited = _between(asked.time, playhead.time)
-        return Fact("Approval", f"waits for {lasting(waited)}" if waited else "waits", tone="waiting")
+        return Property("Approval", f"waits for {lasting(waited)}" if waited else "waits", tone="waiting")
     waited = _between(asked.time, answered.time)
     who = shown(answered.actor.partition(":")[2] or answered.actor)
     match answered.kind:
         case Kind.APPROVAL_GIVEN:
-            return Fact("Approved", f"once, by {who} after {lasting(waited)}")
+            return Property("Approved", f"once, by {who} after {lasting(waited)}")
         case Kind.GRANT_USED:
-            return Fact("Approved", f"by grant {shown(str(answered.body['grant']))} after {lasting(waited)}")
+            return Property(
+                "Approved", f"by grant {shown(str(answered.body['grant']))} after {lasting(waited)}"
+            )
         case Kind.APPROVAL_DENIED:
             statement = _inside_of(_inside(answered, "signed"), "statement")
             reason = shown(str(statement.get("reason") or answered.body.get("reason") or ""))
             because = f": {reason}" if reason else ""
-            return Fact("Denied", f"by {who} after {lasting(waited)}{because}", tone="fail")
+            return Property("Denied", f"by {who} after {lasting(waited)}{because}", tone="fail")
     withdrawn = answered.body.get("state") == "withdrawn"
     word = "withdrawn" if withdrawn else "expired"
-    return Fact("Approval", f"{word} after {lasting(waited)}", tone="warn")
+    return Property("Approval", f"{word} after {lasting(waited)}", tone="warn")
 
 
-def _answer_fact(known: Known) -> Fact:
+def _answer_fact(known: CommandAt) -> Property:
     ended = known.ended
     if ended is None:
-        return Fact("Answer", "none yet", tone="text2")
+        return Property("Answer", "none yet", tone="text2")
     if ended.verdict == "unknown":
-        return Fact("Answer", "none came; the outcome is unknown", tone="unknown")
+        return Property("Answer", "none came; the outcome is unknown", tone="unknown")
     if ended.kind is Kind.COMMAND_REFUSED:
-        return Fact("Answer", "none; it was refused here", tone="fail")
+        return Property("Answer", "none; it was refused here", tone="fail")
     if ended.duration_ms is not None:
-        return Fact("Answer", f"after {lasting(ended.duration_ms / 1000)}")
-    return Fact("Answer", "came")
+        return Property("Answer", f"after {lasting(ended.duration_ms / 1000)}")
+    return Property("Answer", "came")
 
 
 def _inside(entry: Entry | None, key: str) -> dict[str, Any]:

@@ -11,21 +11,21 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
 from app.query import Query
-from app.screens.replay.command_at import ANSWERS, Known, command_facts, known_at, moment_facts
+from app.screens.replay.command_at import ANSWERS, CommandAt, command_at, command_facts, moment_facts
 from app.screens.replay.text import Clock
-from app.screens.replay.timeline_index import Reel, shown
+from app.screens.replay.timeline_index import TimelineIndex, shown
 from app.service_client import ConsoleLink
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
 from app.widgets.badges import ProductionTag, RiskBadge, VerdictBadge
 from app.widgets.banner import Notice
-from app.widgets.icon_label import IconMark
+from app.widgets.icon_label import IconLabel
 from app.widgets.json_view import JsonView
-from app.widgets.labels import ElidedLabel, Label, Link, rule, surface
-from app.widgets.property_list import Fact, Facts, short_digest
+from app.widgets.labels import ElidedLabel, Label, Link, separator, set_surface
+from app.widgets.property_list import Property, PropertyList, short_digest
 from app.widgets.section import Card
-from app.widgets.shortcut_label import KeyHint
-from app.widgets.util import once
+from app.widgets.shortcut_label import ShortcutLabel
+from app.widgets.util import debounce
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.replay.models import Moment
@@ -51,10 +51,10 @@ class Details(QWidget):
 
     def __init__(self, link: ConsoleLink) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         self.setAccessibleName("Details of the moment")
         self._link = link
-        self._reel: Reel | None = None
+        self._reel: TimelineIndex | None = None
         self._moment: Moment | None = None
         self._clock = Clock()
         self._records: OrderedDict[str, list[Entry]] = OrderedDict()
@@ -62,7 +62,7 @@ class Details(QWidget):
         self._problem = ""
         self._command = Query(self, link, self._keep_command, self._say_problem, "read the command")
         self._entry = Query(self, link, self._keep_entry, self._say_problem, "read the entry")
-        self._pause = once(self, PAUSE_MS, self._read)
+        self._pause = debounce(self, PAUSE_MS, self._read)
         self._build()
 
     def _build(self) -> None:
@@ -71,11 +71,11 @@ class Details(QWidget):
         whole.setContentsMargins(1, 0, 0, 0)
         whole.setSpacing(0)
         whole.addWidget(head)
-        whole.addWidget(rule())
+        whole.addWidget(separator())
         whole.addWidget(tabs)
-        whole.addWidget(rule())
+        whole.addWidget(separator())
         whole.addWidget(stack, 1)
-        whole.addWidget(rule())
+        whole.addWidget(separator())
         whole.addWidget(_hints())
 
     def _build_head(self) -> QWidget:
@@ -143,7 +143,7 @@ class Details(QWidget):
 
     # What is shown
 
-    def show_moment(self, reel: Reel | None, place: int, clock: Clock) -> None:
+    def show_moment(self, reel: TimelineIndex | None, place: int, clock: Clock) -> None:
         """Show this moment: what its own entry says at once, the rest when it has been read."""
         self._reel, self._clock = reel, clock
         moment = reel.moments[place] if reel and len(reel) else None
@@ -173,11 +173,11 @@ class Details(QWidget):
         """Read commands again that may have gone on; called when the timeline has grown."""
         self._records.clear()
 
-    def _known(self) -> Known | None:
+    def _known(self) -> CommandAt | None:
         moment = self._moment
         if moment is None or not moment.call_id or moment.call_id not in self._records:
             return None
-        return known_at(self._records[moment.call_id], moment.seq)
+        return command_at(self._records[moment.call_id], moment.seq)
 
     def _show_body(self) -> None:
         moment = self._moment
@@ -232,7 +232,7 @@ def _hints() -> QWidget:
     row.setContentsMargins(SPACE.side_panel, SPACE.snug, SPACE.side_panel, SPACE.snug)
     row.setSpacing(SPACE.medium)
     for keys, words in (("←+→", "entry"), ("Space", "play"), ("N", "next change")):
-        row.addWidget(KeyHint(keys, words))
+        row.addWidget(ShortcutLabel(keys, words))
     row.addStretch(1)
     return hints
 
@@ -250,7 +250,7 @@ def _scrolled(inner: QWidget) -> QScrollArea:
     area.setFrameShape(QScrollArea.Shape.NoFrame)
     area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
     area.setWidget(inner)
-    surface(inner, "base")
+    set_surface(inner, "base")
     return area
 
 
@@ -261,8 +261,8 @@ class DecisionTab(QWidget):
         super().__init__()
         self.risk = RiskBadge("low")
         self.answer = Label("")
-        self.facts = Facts(84, name="Decision")
-        self.entry_facts = Facts(84, name="Entry")
+        self.facts = PropertyList(84, name="Decision")
+        self.entry_facts = PropertyList(84, name="Entry")
         self.words = Label("", "meta", "text3")
         self.problem = Notice("fail", "Not read", "")
         self.said_card = Card("quote")
@@ -295,7 +295,7 @@ class DecisionTab(QWidget):
         whole.addWidget(_scrolled(inner))
 
     def show_moment(
-        self, moment: Moment, known: Known | None, clock: Clock, start: datetime | None, problem: str
+        self, moment: Moment, known: CommandAt | None, clock: Clock, start: datetime | None, problem: str
     ) -> None:
         """Show what was known of the moment's command; of another entry, the entry itself."""
         decision = known.decision if known else None
@@ -335,7 +335,7 @@ class ResultTab(QWidget):
         column.addWidget(self.words)
         column.addWidget(self.tree, 1)
 
-    def show_moment(self, moment: Moment, known: Known | None, entry: Entry | None, problem: str) -> None:
+    def show_moment(self, moment: Moment, known: CommandAt | None, entry: Entry | None, problem: str) -> None:
         """Show the result as far as it was known."""
         words, value = self._content(moment, known, entry)
         if problem and value is None:
@@ -347,7 +347,7 @@ class ResultTab(QWidget):
             self.tree.set_value(value)
         self._shown = value
 
-    def _content(self, moment: Moment, known: Known | None, entry: Entry | None) -> tuple[str, Any]:
+    def _content(self, moment: Moment, known: CommandAt | None, entry: Entry | None) -> tuple[str, Any]:
         if not moment.call_id:
             return ("What the entry holds", entry.body) if entry else ("Reading…", None)
         if known is None:
@@ -375,7 +375,7 @@ class ProofTab(QWidget):
         self._proof = Query(self, link, self._show_proof, self._say_no_proof, "read the proof")
         self.notice = Notice("note", "Reading the proof…", "", "")
         self.holds = QWidget()
-        mark = IconMark("verified", "ok", 18)
+        mark = IconLabel("verified", "ok", 18)
         self.holds_words = Label("", "body", "text2", wrap=True)
         words = QVBoxLayout()
         words.setSpacing(0)
@@ -387,7 +387,7 @@ class ProofTab(QWidget):
         row.addWidget(mark, 0, Qt.AlignmentFlag.AlignTop)
         row.addLayout(words, 1)
         self.holds.hide()
-        self.facts = Facts(84, name="Proof")
+        self.facts = PropertyList(84, name="Proof")
         self.journal = Link("Show in Journal")
         self.journal.clicked.connect(lambda *_: self.entry_asked.emit(self._seq, "proof"))
         inner = QWidget()
@@ -445,17 +445,17 @@ class ProofTab(QWidget):
         self.notice.say("fail", "There is no proof.", error.info.sentences)
 
 
-def _proof_facts(proof: Proof) -> list[Fact]:
+def _proof_facts(proof: Proof) -> list[Property]:
     key = shown(proof.public_key)
     lines = proof.checkpoint.splitlines()
     origin = shown(lines[0]) if lines else "—"
     facts = [
-        Fact("Entry", f"{proof.seq:,}"),
-        Fact("Leaf", short_digest(shown(proof.leaf)), mono=True, full=shown(proof.leaf)),
-        Fact("Path", f"{len(proof.path)} hashes"),
-        Fact("Root", short_digest(shown(proof.root)), mono=True, full=shown(proof.root)),
-        Fact("Checkpoint", f"{origin}, {proof.size:,} entries"),
+        Property("Entry", f"{proof.seq:,}"),
+        Property("Leaf", short_digest(shown(proof.leaf)), mono=True, full=shown(proof.leaf)),
+        Property("Path", f"{len(proof.path)} hashes"),
+        Property("Root", short_digest(shown(proof.root)), mono=True, full=shown(proof.root)),
+        Property("Checkpoint", f"{origin}, {proof.size:,} entries"),
     ]
     if key:
-        facts.append(Fact("Key", short_digest(key, "ed25519"), mono=True, full=key))
+        facts.append(Property("Key", short_digest(key, "ed25519"), mono=True, full=key))
     return facts

@@ -18,9 +18,9 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from app.screens.replay.image_cache import Job, Pair, PictureShelf, Problem, Small, Spots
+from app.screens.replay.images import ImageDifference, ImagePair, Job, Problem, ReplayImages, ScaledImage
 from app.screens.replay.text import Clock, tool_icon
-from app.screens.replay.timeline_index import Reel, shown
+from app.screens.replay.timeline_index import TimelineIndex, shown
 from app.theme.icons import paint_icon
 from app.theme.shapes import paint_glyph
 from app.theme.status_styles import cell_look
@@ -28,7 +28,7 @@ from app.theme.theme import Theme, theme_of
 from app.theme.tokens import RADIUS, SPACE
 from app.widgets import painting
 from app.widgets.badges import paint_production_band
-from app.widgets.labels import plain_tip
+from app.widgets.labels import escaped_tooltip
 from core.replay.models import Frame
 
 GAP = 8
@@ -50,8 +50,8 @@ class FilmStrip(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._reel: Reel | None = None
-        self._shelf: PictureShelf | None = None
+        self._reel: TimelineIndex | None = None
+        self._shelf: ReplayImages | None = None
         self._clock = Clock()
         self._production: frozenset[str] = frozenset()
         self._current: int | None = None
@@ -66,7 +66,7 @@ class FilmStrip(QWidget):
         self.setAccessibleName("Film strip")
         self.set_compact(False)
 
-    def set_shelf(self, shelf: PictureShelf) -> None:
+    def set_shelf(self, shelf: ReplayImages) -> None:
         """Where pictures come from."""
         self._shelf = shelf
         shelf.came.connect(self._came)
@@ -78,7 +78,9 @@ class FilmStrip(QWidget):
         self._keep_in_sight()
         self.update()
 
-    def show_reel(self, reel: Reel | None, clock: Clock, production: frozenset[str] = frozenset()) -> None:
+    def show_reel(
+        self, reel: TimelineIndex | None, clock: Clock, production: frozenset[str] = frozenset()
+    ) -> None:
         """Show another timeline, or a longer one; the place in the strip stays."""
         self._reel, self._clock, self._production = reel, clock, production
         self._current = None
@@ -164,15 +166,15 @@ class FilmStrip(QWidget):
                 jobs.append(self._small(blob))
         for number in order:
             if number in seen and (pair := self._reel.pair_of(number)):
-                jobs.append(Pair(*pair))
+                jobs.append(ImagePair(*pair))
         self._shelf.want("film", jobs)
 
-    def _small(self, blob: str) -> Small:
+    def _small(self, blob: str) -> ScaledImage:
         size = self._device_size()
-        return Small(blob, size.width(), size.height())
+        return ScaledImage(blob, size.width(), size.height())
 
     def _came(self, job: object) -> None:
-        if isinstance(job, Small | Pair):
+        if isinstance(job, ScaledImage | ImagePair):
             self.update()
 
     # Painting
@@ -255,7 +257,7 @@ class FilmStrip(QWidget):
         painter.drawImage(place, image)
         pair = self._reel.pair_of(number) if self._reel else None
         spots = self._shelf.spots(*pair) if self._shelf and pair else None
-        if isinstance(spots, Spots) and spots.same_size and not spots.path.isEmpty():
+        if isinstance(spots, ImageDifference) and spots.same_size and not spots.path.isEmpty():
             _paint_spots(painter, place, spots, theme_of(self))
         painter.restore()
 
@@ -313,7 +315,9 @@ class FilmStrip(QWidget):
             if number is None or self._reel is None:
                 QToolTip.hideText()
             else:
-                QToolTip.showText(event.globalPos(), plain_tip(self._tip(self._reel.frames[number])), self)
+                QToolTip.showText(
+                    event.globalPos(), escaped_tooltip(self._tip(self._reel.frames[number])), self
+                )
             return True
         return super().event(event)
 
@@ -330,7 +334,7 @@ class FilmStrip(QWidget):
         return "\n".join(parts)
 
 
-def _paint_spots(painter: QPainter, place: QRectF, spots: Spots, theme: Theme) -> None:
+def _paint_spots(painter: QPainter, place: QRectF, spots: ImageDifference, theme: Theme) -> None:
     """Draw changed tiles so that frames that look alike can be told apart."""
     scale = place.width() / max(1, spots.size[0])
     way = QTransform().translate(place.x(), place.y()).scale(scale, scale)

@@ -12,7 +12,7 @@ from core.replay.models import Timeline
 
 
 @dataclass(frozen=True, slots=True)
-class Heading:
+class Header:
     """Name, facts, and the devices that are in it."""
 
     name: str
@@ -20,7 +20,7 @@ class Heading:
     devices: tuple[str, ...]
 
 
-def heading_of(target: OpenReplay | None, run: RunSummary | None, timeline: Timeline | None) -> Heading:
+def heading_of(target: OpenReplay | None, run: RunSummary | None, timeline: Timeline | None) -> Header:
     """The heading of a run, or of the entries around one; as much of it as is known."""
     name = run.name if run else timeline.title if timeline else ""
     parts: list[str] = []
@@ -31,7 +31,7 @@ def heading_of(target: OpenReplay | None, run: RunSummary | None, timeline: Time
     devices = tuple(run.devices) if run else _devices_of(timeline)
     if devices:
         parts.append(", ".join(map(shown, devices)) if len(devices) <= 2 else f"{len(devices)} devices")
-    return Heading(shown(name) or "Replay", ", ".join(parts), devices)
+    return Header(shown(name) or "Replay", ", ".join(parts), devices)
 
 
 def _day_words(stamp: str) -> str:

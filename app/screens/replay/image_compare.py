@@ -6,14 +6,14 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QImage, QPainter, QPen, QPixmap, QResizeEvent, QTransform
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.screens.replay.image_cache import Job, Pair, PictureShelf, Problem, Small, Spots
+from app.screens.replay.images import ImageDifference, ImagePair, Job, Problem, ReplayImages, ScaledImage
 from app.screens.replay.text import Clock, earlier
-from app.screens.replay.timeline_index import Reel, shown
+from app.screens.replay.timeline_index import TimelineIndex, shown
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
 from app.widgets import painting
 from app.widgets.buttons import Segmented
-from app.widgets.image_view import PictureView
+from app.widgets.image_view import ImageView
 from app.widgets.labels import ElidedLabel, Label
 from core.replay.models import Frame
 
@@ -22,14 +22,14 @@ AHEAD = 4
 READING = "Reading the picture…"
 
 
-class ReplayPicture(PictureView):
+class ReplayPicture(ImageView):
     """A picture from the shelf, with changed tiles and the place that was acted on drawn upon it."""
 
-    def __init__(self, name: str, shelf: PictureShelf) -> None:
+    def __init__(self, name: str, shelf: ReplayImages) -> None:
         super().__init__(name, "No picture")
         self._shelf = shelf
         self._blob: str | None = None
-        self._spots: Spots | None = None
+        self._spots: ImageDifference | None = None
         self._mark: tuple[int, int] | None = None
         self._mark_words = ""
         self._whole = False
@@ -62,7 +62,7 @@ class ReplayPicture(PictureView):
         self.set_empty_text(why_none if not blob else found.words if isinstance(found, Problem) else READING)
         self.set_image(QImage(), self._empty)
 
-    def show_marks(self, spots: Spots | None, mark: tuple[int, int] | None, words: str) -> None:
+    def show_marks(self, spots: ImageDifference | None, mark: tuple[int, int] | None, words: str) -> None:
         """What to draw upon the picture."""
         if (spots, mark, words) != (self._spots, self._mark, self._mark_words):
             self._spots, self._mark, self._mark_words = spots, mark, words
@@ -76,7 +76,7 @@ class ReplayPicture(PictureView):
     def jobs(self, blob: str) -> list[Job]:
         """What this place needs to show a picture."""
         size = self.fit_size()
-        return [blob, Small(blob, size.width(), size.height())]
+        return [blob, ScaledImage(blob, size.width(), size.height())]
 
     def _smaller(self) -> QPixmap:
         # Made small in a thread, ahead of the step; only a zoom in between is scaled here.
@@ -89,7 +89,7 @@ class ReplayPicture(PictureView):
             self._ready.setDevicePixelRatio(self.devicePixelRatioF())
         return self._ready
 
-    def _paint_over(self, painter: QPainter, view: PictureView) -> None:
+    def _paint_over(self, painter: QPainter, view: ImageView) -> None:
         theme = theme_of(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         ink, mark = theme.color("picture_ink"), theme.color("picture_mark")
@@ -152,7 +152,7 @@ class _Titled(QWidget):
         column.addWidget(picture, 1)
 
 
-class PicturePane(QWidget):
+class ImageCompare(QWidget):
     """Before, after and changed; or both side by side; or one picture in full.
 
     Signals:
@@ -161,10 +161,10 @@ class PicturePane(QWidget):
 
     mode_chosen = Signal(str)
 
-    def __init__(self, shelf: PictureShelf) -> None:
+    def __init__(self, shelf: ReplayImages) -> None:
         super().__init__()
         self._shelf = shelf
-        self._reel: Reel | None = None
+        self._reel: TimelineIndex | None = None
         self._place = 0
         self._clock = Clock()
         self._forward = True
@@ -255,7 +255,7 @@ class PicturePane(QWidget):
 
     # What is shown
 
-    def show_moment(self, reel: Reel | None, place: int, clock: Clock, forward: bool = True) -> None:
+    def show_moment(self, reel: TimelineIndex | None, place: int, clock: Clock, forward: bool = True) -> None:
         """Show what was known at this moment."""
         self._reel, self._place, self._clock, self._forward = reel, place, clock, forward
         self.refresh()
@@ -282,7 +282,7 @@ class PicturePane(QWidget):
         self.changed.show_blob(after.blob if after else None, self._alt(after), none_yet)
         mark = reel.mark_at(self._place)
         words = shown(moment.tool) if mark else ""
-        seen = spots if isinstance(spots, Spots) and not plain else None
+        seen = spots if isinstance(spots, ImageDifference) and not plain else None
         self.changed.show_marks(seen, mark, words)
         self.after.show_marks(seen if self.mode == "side" else None, mark, "")
 
@@ -300,14 +300,16 @@ class PicturePane(QWidget):
     def _alt(self, frame: Frame | None) -> str:
         return f"{shown(frame.device)} at {self._clock.words(frame.time, frame.at)}" if frame else ""
 
-    def _spots(self, before: Frame | None, after: Frame | None) -> Spots | Problem | None:
+    def _spots(self, before: Frame | None, after: Frame | None) -> ImageDifference | Problem | None:
         if before is None or after is None or not before.blob or not after.blob:
             return None
         if before.blob == after.blob:
             return None
         return self._shelf.spots(before.blob, after.blob)
 
-    def _change_words(self, before: Frame | None, after: Frame | None, spots: Spots | Problem | None) -> str:
+    def _change_words(
+        self, before: Frame | None, after: Frame | None, spots: ImageDifference | Problem | None
+    ) -> str:
         if after is None:
             return ""
         if before is None:
@@ -351,7 +353,7 @@ class PicturePane(QWidget):
             and after.blob
             and before.blob != after.blob
         ):
-            jobs.append(Pair(before.blob, after.blob))
+            jobs.append(ImagePair(before.blob, after.blob))
         self._shelf.want("moment", jobs + self._ahead())
 
     def _ahead(self) -> list[Job]:
@@ -372,7 +374,7 @@ class PicturePane(QWidget):
                 views = (*self._views_of_after(), *self._views_of_before())
                 jobs += [job for view in views for job in view.jobs(blob)]
             if pair := self._reel.pair_of(near):
-                jobs.append(Pair(*pair))
+                jobs.append(ImagePair(*pair))
         return jobs
 
     def _views_of_after(self) -> tuple[ReplayPicture, ...]:
@@ -384,7 +386,7 @@ class PicturePane(QWidget):
     def _came(self, job: object) -> None:
         if self._reel is None or not len(self._reel):
             return
-        if isinstance(job, Small):
+        if isinstance(job, ScaledImage):
             shown_blobs = (self.before.blob, self.after.blob, self.changed.blob)
             if job.blob in shown_blobs:
                 for picture in (self.before, self.after, self.changed):

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 DelayS = Callable[[float], float | None]
 
 
-class Player(QObject):
+class Playback(QObject):
     """A clock for the playhead.
 
     Signals:

@@ -12,7 +12,7 @@ from app.widgets.badges import ProductionTag, StateBadge
 from app.widgets.buttons import Button, IconButton, Segmented
 from app.widgets.fields import CheckBox, SearchField, mark_failed
 from app.widgets.json_view import size_words
-from app.widgets.labels import ElidedLabel, Label, plain_tip, surface
+from app.widgets.labels import ElidedLabel, Label, escaped_tooltip, set_surface
 from core.replay.result_search import MOST_TEXT_BYTES
 
 SEARCHED = (
@@ -47,7 +47,7 @@ class ReplayHead(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         self.setFixedHeight(48)
         self.run = _TitleButton("Choose a run", "ghost", menu_mark=True)
         self.run.clicked.connect(self.choose_asked)
@@ -56,7 +56,7 @@ class ReplayHead(QWidget):
         self.state = StateBadge(cell_look("done"), "Run")
         self.state.hide()
         self.search = SearchField("Search in time", "Search in time", keys="/")
-        self.search.setToolTip(plain_tip(SEARCHED))
+        self.search.setToolTip(escaped_tooltip(SEARCHED))
         self.search.setFixedWidth(190)
         self.search.textChanged.connect(self.searched)
         self.search.installEventFilter(self)
@@ -75,7 +75,7 @@ class ReplayHead(QWidget):
         for widget in right:
             row.addWidget(widget)
 
-    def set_shared(self, transport: Transport | None) -> None:
+    def set_shared(self, transport: PlaybackBar | None) -> None:
         """Take the transport into this row, or let it go; facts are then in the title's tooltip only."""
         self.setFixedHeight(44 if transport else 48)
         self.facts.setVisible(transport is None)
@@ -87,7 +87,7 @@ class ReplayHead(QWidget):
         """Name the run, and say which one it is."""
         self.run.set_words(name)
         self.facts.set_text(facts)
-        self.run.setToolTip(plain_tip(f"{name}\n{facts}\nChoose another run, or an entry (O)"))
+        self.run.setToolTip(escaped_tooltip(f"{name}\n{facts}\nChoose another run, or an entry (O)"))
 
     def show_found(self, number: int, count: int, searching: bool, note: str = "") -> None:
         """`3 of 17`, or that nothing matches; `note` says what was not searched."""
@@ -112,7 +112,7 @@ class ReplayHead(QWidget):
         return super().eventFilter(watched, event)
 
 
-class Transport(QWidget):
+class PlaybackBar(QWidget):
     """Previous, play, next; where the playhead is; speed; skipping of idle time.
 
     Signals:
@@ -129,7 +129,7 @@ class Transport(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        surface(self, "raised")
+        set_surface(self, "raised")
         self.setFixedHeight(40)
         self.previous = IconButton("previous", "Previous entry", key="Left")
         self.play = Button("", "primary", icon="run")
@@ -164,7 +164,7 @@ class Transport(QWidget):
 
     def set_shared(self, shared: bool) -> None:
         """Stand in the head's row, where a low window has no room for two."""
-        surface(self, "base" if shared else "raised")
+        set_surface(self, "base" if shared else "raised")
         self.style().unpolish(self)
         self.style().polish(self)
         self.promise.setVisible(not shared)

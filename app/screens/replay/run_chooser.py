@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, QObject, QPoint, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
-from app.items.table_view import Cell, Column, DataTable, Kind, Row
+from app.items.table_view import Cell, Column, Kind, Row, TableView
 from app.records.run_search import RunSearch
 from app.records.run_text import actor_words, devices_words, effect_words
 from app.screens.replay.timeline_index import shown
@@ -19,8 +19,8 @@ from app.theme.tokens import SPACE
 from app.widgets import painting
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.fields import SearchField
-from app.widgets.labels import surface
-from app.widgets.util import once
+from app.widgets.labels import set_surface
+from app.widgets.util import debounce
 from core.batch.models import RunSummary
 from core.errors import QuarterdeckError
 
@@ -50,18 +50,18 @@ class RunChooser(QFrame):
 
     def __init__(self, state: AppState, link: ConsoleLink, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
-        surface(self, "raised")
+        set_surface(self, "raised")
         self._state = state
         self._enters = False
         self.runs = RunSearch(link, PAGE, self)
         self.runs.came.connect(self._show)
         self.runs.failed.connect(self._failed)
-        self._search_soon = once(self, PAUSE_MS, self._look)
+        self._search_soon = debounce(self, PAUSE_MS, self._look)
         self.setAccessibleName("Choose what to replay")
         self.search = SearchField("Search runs", "Name, id, device, tool, effect, or an entry's number")
         self.search.textChanged.connect(lambda *_: self._search_soon.start())
         self.search.installEventFilter(self)
-        self.table = DataTable(_COLUMNS, "Runs", sortable=False)
+        self.table = TableView(_COLUMNS, "Runs", sortable=False)
         self.table.opened.connect(self._choose)
         bar = self.table.verticalScrollBar()
         bar.valueChanged.connect(lambda place: self.runs.read_more() if place == bar.maximum() else None)

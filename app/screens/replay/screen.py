@@ -9,24 +9,24 @@ from PySide6.QtWidgets import QSplitter, QStackedWidget, QVBoxLayout, QWidget
 from app.screens.replay.details import Details
 from app.screens.replay.film_strip import FilmStrip
 from app.screens.replay.header import heading_of
-from app.screens.replay.image_cache import PictureShelf
-from app.screens.replay.image_compare import PicturePane
-from app.screens.replay.playback import Player
-from app.screens.replay.playback_bar import SPEEDS, ReplayHead, Transport
+from app.screens.replay.image_compare import ImageCompare
+from app.screens.replay.images import ReplayImages
+from app.screens.replay.playback import Playback
+from app.screens.replay.playback_bar import SPEEDS, PlaybackBar, ReplayHead
 from app.screens.replay.run_chooser import RunChooser
-from app.screens.replay.search import Finder
+from app.screens.replay.search import Search
 from app.screens.replay.text import Clock
-from app.screens.replay.timeline_index import Reel
+from app.screens.replay.timeline_index import TimelineIndex
 from app.screens.replay.timeline_loader import TimelineSource
-from app.screens.replay.timeline_view import Lanes
+from app.screens.replay.timeline_view import TimelineView
 from app.screens.screen import Navigator, Screen, Shortcut
 from app.screens.targets import OpenEntry, OpenReplay, Target
 from app.service_client import ConsoleLink
 from app.state import AppState
 from app.theme.status_styles import cell_look
 from app.widgets.empty_state import EmptyState
-from app.widgets.image_view import STEP, PictureView
-from app.widgets.labels import rule, surface
+from app.widgets.image_view import STEP, ImageView
+from app.widgets.labels import separator, set_surface
 from core.errors import QuarterdeckError
 from core.replay.models import Timeline
 
@@ -49,20 +49,20 @@ class ReplayScreen(Screen):
 
     def __init__(self) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         self._low = self._shared = False
-        self._reel: Reel | None = None
+        self._reel: TimelineIndex | None = None
         self._place = 0
         self._shown: OpenReplay | None = None
         self._stale = False
         self._clock = Clock()
         self._in_front = False
-        self.player = Player(self._delay, self)
+        self.player = Playback(self._delay, self)
 
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         """Build what needs the door."""
         self._build(state, link)
-        self.finder = Finder(self.head, self.lanes, self)
+        self.finder = Search(self.head, self.lanes, self)
         self.finder.bind(link)
         super().bind(state, link, nav)
         self.remember("panes", self.split)
@@ -73,13 +73,13 @@ class ReplayScreen(Screen):
     def _build(self, state: AppState, link: ConsoleLink) -> None:
         """Make the parts; once, from `bind`."""
         self.source = TimelineSource(link, self)
-        self.shelf = PictureShelf(link, self)
+        self.shelf = ReplayImages(link, self)
         self.head = ReplayHead()
-        self.transport = Transport()
+        self.transport = PlaybackBar()
         self.film = FilmStrip()
         self.film.set_shelf(self.shelf)
-        self.lanes = Lanes()
-        self.pictures = PicturePane(self.shelf)
+        self.lanes = TimelineView()
+        self.pictures = ImageCompare(self.shelf)
         self.details = Details(link)
         self.chooser = RunChooser(state, link, self)
         self._place_parts()
@@ -97,8 +97,8 @@ class ReplayScreen(Screen):
         column = self._work = QVBoxLayout(work)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        self._below_transport = rule()
-        for part in (self.transport, self._below_transport, self.film, rule(), self.lanes, rule()):
+        self._below_transport = separator()
+        for part in (self.transport, self._below_transport, self.film, separator(), self.lanes, separator()):
             column.addWidget(part)
         column.addWidget(self.split, 1)
         self.empty = EmptyState(NOT_KNOWN, NOT_KNOWN_LINE)
@@ -109,7 +109,7 @@ class ReplayScreen(Screen):
         whole.setContentsMargins(0, 0, 0, 0)
         whole.setSpacing(0)
         whole.addWidget(self.head)
-        whole.addWidget(rule())
+        whole.addWidget(separator())
         whole.addWidget(self.pages, 1)
 
     def _connect(self, state: AppState) -> None:
@@ -225,7 +225,7 @@ class ReplayScreen(Screen):
     # Which timeline
 
     @property
-    def reel(self) -> Reel | None:
+    def reel(self) -> TimelineIndex | None:
         """What is replayed."""
         return self._reel
 
@@ -271,7 +271,7 @@ class ReplayScreen(Screen):
 
     def _came(self, target: OpenReplay, timeline: Timeline) -> None:
         old, self._stale = self._reel, False
-        reel = self._reel = Reel(timeline)
+        reel = self._reel = TimelineIndex(timeline)
         self.details.forget_open()
         self.transport.note.setText("cut: not every entry is shown" if timeline.truncated else "")
         self.transport.note.set_tone("warn")
@@ -290,7 +290,7 @@ class ReplayScreen(Screen):
             # The keyboard waited here for the film.
             self.home_of_keyboard().setFocus()
 
-    def _place_in(self, reel: Reel, old: Reel | None, target: OpenReplay) -> int:
+    def _place_in(self, reel: TimelineIndex, old: TimelineIndex | None, target: OpenReplay) -> int:
         """Where the playhead is in a timeline that was just read."""
         if target.at is not None:
             return reel.at_seq(target.at)
@@ -440,7 +440,7 @@ class ReplayScreen(Screen):
 
     def _change_speed(self, step: int) -> None:
         focus = self.focusWidget()
-        if isinstance(focus, PictureView) and not focus.image().isNull():
+        if isinstance(focus, ImageView) and not focus.image().isNull():
             focus.zoom_to(focus.zoom() * STEP**step)
             return
         keys = [key for key, _ in SPEEDS]

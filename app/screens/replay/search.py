@@ -8,8 +8,8 @@ from PySide6.QtCore import QObject, Qt, Signal
 
 from app.query import Query
 from app.screens.replay.playback_bar import ReplayHead
-from app.screens.replay.timeline_index import Reel
-from app.screens.replay.timeline_view import Lanes
+from app.screens.replay.timeline_index import TimelineIndex
+from app.screens.replay.timeline_view import TimelineView
 from app.screens.targets import OpenReplay
 from app.service_client import ConsoleLink
 from app.text import plural
@@ -20,7 +20,7 @@ from core.replay.result_search import LONGEST_WORD, MOST_WORDS, ContentHits
 CONTENTS_PAUSE_MS = 200
 
 
-class Finder(QObject):
+class Search(QObject):
     """The search field's finds in one reel.
 
     Signals:
@@ -31,10 +31,10 @@ class Finder(QObject):
     go_wanted = Signal(int)
     walked = Signal()
 
-    def __init__(self, head: ReplayHead, lanes: Lanes, parent: QObject) -> None:
+    def __init__(self, head: ReplayHead, lanes: TimelineView, parent: QObject) -> None:
         super().__init__(parent)
         self._head, self._lanes = head, lanes
-        self._reel: Reel | None = None
+        self._reel: TimelineIndex | None = None
         self._place = 0
         self._found: list[int] = []
         self._contents: Query[ContentHits] | None = None
@@ -51,7 +51,7 @@ class Finder(QObject):
             self, link, self._show_hits, self._say_not_searched, "search the results", CONTENTS_PAUSE_MS
         )
 
-    def show_reel(self, reel: Reel | None, target: OpenReplay | None = None) -> None:
+    def show_reel(self, reel: TimelineIndex | None, target: OpenReplay | None = None) -> None:
         """Search in another reel, which was read for `target`, for what stands in the field."""
         if target != self._target:
             self._hits = {}

@@ -16,7 +16,7 @@ SHORTEST_STEP_S = 0.03
 NO_HITS: Mapping[str, frozenset[int]] = {}
 
 
-class Reel:
+class TimelineIndex:
     """The moments of one timeline in order, and the frames behind them."""
 
     def __init__(self, timeline: Timeline) -> None:

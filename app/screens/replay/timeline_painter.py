@@ -9,7 +9,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QPainter
 
 from app.screens.replay.text import Clock, lasting
-from app.screens.replay.timeline_index import Reel, shown
+from app.screens.replay.timeline_index import TimelineIndex, shown
 from app.theme.shapes import paint_glyph
 from app.theme.theme import Theme
 from app.widgets import painting
@@ -31,7 +31,7 @@ class Scale(Protocol):
         """The place of a time in px."""
 
 
-class LanePainter:
+class TimelinePainter:
     """Paints the still part of the lanes, from y = 0."""
 
     def __init__(
@@ -213,7 +213,7 @@ def label_of(span: Span) -> str:
     return shown(span.label)
 
 
-def span_words(span: Span, reel: Reel, clock: Clock) -> str:
+def span_words(span: Span, reel: TimelineIndex, clock: Clock) -> str:
     """A span for its tooltip."""
     moment = reel.moments[reel.at_seq(span.seq)] if len(reel) else None
     began = clock.words(moment.time, span.start, exact=True) if moment else ""
@@ -222,7 +222,7 @@ def span_words(span: Span, reel: Reel, clock: Clock) -> str:
     return f"{label_of(span)}{more}\n{shown(span.lane)}, {began}, {took}\nentry {span.seq:,}"
 
 
-def mark_words(mark: Mark, reel: Reel, clock: Clock) -> str:
+def mark_words(mark: Mark, reel: TimelineIndex, clock: Clock) -> str:
     """A decision for its tooltip."""
     moment = reel.moments[reel.at_seq(mark.seq)] if len(reel) else None
     when = clock.words(moment.time, mark.at, exact=True) if moment else ""

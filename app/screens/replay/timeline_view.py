@@ -24,11 +24,11 @@ from PySide6.QtWidgets import QScrollBar, QSizePolicy, QToolTip, QWidget
 
 from app.screens.replay.text import Clock
 from app.screens.replay.time_axis import Ticks, ticks_between
-from app.screens.replay.timeline_index import Reel, shown
-from app.screens.replay.timeline_painter import MARK, LanePainter, mark_words, span_words
+from app.screens.replay.timeline_index import TimelineIndex, shown
+from app.screens.replay.timeline_painter import MARK, TimelinePainter, mark_words, span_words
 from app.theme.theme import Theme, theme_of
 from app.widgets import painting
-from app.widgets.labels import plain_tip
+from app.widgets.labels import escaped_tooltip
 from core.replay.models import Mark, Span
 
 MOST_LANES = 6
@@ -40,7 +40,7 @@ LEAST_RANGE_S = 0.02
 LEAST_NAMES, MOST_NAMES = 104, 240
 
 
-class Lanes(QWidget):
+class TimelineView(QWidget):
     """Lanes under a time axis.
 
     Signals:
@@ -53,7 +53,7 @@ class Lanes(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._reel: Reel | None = None
+        self._reel: TimelineIndex | None = None
         self._clock = Clock()
         self._production: frozenset[str] = frozenset()
         self._at = 0.0
@@ -84,7 +84,7 @@ class Lanes(QWidget):
         self._row, self._axis = (24, 18) if low else (35, 20)
         self._fit()
 
-    def show_reel(self, reel: Reel | None, clock: Clock, production: frozenset[str]) -> None:
+    def show_reel(self, reel: TimelineIndex | None, clock: Clock, production: frozenset[str]) -> None:
         """Show another timeline, or a longer one; a stretch that was zoomed to stays."""
         self._reel, self._clock, self._production = reel, clock, production
         self._all_lanes = {lane: [] for lane in reel.timeline.lanes} if reel else {}
@@ -267,7 +267,9 @@ class Lanes(QWidget):
             self._drawn.setDevicePixelRatio(ratio)
             self._drawn.fill(theme.color("base"))
             painter = QPainter(self._drawn)
-            lanes = LanePainter(painter, theme, self, self._row, self._left(), self._left() + self._width())
+            lanes = TimelinePainter(
+                painter, theme, self, self._row, self._left(), self._left() + self._width()
+            )
             lanes.paint_grid([self.x_at(tick) for tick in ticks.places], list(self._by_lane))
             for number, (lane, spans) in enumerate(self._by_lane.items()):
                 lanes.paint_name(number, lane, self._names, lane in self._production)
@@ -367,7 +369,7 @@ class Lanes(QWidget):
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             words = self.words_at(QPointF(event.pos()))
             if words:
-                QToolTip.showText(event.globalPos(), plain_tip(words), self)
+                QToolTip.showText(event.globalPos(), escaped_tooltip(words), self)
             else:
                 QToolTip.hideText()
             return True

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 
 from app.query import Mutation
-from app.screens.runs.header import AskLine
+from app.screens.runs.header import InlineConfirm
 from app.screens.screen import Navigator
 from app.screens.targets import OpenQuery, OpenReplay
 from app.service_client import ConsoleLink
@@ -22,10 +22,10 @@ from core.text import escape_hidden
 Answer = TypeVar("Answer")
 
 
-class RunWishes(QObject):
+class RunActions(QObject):
     """Questions about one run, one at a time."""
 
-    def __init__(self, link: ConsoleLink, nav: Navigator, ask: AskLine) -> None:
+    def __init__(self, link: ConsoleLink, nav: Navigator, ask: InlineConfirm) -> None:
         super().__init__(ask)
         self._link, self._nav, self._ask = link, nav, ask
         self._cancels = ""

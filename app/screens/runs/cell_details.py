@@ -11,7 +11,7 @@ from app.query import Query
 from app.records.run_text import cell_time, one_line
 from app.screens.runs.cell_banner import CellBanner
 from app.screens.runs.command_facts import CommandFacts
-from app.screens.runs.command_record import Known, known_from
+from app.screens.runs.command_record import CommandRecordView, command_record_view
 from app.screens.runs.decision_tab import DecisionTab
 from app.screens.runs.entries_tab import EntriesTab
 from app.screens.runs.output_streams import streams_of
@@ -24,7 +24,7 @@ from app.service_client import ConsoleLink
 from app.theme.tokens import SPACE
 from app.widgets.badges import ProductionTag, VerdictBadge
 from app.widgets.buttons import IconButton, Segmented
-from app.widgets.labels import ElidedLabel, Label, rule, surface
+from app.widgets.labels import ElidedLabel, Label, separator, set_surface
 from core.batch.models import Cell
 from core.errors import ErrorCode, QuarterdeckError
 from core.service.console import CommandRecord
@@ -37,7 +37,7 @@ READ_PAUSE_MS = 90
 READ_AGAIN_MS = 1000
 
 
-class Drawer(QWidget):
+class CellDetails(QWidget):
     """Shows one cell; reads what the journal has of its command.
 
     Signals:
@@ -50,13 +50,13 @@ class Drawer(QWidget):
 
     def __init__(self, link: ConsoleLink, nav: Navigator, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        surface(self, "base")
+        set_surface(self, "base")
         self.setAccessibleName("Cell")
         self._nav = nav
         self._cell: Cell | None = None
         self._look, self._tool = "", ""
         self._deadline: float | None = None
-        self._known = Known()
+        self._known = CommandRecordView()
         self._known_for = ""
         self._missing = ""
         self._wanted = ""
@@ -103,7 +103,7 @@ class Drawer(QWidget):
         self.stack = QStackedWidget()
         for page in (self.result, self.output, self.picture, self.decision, self.entries):
             self.stack.addWidget(page)
-        self._line = rule(Qt.Orientation.Vertical)
+        self._line = separator(Qt.Orientation.Vertical)
         self._beside = QHBoxLayout()
         self._beside.setContentsMargins(0, 0, 0, 0)
         self._beside.setSpacing(0)
@@ -115,7 +115,7 @@ class Drawer(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(head)
-        column.addWidget(rule())
+        column.addWidget(separator())
         column.addWidget(self.banner)
         column.addLayout(self._beside, 1)
         self._place_facts()
@@ -133,7 +133,7 @@ class Drawer(QWidget):
         stale = other or cell.state is not (self._cell.state if self._cell else None)
         self._cell, self._look, self._tool, self._deadline = cell, look, tool, deadline
         if other or cell.call_id != self._known_for:
-            self._known, self._known_for = Known(), cell.call_id or ""
+            self._known, self._known_for = CommandRecordView(), cell.call_id or ""
             self._missing = "" if cell.call_id else "This step has not been a command yet."
             self._record.forget()
         if stale and (call_id := cell.call_id):
@@ -241,7 +241,7 @@ class Drawer(QWidget):
     # The journal's side
 
     def _show_record(self, record: CommandRecord) -> None:
-        self._known, self._missing = known_from(record), ""
+        self._known, self._missing = command_record_view(record), ""
         self._show(False)
 
     def look_again(self) -> None:

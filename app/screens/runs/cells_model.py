@@ -17,7 +17,7 @@ from app.records.run_text import (
     one_line,
 )
 from app.theme.status_styles import cell_look
-from app.widgets.labels import plain_tip
+from app.widgets.labels import escaped_tooltip
 from core.batch.models import Cell, Run, RunSummary
 
 Index = QModelIndex | QPersistentModelIndex
@@ -25,7 +25,7 @@ CELL_ROLE = int(Qt.ItemDataRole.UserRole) + 1
 LOOK_ROLE = int(Qt.ItemDataRole.UserRole) + 2
 
 
-class MatrixModel(QAbstractTableModel):
+class CellsModel(QAbstractTableModel):
     """Cells by device and step. A filter hides devices without a match; other cells stay, faded.
 
     Signals:
@@ -241,7 +241,7 @@ class MatrixModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.DisplayRole:
             return cell_look(look).word
         words = cell_words(cell, look)
-        return plain_tip(words) if role == Qt.ItemDataRole.ToolTipRole else words
+        return escaped_tooltip(words) if role == Qt.ItemDataRole.ToolTipRole else words
 
     def headerData(
         self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
@@ -258,4 +258,4 @@ class MatrixModel(QAbstractTableModel):
         return bool(self.counts["running"] or self.counts["waiting"])
 
 
-__all__ = ["CELL_ROLE", "LOOK_ROLE", "MatrixModel"]
+__all__ = ["CELL_ROLE", "LOOK_ROLE", "CellsModel"]

@@ -13,12 +13,12 @@ from app.records.run_text import (
     seconds_between,
     short_time,
 )
-from app.screens.runs.command_record import Known
+from app.screens.runs.command_record import CommandRecordView
 from app.text import clock
 from app.theme.status_styles import cell_look
 from app.theme.tokens import SPACE
-from app.widgets.labels import Label, Link, surface
-from app.widgets.property_list import Fact, Facts, short_digest
+from app.widgets.labels import Label, Link, set_surface
+from app.widgets.property_list import Property, PropertyList, short_digest
 from app.widgets.section import Card
 from core.batch.models import Cell
 from core.dispatch.models import Basis
@@ -43,11 +43,11 @@ class CommandFacts(QScrollArea):
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("This command")
-        self._lines = {label: Facts(84, label) for label in _LABELS}
+        self._lines = {label: PropertyList(84, label) for label in _LABELS}
         self._hint = Card()
         self._hint_words = Label("", "meta", "text2", wrap=True)
         self._hint.add(self._hint_words)
-        inside = surface(QWidget(), "base")
+        inside = set_surface(QWidget(), "base")
         column = QVBoxLayout(inside)
         column.setContentsMargins(14, 10, 14, 10)
         column.setSpacing(10)
@@ -62,7 +62,7 @@ class CommandFacts(QScrollArea):
         column.addStretch(1)
         self.setWidget(inside)
 
-    def show_cell(self, cell: Cell, look: str, known: Known) -> None:
+    def show_cell(self, cell: Cell, look: str, known: CommandRecordView) -> None:
         """Show the facts of one cell."""
         facts = {fact.label: fact for fact in _facts(cell, look, known)}
         for label, line in self._lines.items():
@@ -84,35 +84,35 @@ class CommandFacts(QScrollArea):
         return self._lines[label].value(label)
 
 
-def _facts(cell: Cell, look: str, known: Known) -> list[Fact]:
+def _facts(cell: Cell, look: str, known: CommandRecordView) -> list[Property]:
     facts = []
     answered = known.answered.sentence() if known.answered else ""
     if known.edited is not None:
         answered = ", ".join(part for part in (known.edited.sentence(), answered) if part)
     if known.decision is not None or answered:
-        facts.append(Fact("Decision", decision_words(known.decision, answered)))
+        facts.append(Property("Decision", decision_words(known.decision, answered)))
     result = cell.result or known.result
     if result is not None:
         tone = cell_look(result.verdict.value).word_color
-        facts.append(Fact("Verdict", cell_look(result.verdict.value).word, tone=_word_tone(tone)))
-        facts.append(Fact("Basis", BASIS_WORDS[result.basis]))
+        facts.append(Property("Verdict", cell_look(result.verdict.value).word, tone=_word_tone(tone)))
+        facts.append(Property("Basis", BASIS_WORDS[result.basis]))
         if result.basis not in (Basis.NOTHING_SENT, Basis.NO_ANSWER, Basis.DEVICE_DOES_NOT_KNOW):
-            facts.append(Fact("Device said", result.status.value))
+            facts.append(Property("Device said", result.status.value))
     if cell.call_id:
         facts.append(
-            Fact("call_id", shorten_middle(one_line(cell.call_id), 18), mono=True, full=cell.call_id)
+            Property("call_id", shorten_middle(one_line(cell.call_id), 18), mono=True, full=cell.call_id)
         )
     if known.digest:
-        facts.append(Fact("Digest", short_digest(known.digest), mono=True, full=known.digest))
+        facts.append(Property("Digest", short_digest(known.digest), mono=True, full=known.digest))
     if known.contract:
-        facts.append(Fact("Contract", short_digest(known.contract), mono=True, full=known.contract))
+        facts.append(Property("Contract", short_digest(known.contract), mono=True, full=known.contract))
     if cell.started_at:
-        facts.append(Fact("Started", clock(cell.started_at)))
+        facts.append(Property("Started", clock(cell.started_at)))
     took = short_time(seconds_between(cell.started_at, cell.ended_at)) if cell.ended_at else ""
     if (words := cell_time(cell, look) or took) and look not in ("waiting", "refused"):
-        facts.append(Fact("Took" if cell.ended_at else "So far", words))
+        facts.append(Property("Took" if cell.ended_at else "So far", words))
     if cell.note and result is None:
-        facts.append(Fact("Note", one_line(cell.note)))
+        facts.append(Property("Note", one_line(cell.note)))
     return facts
 
 

@@ -45,7 +45,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class CommandRecordView:
     """A command as the drawer shows it.
 
     `digest`, `contract` and `parameters` are those of the request that was sent, or was asked for last;
@@ -70,7 +70,7 @@ class Known:
         return self.answered.by if self.answered and self.answered.kind is Kind.APPROVAL_DENIED else ""
 
 
-def known_from(record: CommandRecord) -> Known:
+def command_record_view(record: CommandRecord) -> CommandRecordView:
     """Read a command's entries; what is not there stays empty."""
     digest, contract, said = "", "", ""
     parameters: Any = None
@@ -95,7 +95,7 @@ def known_from(record: CommandRecord) -> Known:
             late = entry
     result = record.result
     decision = record.decision or (result.decision if result else None)
-    return Known(
+    return CommandRecordView(
         tuple(record.entries),
         decision,
         result,

@@ -9,13 +9,13 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.records.run_text import one_line
-from app.screens.runs.command_record import Known
+from app.screens.runs.command_record import CommandRecordView
 from app.theme.tokens import SPACE
 from app.widgets.badges import RiskBadge
 from app.widgets.empty_state import EmptyState
 from app.widgets.json_view import JsonView
-from app.widgets.labels import Label, surface
-from app.widgets.property_list import Fact, Facts
+from app.widgets.labels import Label, set_surface
+from app.widgets.property_list import Property, PropertyList
 from app.widgets.section import Card, Section
 from core.policy.models import Answer, Decision
 from core.text import escape_hidden
@@ -39,11 +39,11 @@ class DecisionTab(QScrollArea):
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Decision")
-        self._known: Known | None = None
+        self._known: CommandRecordView | None = None
         self._missing = ""
-        self._shown: tuple[Known | None, str] | None = None
+        self._shown: tuple[CommandRecordView | None, str] | None = None
 
-    def show_known(self, known: Known | None, missing: str) -> None:
+    def show_known(self, known: CommandRecordView | None, missing: str) -> None:
         """Show what is known; without a decision, `missing` says why there is none."""
         self._known, self._missing = known, missing
         if self.isVisible():
@@ -59,7 +59,7 @@ class DecisionTab(QScrollArea):
         if (known, missing) == self._shown:
             return
         self._shown = (known, missing)
-        inside = surface(QWidget(), "base")
+        inside = set_surface(QWidget(), "base")
         column = QVBoxLayout(inside)
         column.setContentsMargins(SPACE.pane, SPACE.medium, SPACE.pane, SPACE.medium)
         column.setSpacing(SPACE.section)
@@ -103,22 +103,22 @@ class DecisionTab(QScrollArea):
         undo = "It can be undone." if decision.reversible else "It cannot be undone from here."
         column.addWidget(Label(one_line(decision.undo) or undo, tone="text2", wrap=True))
 
-    def _add_answer(self, column: QVBoxLayout, known: Known) -> None:
+    def _add_answer(self, column: QVBoxLayout, known: CommandRecordView) -> None:
         answered, edited = known.answered, known.edited
         if answered is None and edited is None:
             return
         section = Section("Answer")
-        facts = Facts(96, "Answer")
-        lines = [Fact("Arguments", edited.sentence())] if edited is not None else []
+        facts = PropertyList(96, "Answer")
+        lines = [Property("Arguments", edited.sentence())] if edited is not None else []
         if answered is not None:
-            lines.append(Fact("Answer", answered.sentence()))
+            lines.append(Property("Answer", answered.sentence()))
         if answered is not None and answered.reason:
-            lines.append(Fact("Reason", answered.reason))
+            lines.append(Property("Reason", answered.reason))
         facts.show_facts(lines)
         section.add(facts)
         column.addWidget(section)
 
-    def _add_request(self, column: QVBoxLayout, known: Known) -> None:
+    def _add_request(self, column: QVBoxLayout, known: CommandRecordView) -> None:
         if known.said:
             quote = Card("quote")
             quote.add(Label("The asker says (not checked)", "label", "text3"))

@@ -6,7 +6,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.items.table_model import Column, Kind, Row
-from app.items.table_view import DataTable
+from app.items.table_view import TableView
 from app.records.run_text import actor_words, one_line
 from app.text import count_words, milliseconds, parse_time
 from app.widgets.empty_state import ContentOrEmpty
@@ -33,7 +33,7 @@ class EntriesTab(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.table = DataTable(_COLUMNS, "Journal entries of this command", sortable=False)
+        self.table = TableView(_COLUMNS, "Journal entries of this command", sortable=False)
         self.table.opened.connect(lambda key: self.opened.emit(int(key)))
         self.place = ContentOrEmpty(self.table)
         column = QVBoxLayout(self)

@@ -12,12 +12,12 @@ from app.widgets.badges import ProductionTag, StateBadge
 from app.widgets.banner import Banner
 from app.widgets.buttons import Button, IconButton
 from app.widgets.fields import TextField
-from app.widgets.labels import ElidedLabel, Label, rule, surface
+from app.widgets.labels import ElidedLabel, Label, separator, set_surface
 from core.batch.file_names import MOST_CHARACTERS
 from core.batch.models import Batch, CellState, RunState, RunSummary
 
 
-class RunHead(QWidget):
+class RunHeader(QWidget):
     """Title, id, state with its time, who started it; Cancel run…, Replay and more.
 
     Signals:
@@ -28,7 +28,7 @@ class RunHead(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        surface(self, "base")
+        set_surface(self, "base")
         self.setFixedHeight(48)
         self.setAccessibleName("Run")
         self.title = ElidedLabel("", "title")
@@ -129,7 +129,7 @@ def show_notice(banner: Banner, summary: RunSummary) -> None:
         banner.hide()
 
 
-class AskLine(QWidget):
+class InlineConfirm(QWidget):
     """One question across the pane, asked where the wish was made: words, perhaps a field, two answers.
 
     Signals:
@@ -142,7 +142,7 @@ class AskLine(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        surface(self, "raised")
+        set_surface(self, "raised")
         self.words = Label("", "head")
         self.detail = Label("", "body", "text2", wrap=True)
         self.field = TextField("Name of the batch")
@@ -170,7 +170,7 @@ class AskLine(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addLayout(inside)
-        column.addWidget(rule())
+        column.addWidget(separator())
         self.hide()
 
     def ask_to_cancel(self, summary: RunSummary) -> None:

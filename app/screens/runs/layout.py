@@ -6,18 +6,18 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
-from app.screens.runs.cell_details import Drawer
+from app.screens.runs.cell_details import CellDetails
 from app.screens.runs.matrix_view import MatrixView
 from app.theme.tokens import SPACE
 from app.widgets.empty_state import Action, EmptyState
-from app.widgets.labels import Link, rule
-from app.widgets.util import once
+from app.widgets.labels import Link, separator
+from app.widgets.util import debounce
 
 LIST_WIDTH = 228
 CLOSED = "The drawer is closed. Enter opens it for the chosen cell."
 
 
-class Panes(QStackedWidget):
+class RunsLayout(QStackedWidget):
     """The run with its list, or what is true while there is none.
 
     Signals:
@@ -27,7 +27,7 @@ class Panes(QStackedWidget):
     divided = Signal(float)
 
     def __init__(
-        self, runs: QWidget, above: list[QWidget], counts: QWidget, matrix: MatrixView, drawer: Drawer
+        self, runs: QWidget, above: list[QWidget], counts: QWidget, matrix: MatrixView, drawer: CellDetails
     ) -> None:
         """`above` stand over the counts, from top to bottom."""
         super().__init__()
@@ -43,11 +43,11 @@ class Panes(QStackedWidget):
         drawer.setMinimumHeight(150)
         matrix.setMinimumHeight(90)
         self._right = right = QWidget()
-        self._paint_soon = once(self, 0, lambda: right.setUpdatesEnabled(True))
+        self._paint_soon = debounce(self, 0, lambda: right.setUpdatesEnabled(True))
         column = QVBoxLayout(right)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        for widget in (*above, counts, rule()):
+        for widget in (*above, counts, separator()):
             column.addWidget(widget)
         column.addWidget(self.message, 1)
         column.addWidget(self.split, 1)

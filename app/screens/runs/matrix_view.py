@@ -24,13 +24,13 @@ from PySide6.QtWidgets import (
 )
 
 from app.records.run_text import cell_time, one_line
-from app.screens.runs.cells_model import MatrixModel
+from app.screens.runs.cells_model import CellsModel
 from app.theme.shapes import paint_glyph
 from app.theme.status_styles import StateLook, cell_look
 from app.theme.theme import Theme, theme_of
 from app.theme.tokens import FRAME, SPACE
 from app.widgets import painting
-from app.widgets.animation_timer import pulse_of
+from app.widgets.animation_timer import animation_timer_of
 from app.widgets.badges import paint_production_band
 from core.batch.models import Cell
 
@@ -56,12 +56,12 @@ class MatrixView(QTableView):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.cells = MatrixModel(self)
+        self.cells = CellsModel(self)
         self.dense = False
         self.has_words = True
         self._kept: tuple[str, str] | None = None
         self._telling = True
-        self._pulse = pulse_of(self)
+        self._pulse = animation_timer_of(self)
         self._set_up()
         self.setModel(self.cells)
         self.setHorizontalHeader(StepHead(self))

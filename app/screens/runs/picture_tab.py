@@ -15,8 +15,8 @@ from app.theme.tokens import SPACE
 from app.widgets.buttons import Button, IconButton
 from app.widgets.dialog import Overlay
 from app.widgets.fields import DropDown
-from app.widgets.image_view import STEP, PictureView
-from app.widgets.labels import Label, Link, surface
+from app.widgets.image_view import STEP, ImageView
+from app.widgets.labels import Label, Link, set_surface
 from core.dispatch.models import CommandResult, Evidence
 from core.errors import QuarterdeckError
 from core.service.console import Console
@@ -30,7 +30,7 @@ def pictures_of(result: CommandResult | None) -> list[Evidence]:
 class ZoomBar(QWidget):
     """Fit, 100 %, closer, farther, and how large the picture is drawn."""
 
-    def __init__(self, view: PictureView, parent: QWidget | None = None) -> None:
+    def __init__(self, view: ImageView, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.zoom = Label("", "meta", "text2")
         self.zoom.setMinimumWidth(44)
@@ -62,8 +62,8 @@ class PictureWindow(Overlay):
         super().__init__(window)
         self.setAccessibleName(title)
         self.dismissed.connect(self._close)
-        panel = surface(QWidget(), "base")
-        self.view = PictureView("Picture")
+        panel = set_surface(QWidget(), "base")
+        self.view = ImageView("Picture")
         close = Button("Close", icon="close", key="Esc")
         close.clicked.connect(lambda *_: self._close())
         row = QHBoxLayout()
@@ -109,7 +109,7 @@ class PictureTab(QWidget):
         self._shown: list[Evidence] = []
         self._title = ""
         self.full: PictureWindow | None = None
-        self.view = PictureView("Picture", "No picture")
+        self.view = ImageView("Picture", "No picture")
         self.chooser = DropDown("Which picture")
         self.chooser.currentIndexChanged.connect(lambda _at: self._read())
         self.zoom = ZoomBar(self.view)

@@ -31,13 +31,13 @@ from app.service_client import ConsoleLink
 from app.text import count_words
 from app.theme.theme import Theme, theme_of
 from app.widgets import painting
-from app.widgets.animation_timer import pulse_of
+from app.widgets.animation_timer import animation_timer_of
 from app.widgets.badges import paint_state
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.fields import SearchField
-from app.widgets.labels import Label, Link, rule, surface
+from app.widgets.labels import Label, Link, separator, set_surface
 from app.widgets.section import ScreenHead
-from app.widgets.util import once
+from app.widgets.util import debounce
 from core.batch.models import RunState, RunSummary
 from core.errors import QuarterdeckError
 
@@ -112,7 +112,7 @@ class RunListView(QListView):
     def __init__(self, model: RunsModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.runs = model
-        self._pulse = pulse_of(self)
+        self._pulse = animation_timer_of(self)
         self.setModel(model)
         self.setItemDelegate(_RunPainter(self))
         self.setAccessibleName("Runs, newest first")
@@ -194,7 +194,7 @@ class RunList(QWidget):
 
     def __init__(self, link: ConsoleLink, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        surface(self, "base")
+        set_surface(self, "base")
         self.setAccessibleName("Runs")
         self._telling = True
         self._current = ""
@@ -216,8 +216,8 @@ class RunList(QWidget):
         self.search.came.connect(self._found)
         self.everything.failed.connect(self._say_failed)
         self.search.failed.connect(self._say_failed)
-        self._pause = once(self, FILTER_PAUSE_MS, self.apply_filter)
-        self._changed = once(self, CHANGED_PAUSE_MS, self._look_again)
+        self._pause = debounce(self, FILTER_PAUSE_MS, self.apply_filter)
+        self._changed = debounce(self, CHANGED_PAUSE_MS, self._look_again)
         self.field.textChanged.connect(lambda _text: self._pause.start())
         self.field.down_pressed.connect(self.view.setFocus)
         self.view.selectionModel().currentChanged.connect(self._moved)
@@ -239,7 +239,7 @@ class RunList(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        for widget in (self.head, rule(), search, rule()):
+        for widget in (self.head, separator(), search, separator()):
             column.addWidget(widget)
         column.addWidget(self.message)
         column.addWidget(self.place, 1)

@@ -7,20 +7,20 @@ from PySide6.QtWidgets import QApplication, QHBoxLayout, QWidget
 
 from app.query import Query
 from app.records.run_text import step_of
-from app.screens.runs.actions import RunWishes
-from app.screens.runs.cell_details import Drawer
-from app.screens.runs.header import AskLine, RunHead, rules_words, show_notice
-from app.screens.runs.layout import Panes
+from app.screens.runs.actions import RunActions
+from app.screens.runs.cell_details import CellDetails
+from app.screens.runs.header import InlineConfirm, RunHeader, rules_words, show_notice
+from app.screens.runs.layout import RunsLayout
 from app.screens.runs.matrix_view import MatrixView
 from app.screens.runs.run_list_view import RunList
-from app.screens.runs.status_filter import Counts
+from app.screens.runs.status_filter import StatusFilter
 from app.screens.screen import Navigator, Screen, Shortcut
 from app.screens.targets import OpenApproval, OpenRun, Target
 from app.service_client import ConsoleLink
 from app.state import AppState
 from app.widgets.banner import Banner
-from app.widgets.labels import rule, surface
-from app.widgets.util import once
+from app.widgets.labels import separator, set_surface
+from app.widgets.util import debounce
 from core.batch.models import Cell, CellState, Run, RunSummary
 from core.errors import QuarterdeckError
 
@@ -38,7 +38,7 @@ class RunsScreen(Screen):
 
     def __init__(self) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         self._run: Run | None = None
         self._summary: RunSummary | None = None
         self._wanted_cell: tuple[str, str] | None = None
@@ -47,9 +47,9 @@ class RunsScreen(Screen):
         # The operator's wish for runs of many devices; a run of one has its drawer until that is closed.
         self._drawer_open = True
         self._closed_for = ""
-        self._count_soon = once(self, 0, self._say_counts)
-        self._settle_soon = once(self, 0, self._settle)
-        self._uncover_soon = once(self, 0, self._uncover)
+        self._count_soon = debounce(self, 0, self._say_counts)
+        self._settle_soon = debounce(self, 0, self._settle)
+        self._uncover_soon = debounce(self, 0, self._uncover)
         self._clock = QTimer(self)
         self._clock.setInterval(TICK_MS)
         self._clock.timeout.connect(self._tick)
@@ -58,13 +58,13 @@ class RunsScreen(Screen):
         """Build what needs the door."""
         self._reading = Query(self, link, self._show_run, self._say_no_run, "read the run", READ_PAUSE_MS)
         self.list = RunList(link)
-        self.head = RunHead()
-        self.ask = AskLine()
+        self.head = RunHeader()
+        self.ask = InlineConfirm()
         self.notice = Banner()
-        self.counts = Counts()
+        self.counts = StatusFilter()
         self.matrix = MatrixView()
-        self.drawer = Drawer(link, nav)
-        self.wishes = RunWishes(link, nav, self.ask)
+        self.drawer = CellDetails(link, nav)
+        self.wishes = RunActions(link, nav, self.ask)
         self._build()
         super().bind(state, link, nav)
         self._connect()
@@ -79,8 +79,8 @@ class RunsScreen(Screen):
         self._show_head()
 
     def _build(self) -> None:
-        above = [self.head, rule(), self.ask, self.notice]
-        self.pages = Panes(self.list, above, self.counts, self.matrix, self.drawer)
+        above = [self.head, separator(), self.ask, self.notice]
+        self.pages = RunsLayout(self.list, above, self.counts, self.matrix, self.drawer)
         self.message, self.split, self.empty = self.pages.message, self.pages.split, self.pages.empty
         whole = QHBoxLayout(self)
         whole.setContentsMargins(0, 0, 0, 0)

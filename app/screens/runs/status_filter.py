@@ -15,9 +15,9 @@ from app.theme.status_styles import cell_look
 from app.theme.theme import theme_of
 from app.theme.tokens import RADIUS, SPACE
 from app.widgets import painting
-from app.widgets.animation_timer import pulse_of
+from app.widgets.animation_timer import animation_timer_of
 from app.widgets.badges import Chip
-from app.widgets.labels import ElidedLabel, surface
+from app.widgets.labels import ElidedLabel, set_surface
 
 BAR = 8
 
@@ -62,7 +62,7 @@ class CountChip(QAbstractButton):
         self.counted = group
         self._look = cell_look(group.looks[0])
         self._count, self._short = 0, False
-        self._pulse = pulse_of(self)
+        self._pulse = animation_timer_of(self)
         self.setCheckable(True)
         self.setAttribute(Qt.WidgetAttribute.WA_Hover)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -133,7 +133,7 @@ class CountChip(QAbstractButton):
         painter.end()
 
 
-class Counts(QWidget):
+class StatusFilter(QWidget):
     """Bar, chips, and the choice between all cells and those that need a look.
 
     Signals:
@@ -144,7 +144,7 @@ class Counts(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        surface(self, "base")
+        set_surface(self, "base")
         self.setAccessibleName("Counts")
         self.bar = SegmentBar()
         self.chips = {group.key: CountChip(group) for group in GROUPS}

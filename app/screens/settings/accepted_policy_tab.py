@@ -24,7 +24,7 @@ LOOSENS = "policy.toml would loosen what was accepted, and does not until an ope
 TIGHTENS = "policy.toml differs from what was accepted, and lets nothing more run."
 
 
-class AcceptedTab(QScrollArea):
+class AcceptedPolicyTab(QScrollArea):
     """What differs between the accepted policy and the file, and what to do about it.
 
     Signals:

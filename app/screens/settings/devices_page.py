@@ -7,7 +7,7 @@ import re
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout
 
-from app.items.table_view import DataTable
+from app.items.table_view import TableView
 from app.query import Mutation, Query
 from app.records.device_text import fingerprint_groups
 from app.records.rejected_connections import REFUSED_COLUMNS, refusal_rows
@@ -22,7 +22,7 @@ from app.widgets.buttons import Button
 from app.widgets.empty_state import IN_COLUMN, EmptyState
 from app.widgets.fields import Field, TextField
 from app.widgets.labels import Link
-from app.widgets.property_list import Fact, Facts
+from app.widgets.property_list import Property, PropertyList
 from app.widgets.section import SectionHead
 from core.errors import QuarterdeckError
 from core.fleet.models import Listening, Refusal
@@ -51,7 +51,7 @@ def address_help(address: str) -> str:
     return "Other computers can connect: with TLS and a token only, plain connections are refused."
 
 
-class Devices(SettingsSection):
+class DevicesPage(SettingsSection):
     """The address, the state of listening, the fingerprint, and refused attempts of everybody."""
 
     def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
@@ -77,7 +77,7 @@ class Devices(SettingsSection):
         beside.addStretch(1)
         line.addLayout(beside)
         self.column.addLayout(line)
-        self.facts = Facts(140, "Listening")
+        self.facts = PropertyList(140, "Listening")
         self.column.addWidget(self.facts)
         pair = Link("Pair a device")
         pair.clicked.connect(lambda: nav.open("fleet", OpenPairing()))
@@ -90,7 +90,7 @@ class Devices(SettingsSection):
         self.none_refused.setMinimumHeight(IN_COLUMN)
         self.none_refused.hide()
         self.column.addWidget(self.none_refused)
-        self.refused = DataTable(REFUSED_COLUMNS, "Refused attempts", rows="journal", sortable=False)
+        self.refused = TableView(REFUSED_COLUMNS, "Refused attempts", rows="journal", sortable=False)
         self.refused.hide()
         self.column.addWidget(self.refused)
         journal = Link("All of them in the journal")
@@ -119,16 +119,18 @@ class Devices(SettingsSection):
         facts = []
         if listening.problem:
             self.banner.say("warn", "This console does not listen.", listening.problem)
-            facts.append(Fact("State", f"not listening. {listening.problem}", tone="warn"))
+            facts.append(Property("State", f"not listening. {listening.problem}", tone="warn"))
         else:
             self.banner.hide()
             facts.append(
-                Fact("State", "listening" + (", with TLS" if listening.secure else ", this computer only"))
+                Property(
+                    "State", "listening" + (", with TLS" if listening.secure else ", this computer only")
+                )
             )
-            facts.append(Fact("Devices dial", listening.url, mono=True))
+            facts.append(Property("Devices dial", listening.url, mono=True))
         if listening.fingerprint:
             words = fingerprint_groups(listening.fingerprint)
-            facts.append(Fact("Certificate", words, mono=True, full=listening.fingerprint))
+            facts.append(Property("Certificate", words, mono=True, full=listening.fingerprint))
         self.facts.show_facts(facts)
         self.head.set_hint(f"{plural(listening.refused, 'attempt')} in all" if listening.refused else "")
         self._check()

@@ -19,9 +19,9 @@ from app.widgets.badges import PlanBadge, RiskBadge
 from app.widgets.banner import Notice
 from app.widgets.empty_state import EmptyState
 from app.widgets.fields import DropDown, Field, TextField
-from app.widgets.labels import Label, Link, surface
+from app.widgets.labels import Label, Link, set_surface
 from app.widgets.section import Section
-from app.widgets.util import once
+from app.widgets.util import debounce
 from core.errors import QuarterdeckError
 from core.fleet.models import Tool
 from core.policy.models import Answer
@@ -37,7 +37,7 @@ _WOULD = {
 }
 
 
-class WhyTab(QWidget):
+class ExplainTab(QWidget):
     """A call that nobody makes, and what the policy in force says of it.
 
     Signals:
@@ -57,7 +57,7 @@ class WhyTab(QWidget):
         self._device_tools = Query(
             self, link, self._take_tools, self._say_no_tools, "read the device's tools"
         )
-        self._soon = once(self, PAUSE_MS, self.ask)
+        self._soon = debounce(self, PAUSE_MS, self.ask)
         self.device = DropDown("Device")
         self.device.activated.connect(lambda _place: self._device_chosen())
         self.tool = DropDown("Tool")
@@ -77,7 +77,7 @@ class WhyTab(QWidget):
 
     def _build(self) -> None:
         asked = QWidget()
-        surface(asked, "base")
+        set_surface(asked, "base")
         column = QVBoxLayout(asked)
         column.setContentsMargins(SPACE.pane, 12, SPACE.pane, 12)
         column.setSpacing(SPACE.small)
@@ -188,7 +188,7 @@ class Answering(QWidget):
     """An explanation: the answer, why, the rules that spoke, and what nearly did.
 
     Signals:
-        line_wanted(line, go), grant_wanted(grant): as `WhyTab`.
+        line_wanted(line, go), grant_wanted(grant): as `ExplainTab`.
     """
 
     line_wanted = Signal(int, bool)
@@ -196,7 +196,7 @@ class Answering(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         self.setAccessibleName("What the policy says")
         self.edited = Notice(
             "note", "Answered by the policy that is in force.", "What you typed at the left is not saved yet."

@@ -14,7 +14,7 @@ from app.theme.theme import theme_of
 from app.widgets.buttons import Segmented
 from app.widgets.fields import CheckBox, Field
 from app.widgets.labels import Label, Link
-from app.widgets.property_list import Fact, Facts
+from app.widgets.property_list import Property, PropertyList
 
 THIS_COMPUTER = "this-computer"
 
@@ -70,7 +70,7 @@ class ThisComputer(SettingsSection):
     def __init__(self, state: AppState, nav: Navigator) -> None:
         super().__init__("This computer", "The device that is here without pairing.")
         self._state = state
-        self.facts = Facts(140, "This computer")
+        self.facts = PropertyList(140, "This computer")
         self.column.addWidget(self.facts)
         words = (
             "A device client in a process of its own is the usual way: if it dies, it is started again. "
@@ -87,16 +87,16 @@ class ThisComputer(SettingsSection):
         """Show the channel and how it is."""
         device = self._state.devices.get(THIS_COMPUTER)
         if device is None:
-            self.facts.show_facts([Fact("State", "not connected yet")])
+            self.facts.show_facts([Property("State", "not connected yet")])
             return
         self.facts.show_facts(
             [
-                Fact("State", f"{device.health.value}, since {clock(device.since)}"),
-                Fact("Channel", device.channel or "not known"),
-                Fact("Client", one_line(device.client) or "not known"),
-                Fact("Restarted", f"{device.restarts} times since the service started"),
-                Fact("Round trip", milliseconds(device.round_trip_ms)),
-                Fact("Tags", ", ".join(device.tags) or "none"),
+                Property("State", f"{device.health.value}, since {clock(device.since)}"),
+                Property("Channel", device.channel or "not known"),
+                Property("Client", one_line(device.client) or "not known"),
+                Property("Restarted", f"{device.restarts} times since the service started"),
+                Property("Round trip", milliseconds(device.round_trip_ms)),
+                Property("Tags", ", ".join(device.tags) or "none"),
             ]
         )
 
@@ -107,7 +107,7 @@ class About(SettingsSection):
     def __init__(self, state: AppState) -> None:
         super().__init__("About", "Quarterdeck, an operator console for device agents. MIT licence.")
         self._state = state
-        self.facts = Facts(140, "About")
+        self.facts = PropertyList(140, "About")
         self.column.addWidget(self.facts)
         state.service_changed.connect(self.show_state)
         state.reset.connect(self.show_state)
@@ -123,9 +123,9 @@ class About(SettingsSection):
         }[state.service.link]
         self.facts.show_facts(
             [
-                Fact("Version", state.version or "not known"),
-                Fact("Service", service),
-                Fact("Process", f"{state.service_pid}, since {clock(state.service_started_at)}"),
-                Fact("Home", state.home or "not known", mono=True),
+                Property("Version", state.version or "not known"),
+                Property("Service", service),
+                Property("Process", f"{state.service_pid}, since {clock(state.service_started_at)}"),
+                Property("Home", state.home or "not known", mono=True),
             ]
         )

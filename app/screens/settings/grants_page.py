@@ -8,7 +8,7 @@ from datetime import datetime
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
-from app.items.table_view import Cell, Column, DataTable, Kind, Row
+from app.items.table_view import Cell, Column, Kind, Row, TableView
 from app.qt_loop import ended
 from app.query import Mutation, Query
 from app.screens.screen import Navigator
@@ -19,11 +19,11 @@ from app.text import clock, count_words, last_heard, one_line, person_words, plu
 from app.theme.tokens import SPACE
 from app.widgets.banner import Banner
 from app.widgets.buttons import Button, Segmented
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.fields import SearchField
-from app.widgets.labels import Label, Link, rule, surface
-from app.widgets.property_list import Fact, Facts
+from app.widgets.labels import Label, Link, separator, set_surface
+from app.widgets.property_list import Property, PropertyList
 from app.widgets.section import SectionHead
 from core.approvals.grants import Grant, scope_words
 from core.errors import QuarterdeckError
@@ -123,12 +123,12 @@ def fits_words(grant: Grant, words: str) -> bool:
     return all(word in everything for word in words.casefold().split())
 
 
-class Grants(QWidget):
+class GrantsPage(QWidget):
     """The table, and the whole scope of the chosen one beside it."""
 
     def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         self.setAccessibleName("Grants")
         self._link, self._nav = link, nav
         self._grants: dict[str, Grant] = {}
@@ -139,7 +139,7 @@ class Grants(QWidget):
         self.which = Segmented(
             [(HOLDS, "In force"), ("over", "Over"), ("all", "All")], "Which grants", in_bar=True
         )
-        self.table = DataTable(COLUMNS, "Grants")
+        self.table = TableView(COLUMNS, "Grants")
         self.details = GrantDetails()
         self._list = Query(self, link, self._show_list, self._failed, "list the grants")
         self._revoking = Mutation(self, link, self._show_revoked, self._failed, "revoke the grant")
@@ -179,7 +179,7 @@ class Grants(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(head)
-        column.addWidget(rule())
+        column.addWidget(separator())
         column.addWidget(self.banner)
         self.place = ContentOrEmpty(self.split)
         self.empty = self.place.empty
@@ -276,7 +276,7 @@ class Grants(QWidget):
             self._link.spawn("revoke a grant", self._revoke(grant))
 
     async def _revoke(self, grant: Grant) -> None:
-        sheet = Sheet(
+        sheet = Dialog(
             self.window(),
             "Revoke this grant?",
             "From now on such calls ask again. What ran under it stays in the journal, and a revoked grant "
@@ -315,11 +315,11 @@ class GrantDetails(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("The chosen grant")
         self._inner = QWidget()
-        surface(self._inner, "base")
+        set_surface(self._inner, "base")
         self.title = Label("", "mono", selectable=True)
         self.scope = QVBoxLayout()
         self.scope.setSpacing(SPACE.tight)
-        self.facts = Facts(104, "What became of the grant")
+        self.facts = PropertyList(104, "What became of the grant")
         self.revoke = Button("Revoke…", "danger")
         self.entries = Link("Its entries in the journal")
         column = QVBoxLayout(self._inner)
@@ -346,17 +346,17 @@ class GrantDetails(QScrollArea):
         self.title.setText(terms.id)
         self._show_scope(grant)
         facts = [
-            Fact("State", state, tone="text" if state == HOLDS else "text2"),
-            Fact("Given", f"{clock(grant.given_at)} by {terms.author}"),
-            Fact("From request", "…" + terms.approval[-10:], mono=True, full=terms.approval),
-            Fact("Used", plural(grant.used, "time")),
-            Fact("Last use", clock(grant.last_used_at) if grant.last_used_at else "never"),
-            Fact("Ends", clock(terms.expires)),
-            Fact("Tool's contract", terms.contract[:12] + "…", mono=True, full=terms.contract),
+            Property("State", state, tone="text" if state == HOLDS else "text2"),
+            Property("Given", f"{clock(grant.given_at)} by {terms.author}"),
+            Property("From request", "…" + terms.approval[-10:], mono=True, full=terms.approval),
+            Property("Used", plural(grant.used, "time")),
+            Property("Last use", clock(grant.last_used_at) if grant.last_used_at else "never"),
+            Property("Ends", clock(terms.expires)),
+            Property("Tool's contract", terms.contract[:12] + "…", mono=True, full=terms.contract),
         ]
         if grant.revoked_at is not None:
             by = one_line(person_words(grant.revoked_by))
-            facts.append(Fact("Revoked", f"{clock(grant.revoked_at)} by {by}"))
+            facts.append(Property("Revoked", f"{clock(grant.revoked_at)} by {by}"))
         self.facts.show_facts(facts)
         self.revoke.set_off("" if state == HOLDS else f"It is {state} already.")
 

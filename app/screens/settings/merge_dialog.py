@@ -7,7 +7,7 @@ import asyncio
 from PySide6.QtWidgets import QWidget
 
 from app.qt_loop import ended
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from app.widgets.diff_view import DiffView
 from app.widgets.labels import Label
 from app.widgets.text_diff import diff_of
@@ -18,7 +18,7 @@ TAKE, KEEP, LATER = "take", "keep", "later"
 async def compare(window: QWidget, disk: str, mine: str) -> str:
     """Ask which of two texts to go on with; `TAKE` the file's, `KEEP` the one typed here, or neither."""
     diff = await asyncio.to_thread(diff_of, disk, mine)
-    sheet = Sheet(
+    sheet = Dialog(
         window,
         "policy.toml was changed by another program",
         "What was typed here began from an older file. Red lines are in the file now and would be lost if "

@@ -9,8 +9,8 @@ from typing import TypeVar
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit
 
-from app.input_origin import Hand, Stake
-from app.items.table_view import Cell, Column, DataTable, Kind, Row
+from app.input_origin import InputOrigin, Stake
+from app.items.table_view import Cell, Column, Kind, Row, TableView
 from app.query import Buttons, Mutation
 from app.screens.screen import Navigator
 from app.screens.settings.section import SettingsSection
@@ -20,11 +20,11 @@ from app.state import AppState
 from app.text import clock, plural
 from app.widgets.banner import Notice
 from app.widgets.buttons import Button
-from app.widgets.dialog import Sheet
+from app.widgets.dialog import Dialog
 from app.widgets.empty_state import IN_COLUMN, ContentOrEmpty
 from app.widgets.fields import Field, TextField
 from app.widgets.labels import Label, Link
-from app.widgets.property_list import Fact, Facts, short_digest
+from app.widgets.property_list import Property, PropertyList, short_digest
 from app.widgets.section import SectionHead
 from core.approvals.models import Operator
 from core.errors import QuarterdeckError
@@ -42,7 +42,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class OperatorState:
     """One operator: as the service knows them, as their key lies here, or both."""
 
     name: str
@@ -55,7 +55,7 @@ class Known:
     other_key: bool = False
 
 
-def known_operators(state: AppState, nav: Navigator) -> list[Known]:
+def known_operators(state: AppState, nav: Navigator) -> list[OperatorState]:
     """Registered operators in their order, then keys of this home that are not registered."""
     keys = {file.name: file for file in nav.keys.listed}
     found = []
@@ -65,17 +65,19 @@ def known_operators(state: AppState, nav: Navigator) -> list[Known]:
         here = file is not None and not other
         unlocked = here and nav.keys.unlocked == one.name
         found.append(
-            Known(
+            OperatorState(
                 one.name, one.public_key, one.has_passphrase, one.registered_at, True, here, unlocked, other
             )
         )
     for file in keys.values():
         unlocked = nav.keys.unlocked == file.name
-        found.append(Known(file.name, file.public_key, file.has_passphrase, here=True, unlocked=unlocked))
+        found.append(
+            OperatorState(file.name, file.public_key, file.has_passphrase, here=True, unlocked=unlocked)
+        )
     return found
 
 
-def operator_rows(operators: list[Known]) -> list[Row]:
+def operator_rows(operators: list[OperatorState]) -> list[Row]:
     """Rows of the table."""
     rows = []
     for one in operators:
@@ -96,7 +98,7 @@ def operator_rows(operators: list[Known]) -> list[Row]:
     return rows
 
 
-class Operators(SettingsSection):
+class OperatorsPage(SettingsSection):
     """The list, the chosen one, and making a key."""
 
     def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
@@ -106,13 +108,13 @@ class Operators(SettingsSection):
             "held in this window only, and the service never sees it.",
         )
         self._state, self._link, self._nav = state, link, nav
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, OperatorState] = {}
         self._back = ""
-        self.table = DataTable(COLUMNS, "Operators", sortable=False)
+        self.table = TableView(COLUMNS, "Operators", sortable=False)
         self.place = ContentOrEmpty(self.table)
         self.place.empty.acted.connect(lambda _key: self.name_field.setFocus(Qt.FocusReason.OtherFocusReason))
         self.column.addWidget(self.place)
-        self.facts = Facts(104, "The chosen operator")
+        self.facts = PropertyList(104, "The chosen operator")
         self.column.addWidget(self.facts)
         self.unlock = Button("Unlock…", icon="key")
         self.unlock.clicked.connect(self._unlock_or_lock)
@@ -217,7 +219,7 @@ class Operators(SettingsSection):
         can = any(one.registered and one.here and not one.other_key for one in self._known.values())
         return "" if can else "No registered operator's key lies in this home; do it where one does."
 
-    def chosen(self) -> Known | None:
+    def chosen(self) -> OperatorState | None:
         """The operator under the cursor."""
         return self._known.get(self.table.current_key())
 
@@ -237,11 +239,11 @@ class Operators(SettingsSection):
         registered = clock(one.registered_at) if one.registered_at else "registered"
         self.facts.show_facts(
             [
-                Fact("Name", one.name),
-                Fact("Public key", one.public_key or "not readable", mono=True),
-                Fact("Their key is", where),
-                Fact("Registered", registered if one.registered else "not with this service"),
-                Fact("Passphrase", "yes" if one.has_passphrase else "none: whoever sits here can sign"),
+                Property("Name", one.name),
+                Property("Public key", one.public_key or "not readable", mono=True),
+                Property("Their key is", where),
+                Property("Registered", registered if one.registered else "not with this service"),
+                Property("Passphrase", "yes" if one.has_passphrase else "none: whoever sits here can sign"),
             ]
         )
         usable = one.here and not one.other_key
@@ -266,13 +268,13 @@ class Operators(SettingsSection):
         else:
             self._unlock(one)
 
-    def _unlock(self, one: Known) -> None:
+    def _unlock(self, one: OperatorState) -> None:
         what = f"unlock the key of {one.name}"
         if not one.has_passphrase:
             unlocking = Mutation[None](self, self._link, None, self._say_error, what)
             unlocking.carry(lambda: self._nav.keys.unlock(one.name, None))
             return
-        sheet = Sheet(
+        sheet = Dialog(
             self.window(), f"Unlock the key of {one.name}", "It is held in this window until it is locked."
         )
         secret = TextField(f"Passphrase of {one.name}")
@@ -319,7 +321,7 @@ class Operators(SettingsSection):
         self.without.setEnabled(not (reason or self.make.is_working))
         self.without.setToolTip(reason)
 
-    def _by_hand(self, hand: Hand, act: Callable[[], None]) -> None:
+    def _by_hand(self, hand: InputOrigin, act: Callable[[], None]) -> None:
         """Do `act` where the press counts. The first operator is not signed for, so a hand is asked for here;
         for every other one the sheet that signs asks.
         """

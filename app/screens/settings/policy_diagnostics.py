@@ -7,7 +7,7 @@ import re
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.items.table_view import Cell, Column, DataTable, Kind, Row
+from app.items.table_view import Cell, Column, Kind, Row, TableView
 from app.text import plural
 from app.theme.tokens import SPACE
 from app.widgets.empty_state import ContentOrEmpty
@@ -95,7 +95,7 @@ class CheckTab(QWidget):
         self._messages: dict[str, str] = {}
         self.sentence = Label("", "step", wrap=True)
         self.more = Label("", tone="text2", wrap=True)
-        self.table = DataTable(PROBLEM_COLUMNS, "What is wrong with the policy", sortable=False)
+        self.table = TableView(PROBLEM_COLUMNS, "What is wrong with the policy", sortable=False)
         self.whole = Label("", tone="text2", wrap=True, selectable=True)
         self.table.current_changed.connect(lambda key: self._chosen(key, go=False))
         self.table.opened.connect(lambda key: self._chosen(key, go=True))
@@ -202,7 +202,7 @@ class ExamplesTab(QWidget):
         super().__init__()
         self._lines: dict[str, int] = {}
         self.head = SectionHead("Examples")
-        self.table = DataTable(EXAMPLE_COLUMNS, "Examples of the rules")
+        self.table = TableView(EXAMPLE_COLUMNS, "Examples of the rules")
         self.table.current_changed.connect(lambda key: self._chosen(key, go=False))
         self.table.opened.connect(lambda key: self._chosen(key, go=True))
         words = QVBoxLayout()

@@ -12,8 +12,8 @@ from PySide6.QtCore import QObject, Signal
 from app.query import Mutation, Query
 from app.screens.settings.policy_draft import PolicyDraft, PolicyDraftStore
 from app.service_client import ConsoleLink
-from app.signing.change_signing import Signing
-from app.widgets.util import once
+from app.signing.change_signing import ChangeSigning
+from app.widgets.util import debounce
 from core.canonical_json import sha256_hex
 from core.errors import ErrorCode, QuarterdeckError, Refused
 from core.policy.policy_check import PolicyCheck, PolicyText
@@ -26,7 +26,7 @@ CHECK_PAUSE_MS = 300
 DRAFT_PAUSE_MS = 800
 
 
-class PolicyWork(QObject):
+class PolicyDocument(QObject):
     """Keeps one edited text beside the file it came from.
 
     Signals:
@@ -46,7 +46,12 @@ class PolicyWork(QObject):
     saved = Signal()
 
     def __init__(
-        self, parent: QObject, link: ConsoleLink, signing: Signing, folder: Path, text: Callable[[], str]
+        self,
+        parent: QObject,
+        link: ConsoleLink,
+        signing: ChangeSigning,
+        folder: Path,
+        text: Callable[[], str],
     ) -> None:
         super().__init__(parent)
         self._link, self._signing, self._text = link, signing, text
@@ -64,8 +69,8 @@ class PolicyWork(QObject):
         self._base_shown = ""
         self._save_when_checked = False
         self._said = ""
-        self._check_soon = once(self, CHECK_PAUSE_MS, self.check_now)
-        self._draft_soon = once(self, DRAFT_PAUSE_MS, self._keep_draft)
+        self._check_soon = debounce(self, CHECK_PAUSE_MS, self.check_now)
+        self._draft_soon = debounce(self, DRAFT_PAUSE_MS, self._keep_draft)
 
     @property
     def saving(self) -> bool:

@@ -10,23 +10,23 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from app.screens.screen import Navigator
-from app.screens.settings.accepted_policy_tab import AcceptedTab, stand_words
-from app.screens.settings.explain_tab import WhyTab
+from app.screens.settings.accepted_policy_tab import AcceptedPolicyTab, stand_words
+from app.screens.settings.explain_tab import ExplainTab
 from app.screens.settings.merge_dialog import KEEP, TAKE, compare
 from app.screens.settings.policy_diagnostics import CheckTab, ExamplesTab, bare_message, placed
-from app.screens.settings.policy_document import PolicyWork
+from app.screens.settings.policy_document import PolicyDocument
 from app.screens.settings.rule_dialog import ask_for_rule
-from app.screens.settings.simulation_tab import TimeMachineTab
+from app.screens.settings.simulation_tab import SimulationTab
 from app.service_client import ConsoleLink
 from app.state import AppState
 from app.text import PROFILE_WORDS, plural
 from app.theme.tokens import SPACE
 from app.widgets.banner import Banner
 from app.widgets.buttons import Button, IconButton, Segmented
-from app.widgets.code_edit import TextEditor
+from app.widgets.code_edit import CodeEdit
 from app.widgets.fields import SearchField
-from app.widgets.highlighters import TomlColors
-from app.widgets.labels import ElidedLabel, Label, rule, surface
+from app.widgets.highlighters import TomlHighlighter
+from app.widgets.labels import ElidedLabel, Label, separator, set_surface
 from core.policy.models import Profile
 from core.policy.policy_check import PolicyCheck
 
@@ -59,21 +59,21 @@ class PolicyPage(QWidget):
 
     def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         self.setAccessibleName("Policy")
         self._state, self._link, self._nav = state, link, nav
         self._comparing = False
         self._wanted_line = 0
-        self.editor = TextEditor("policy.toml")
-        self._colors = TomlColors(self.editor.document(), self.editor)
+        self.editor = CodeEdit("policy.toml")
+        self._colors = TomlHighlighter(self.editor.document(), self.editor)
         folder = Path(nav.layout_store.fileName()).parent
-        self.work = PolicyWork(self, link, nav.signing, folder, self.editor.text)
+        self.work = PolicyDocument(self, link, nav.signing, folder, self.editor.text)
         self.banner = Banner()
         self.check = CheckTab()
         self.examples = ExamplesTab()
-        self.time_machine = TimeMachineTab(state, link, nav, self.editor.text)
-        self.why = WhyTab(state, link)
-        self.accepted = AcceptedTab(link)
+        self.time_machine = SimulationTab(state, link, nav, self.editor.text)
+        self.why = ExplainTab(state, link)
+        self.accepted = AcceptedPolicyTab(link)
         self.tabs = Segmented(TABS, "Beside the editor", in_bar=True)
         self.stack = QStackedWidget()
         for tab in (self.check, self.examples, self.time_machine, self.why, self.accepted):
@@ -91,7 +91,7 @@ class PolicyPage(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self._head())
-        column.addWidget(rule())
+        column.addWidget(separator())
         column.addWidget(self.banner)
         self.split.setChildrenCollapsible(False)
         self.split.setHandleWidth(1)
@@ -141,7 +141,7 @@ class PolicyPage(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addLayout(bar)
-        column.addWidget(rule())
+        column.addWidget(separator())
         column.addWidget(self.editor, 1)
         return left
 
@@ -155,7 +155,7 @@ class PolicyPage(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addLayout(bar)
-        column.addWidget(rule())
+        column.addWidget(separator())
         column.addWidget(self.stack, 1)
         return right
 

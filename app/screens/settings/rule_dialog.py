@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 from app.qt_loop import ended
 from app.theme.tokens import SPACE
 from app.widgets.buttons import Segmented
-from app.widgets.code_view import CodeBox
-from app.widgets.dialog import Sheet
+from app.widgets.code_view import CodeView
+from app.widgets.dialog import Dialog
 from app.widgets.fields import DropDown, Field, TextField
 from app.widgets.labels import Label
 from core.errors import BadInput
@@ -114,7 +114,7 @@ def rule_ids(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"^\s*id\s*=\s*[\"']([^\"']+)[\"']", text, re.MULTILINE))
 
 
-class RuleSheet(Sheet):
+class RuleDialog(Dialog):
     """The form, the TOML that comes of it, Insert."""
 
     def __init__(self, window: QWidget, taken: frozenset[str], devices: list[str], tags: list[str]) -> None:
@@ -142,7 +142,7 @@ class RuleSheet(Sheet):
             self.approvers.addItem("one operator" if number == 1 else f"{number} operators", number)
         self.reason = TextField("Reason", "Shown to the operator who decides")
         self.name_field = TextField("Id", "made of the rest", mono=True)
-        self.preview = CodeBox("The rule as TOML", most_lines=9, numbers=False)
+        self.preview = CodeView("The rule as TOML", most_lines=9, numbers=False)
         self._lay_out()
         for field_ in (self.where, self.tool, self.argument, self.value, self.reason, self.name_field):
             field_.textChanged.connect(self._show)
@@ -212,7 +212,7 @@ class RuleSheet(Sheet):
 
 async def ask_for_rule(window: QWidget, text: str, devices: list[str], tags: list[str]) -> str:
     """Show the form; the rule as TOML, or nothing when the operator let it be."""
-    sheet = RuleSheet(window, rule_ids(text), devices, tags)
+    sheet = RuleDialog(window, rule_ids(text), devices, tags)
     sheet.open(sheet.where)
     answer = await ended(sheet.finished)
     # Its fields are gone by now; what they made is kept beside them.

@@ -8,18 +8,18 @@ from typing import TypeVar
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
-from app.items.table_view import Column, DataTable, Kind, Row
+from app.items.table_view import Column, Kind, Row, TableView
 from app.screens.screen import Navigator, Screen, Shortcut
-from app.screens.settings.devices_page import Devices
+from app.screens.settings.devices_page import DevicesPage
 from app.screens.settings.general_pages import About, Appearance, ThisComputer
-from app.screens.settings.grants_page import Grants
-from app.screens.settings.operators_page import Operators
+from app.screens.settings.grants_page import GrantsPage
+from app.screens.settings.operators_page import OperatorsPage
 from app.screens.settings.policy_page import PolicyPage
 from app.screens.settings.section_names import SECTIONS
 from app.screens.targets import OpenSection, Target
 from app.service_client import ConsoleLink
 from app.state import AppState
-from app.widgets.labels import rule, surface
+from app.widgets.labels import separator, set_surface
 from app.widgets.section import ScreenHead
 
 LIST, NARROW_LIST = 200, 150
@@ -36,11 +36,11 @@ class SettingsScreen(Screen):
 
     def __init__(self) -> None:
         super().__init__()
-        surface(self, "base")
+        set_surface(self, "base")
         self._key = ""
         self._entering = False
         self._wanted: OpenSection | None = None
-        self.list = DataTable(
+        self.list = TableView(
             (Column("section", "Section", Kind.TEXT, 100, stretch=True, tone="text"),), "Sections"
         )
         self.list.horizontalHeader().hide()
@@ -59,13 +59,13 @@ class SettingsScreen(Screen):
         body = QHBoxLayout()
         body.setSpacing(0)
         body.addWidget(self.list)
-        body.addWidget(rule(Qt.Orientation.Vertical))
+        body.addWidget(separator(Qt.Orientation.Vertical))
         body.addWidget(self.pages, 1)
         whole = QVBoxLayout(self)
         whole.setContentsMargins(0, 0, 0, 0)
         whole.setSpacing(0)
         whole.addWidget(ScreenHead("Settings"))
-        whole.addWidget(rule())
+        whole.addWidget(separator())
         whole.addLayout(body, 1)
         super().bind(state, link, nav)
         state.reset.connect(self._begin_late)
@@ -92,22 +92,22 @@ class SettingsScreen(Screen):
         return self._place("policy", page, page)
 
     @cached_property
-    def grants(self) -> Grants:
+    def grants(self) -> GrantsPage:
         """What runs without being asked about."""
-        section = Grants(self.state, self.link, self.nav)
+        section = GrantsPage(self.state, self.link, self.nav)
         self.remember("grants-split", section.split)
         return self._place("grants", section, section)
 
     @cached_property
-    def operators(self) -> Operators:
+    def operators(self) -> OperatorsPage:
         """Whose signatures count, and the keys of this home."""
-        section = Operators(self.state, self.link, self.nav)
+        section = OperatorsPage(self.state, self.link, self.nav)
         return self._place("operators", section, _scrolled(section))
 
     @cached_property
-    def devices(self) -> Devices:
+    def devices(self) -> DevicesPage:
         """Where the console listens."""
-        section = Devices(self.state, self.link, self.nav)
+        section = DevicesPage(self.state, self.link, self.nav)
         return self._place("devices", section, _scrolled(section))
 
     @cached_property

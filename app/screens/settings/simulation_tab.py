@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.items.table_view import Cell, Column, DataTable, Kind, Row
+from app.items.table_view import Cell, Column, Kind, Row, TableView
 from app.query import Query
 from app.screens.screen import Navigator
 from app.screens.targets import OpenEntry
@@ -72,7 +72,7 @@ def glimpses_words(trial: Trial) -> str:
     return f"{words}; {count_words(refused)} of them would be refused." if refused else f"{words}."
 
 
-class TimeMachineTab(QWidget):
+class SimulationTab(QWidget):
     """Runs the text over the journal and lists what would be answered otherwise.
 
     Signals:
@@ -102,7 +102,7 @@ class TimeMachineTab(QWidget):
         self.progress = Progress("Time machine", cancellable=True)
         self.progress.cancelled.connect(self.cancel)
         self.chips = {key: Chip(words, checkable=True) for key, words, _ in FILTERS}
-        self.table = DataTable(COLUMNS, "Commands that would be answered otherwise")
+        self.table = TableView(COLUMNS, "Commands that would be answered otherwise")
         self.details = TrialDetails()
         self.details.entry_wanted.connect(lambda seq: nav.open("journal", OpenEntry(seq)))
         self.details.rule_wanted.connect(self.rule_wanted)

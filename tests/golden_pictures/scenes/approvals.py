@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from app.main import Desk
-from app.screens.approvals.edit_dialog import EditSheet
-from app.screens.approvals.grant_dialog import GrantSheet
+from app.main import ConsoleApplication
+from app.screens.approvals.edit_dialog import EditDialog
+from app.screens.approvals.grant_dialog import GrantDialog
 from app.screens.approvals.grant_draft import Breadth
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.targets import OpenApproval
@@ -58,7 +58,7 @@ async def _play(name: str, studio: Studio) -> None:
         await studio.take(desk, f"approvals-{name}")
 
 
-async def _act(desk: Desk, screen: ApprovalsScreen, name: str) -> None:
+async def _act(desk: ConsoleApplication, screen: ApprovalsScreen, name: str) -> None:
     """What a picture shows beyond an open card."""
     match name:
         case "file-side":
@@ -73,7 +73,7 @@ async def _act(desk: Desk, screen: ApprovalsScreen, name: str) -> None:
             screen.open_card("a-file")
             await settled(desk.window)
             screen.bar.press_grant()
-            sheet = next(iter(desk.window.findChildren(GrantSheet)))
+            sheet = next(iter(desk.window.findChildren(GrantDialog)))
             sheet.devices.setText("scan-pc-04, lab-lnx-*")
             sheet.actors.setText("agent:clerk, operator:*")
             sheet.row("file_path").widen(Breadth.BELOW, "/etc")
@@ -84,7 +84,7 @@ async def _act(desk: Desk, screen: ApprovalsScreen, name: str) -> None:
             await settled(desk.window)
             screen.bar.press_edit()
             await settled(desk.window)
-            edit = next(iter(desk.window.findChildren(EditSheet)))
+            edit = next(iter(desk.window.findChildren(EditDialog)))
             value = dict(edit.form.value())
             if name == "edit":
                 value["content"] = value["content"].replace("keep_days = 30", "keep_days = 7")

@@ -8,8 +8,8 @@ from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.main import Desk
-from app.screens.fleet.pairing_dialog import PairingSheet
+from app.main import ConsoleApplication
+from app.screens.fleet.pairing_dialog import PairingDialog
 from app.screens.fleet.screen import FleetScreen
 from app.screens.runs.screen import RunsScreen
 from app.screens.targets import (
@@ -98,7 +98,7 @@ def _entry_for(tab: str, console: FakeConsole) -> int:
     return next(entry.seq for entry in reversed(console.fake_journal.entries) if entry.blobs)
 
 
-async def _open_over(desk: Desk, name: str, console: FakeConsole) -> None:
+async def _open_over(desk: ConsoleApplication, name: str, console: FakeConsole) -> None:
     """Bring what a picture shows to the front."""
     window = desk.window
     match name:
@@ -116,7 +116,7 @@ async def _open_over(desk: Desk, name: str, console: FakeConsole) -> None:
         case "pairing":
             window.open("fleet", OpenPairing())
             await settled(window)
-            sheet = next(iter(window.findChildren(PairingSheet)))
+            sheet = next(iter(window.findChildren(PairingDialog)))
             sheet.name_field.setText("db-4")
             sheet.tags_field.setText("db prod")
             sheet.production.setChecked(True)
@@ -145,7 +145,7 @@ def _press(keys: str) -> None:
     QTest.keySequence(QApplication.focusWidget(), QKeySequence(keys))
 
 
-def _fleet(desk: Desk) -> FleetScreen:
+def _fleet(desk: ConsoleApplication) -> FleetScreen:
     if desk.window.current.name != "fleet":
         desk.window.open("fleet")
     fleet = desk.window.current

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from app.main import Desk
+from app.main import ConsoleApplication
 from app.screens.fleet.screen import FleetScreen
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenDevice, OpenSection
@@ -40,7 +40,7 @@ async def _play(name: str, studio: Studio) -> None:
         await studio.take(desk, f"settings-{name}")
 
 
-async def _show(desk: Desk, name: str, console: FakeConsole) -> None:
+async def _show(desk: ConsoleApplication, name: str, console: FakeConsole) -> None:
     window = desk.window
     if name == "review":
         window.open("fleet", OpenDevice("build-lnx-03", "tools"))

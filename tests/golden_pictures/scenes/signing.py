@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from app.main import Desk
-from app.screens.fleet.contract_review_dialog import ReviewSheet, start_review
+from app.main import ConsoleApplication
+from app.screens.fleet.contract_review_dialog import ContractReviewDialog, start_review
 from app.screens.fleet.device_dialogs import start_edit
 from app.screens.fleet.pairing_dialog import start_pairing
 from app.screens.fleet.screen import FleetScreen
@@ -56,7 +56,7 @@ async def _play(name: str, studio: Studio) -> None:
         await studio.take(desk, f"sign-{name}")
 
 
-async def _show(desk: Desk, name: str, console: FakeConsole) -> None:
+async def _show(desk: ConsoleApplication, name: str, console: FakeConsole) -> None:
     window = desk.window
     window.activateWindow()
     match name:
@@ -95,7 +95,7 @@ async def _show(desk: Desk, name: str, console: FakeConsole) -> None:
             tool = next(one for one in await console.devices.tools("build-lnx-03") if one.tool_key == key)
             start_review(window, desk.link, window.signing, tool, lambda: None)
             await settled(window)
-            opened = window.findChildren(ReviewSheet)[0]
+            opened = window.findChildren(ContractReviewDialog)[0]
             opened.trust.set_off("")
             opened.trust.click()
         case "listen":
@@ -143,7 +143,7 @@ async def _show(desk: Desk, name: str, console: FakeConsole) -> None:
                 window.control._open_notes(notes)
 
 
-def _settings(desk: Desk) -> SettingsScreen:
+def _settings(desk: ConsoleApplication) -> SettingsScreen:
     settings = desk.window.current
     assert isinstance(settings, SettingsScreen)
     return settings

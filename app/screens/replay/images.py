@@ -46,7 +46,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Spots:
+class ImageDifference:
     """Where a picture differs from the one before: the outline in its pixels, how many places, the share."""
 
     path: QPainterPath
@@ -67,7 +67,7 @@ class Spots:
 
 
 @dataclass(frozen=True, slots=True)
-class Small:
+class ScaledImage:
     """A picture made to fit into a place of this many device pixels."""
 
     blob: str
@@ -76,18 +76,18 @@ class Small:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ImagePair:
     """Two pictures to compare."""
 
     before: str
     after: str
 
 
-Job = Small | Pair | str
-Outcome = QImage | Spots | Problem
+Job = ScaledImage | ImagePair | str
+Outcome = QImage | ImageDifference | Problem
 
 
-class PictureShelf(QObject):
+class ReplayImages(QObject):
     """Keeps pictures, their small copies and their differences, within bounds.
 
     Signals:
@@ -102,16 +102,16 @@ class PictureShelf(QObject):
         self._images = images_of(link)
         self._bytes: BoundedCache[str, bytes] = BoundedCache(MOST_BYTES)
         self._problems: BoundedCache[str, Problem] = BoundedCache(MOST_CHANGES)
-        self._small: BoundedCache[Small, Outcome] = BoundedCache(MOST_SCALED_BYTES)
-        self._spots: BoundedCache[Pair, Outcome] = BoundedCache(MOST_CHANGES)
+        self._small: BoundedCache[ScaledImage, Outcome] = BoundedCache(MOST_SCALED_BYTES)
+        self._spots: BoundedCache[ImagePair, Outcome] = BoundedCache(MOST_CHANGES)
         self._wanted: dict[str, list[Job]] = {}
         self._running: set[Job] = set()
 
     def get(self, job: Job) -> Outcome | None:
         """What is there for a job, None when nothing is yet."""
-        if isinstance(job, Small):
+        if isinstance(job, ScaledImage):
             return self._small.get(job)
-        if isinstance(job, Pair):
+        if isinstance(job, ImagePair):
             return self._spots.get(job)
         kept = self._images.get(ImageKey(job))
         if kept is None:
@@ -125,13 +125,13 @@ class PictureShelf(QObject):
 
     def small(self, blob: str, size: QSize) -> QImage | Problem | None:
         """A picture as it fits into `size` device pixels."""
-        found = self.get(Small(blob, size.width(), size.height()))
+        found = self.get(ScaledImage(blob, size.width(), size.height()))
         return found if isinstance(found, QImage | Problem) else None
 
-    def spots(self, before: str, after: str) -> Spots | Problem | None:
+    def spots(self, before: str, after: str) -> ImageDifference | Problem | None:
         """What changed between two pictures."""
-        found = self.get(Pair(before, after))
-        return found if isinstance(found, Spots | Problem) else None
+        found = self.get(ImagePair(before, after))
+        return found if isinstance(found, ImageDifference | Problem) else None
 
     def want(self, who: str, jobs: Iterable[Job]) -> None:
         """Say what `who` needs now, most urgent first; replaces what it wanted before."""
@@ -173,7 +173,7 @@ class PictureShelf(QObject):
             if isinstance(kept, QImage):
                 return kept
             return await self._images.decode(ImageKey(job), await self._data(console, job))
-        if isinstance(job, Small):
+        if isinstance(job, ScaledImage):
             fit = QSize(job.width, job.height)
             full = self._images.get(ImageKey(job.blob))
             if isinstance(full, QImage):
@@ -193,9 +193,9 @@ class PictureShelf(QObject):
 
     def _done(self, job: Job, outcome: Outcome) -> None:
         self._running.discard(job)
-        if isinstance(job, Pair):
+        if isinstance(job, ImagePair):
             self._spots.put(job, outcome, 1)
-        elif isinstance(job, Small):
+        elif isinstance(job, ScaledImage):
             weight = outcome.sizeInBytes() if isinstance(outcome, QImage) else 0
             self._small.put(job, outcome, weight + ENTRY_BYTES)
         elif isinstance(outcome, Problem):
@@ -217,7 +217,7 @@ def _fitted(image: QImage, fit: QSize) -> QImage:
     return scaled.convertToFormat(QImage.Format.Format_ARGB32_Premultiplied)
 
 
-def _spots(before: bytes, after: bytes) -> Spots:
+def _spots(before: bytes, after: bytes) -> ImageDifference:
     check_bytes(before)
     check_bytes(after)
     changes = changed_tiles(before, after, TILE)
@@ -228,7 +228,7 @@ def _spots(before: bytes, after: bytes) -> Spots:
         region = region.united(QRect(rect.x, rect.y, rect.width, rect.height))
     path = QPainterPath()
     path.addRegion(region)
-    return Spots(path.simplified(), len(groups), changes.share, changes.same_size, changes.size)
+    return ImageDifference(path.simplified(), len(groups), changes.share, changes.same_size, changes.size)
 
 
 def _groups(changes: Changes) -> list[Rect]:
