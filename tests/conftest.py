@@ -69,10 +69,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_protocol() -> Iterator[None]:
     """Collect garbage between tests only: those of windows, and all that run after them in the same process.
 
-    In a worker thread, or while Qt destroys an object, it crashes or hangs; `app.qt_loop.GarbageKeeper`
-    sees to that in the program. A fixture would be too early: what a test was given is let go after its
-    fixtures have ended, and its windows would then be collected in whichever thread of whichever later test.
-    What was there before the test is frozen, so that the collection looks only at what the test has made.
+    In a worker thread, or while Qt destroys an object, it crashes or hangs; in the program,
+    `app.qt_loop.GuiThreadGarbageCollector` sees to that. A fixture would be too early: what a test was
+    given is let go after its fixtures have ended, and its windows would then be collected in whichever
+    thread of whichever later test. What was there before the test is frozen, so that the collection looks
+    only at what the test has made.
     """
     gc.disable()
     gc.freeze()

@@ -19,7 +19,7 @@ _MOST_S = 300
 def run() -> Figures:
     """Measure; gives names and figures to print."""
     figures: Figures = []
-    for file in sorted(ROOT.glob("tests/*/test_*.py")):
+    for file in sorted(ROOT.glob("tests/**/test_*.py")):
         if not _TIMED.search(file.read_text()) or file.name == "test_pace.py":
             continue
         words = [sys.executable, "-m", "pytest", "--pace", "-q", "-p", "no:cacheprovider", str(file)]

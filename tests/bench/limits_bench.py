@@ -30,10 +30,10 @@ from tests.bench.journal_bench import Figures
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.long_frames import WORST, frame
 from tests.fakes.pace import slowness
-from tests.unit.test_approvals_stop import RUNNING, Crowd
-from tests.unit.test_replay_timeline import Story
-from tests.unit.test_schema_forms_validator import SHELL
-from tests.unit.test_time_machine import Pages, a_large_policy, command, nobody
+from tests.unit.approvals.test_stop import RUNNING, Crowd
+from tests.unit.replay.test_timeline import Story
+from tests.unit.schema_forms.test_validator import SHELL
+from tests.unit.service.test_time_machine import Pages, a_large_policy, command, nobody
 
 ROUNDS = 5
 STOP_LIMIT_S = 0.1

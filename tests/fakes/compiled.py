@@ -15,7 +15,7 @@ import pytest
 from _pytest.assertion.rewrite import PYC_TAIL, _read_pyc, _rewrite_test, _write_pyc_fp, get_cache_dir
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("app", "core", "tests/bench", "tests/fakes", "tests/golden")
+FOLDERS = ("app", "core", "tests/bench", "tests/fakes", "tests/golden", "tests/golden_pictures")
 PROCESSES = 2
 
 
@@ -23,7 +23,7 @@ def compile_all(config: pytest.Config) -> None:
     """Write what is missing or older than its source; nothing where Python writes no compiled files."""
     if sys.dont_write_bytecode:
         return
-    tests = [*ROOT.glob("tests/*/test_*.py"), *ROOT.glob("tests/**/conftest.py")]
+    tests = [*ROOT.glob("tests/**/test_*.py"), *ROOT.glob("tests/**/conftest.py")]
     # A forked child inherits the configuration, and starts no interpreter.
     fork = multiprocessing.get_context("fork")
     shares = [

@@ -19,7 +19,7 @@ from tests.fakes.signing import signing
 
 _self_test = bubblewrap._self_test
 _passed: set[str] = set()
-OWN_TESTS = "test_device_sandbox.py"
+OWN_TESTS = Path(__file__).parent / "device" / "test_sandbox.py"
 
 
 def _tested_once(sandbox: bubblewrap.Bubblewrap) -> bubblewrap.Missing | None:
@@ -37,7 +37,7 @@ def _one_self_test(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
     It takes 0.07 s and three processes, for each device anew since each has other folders.
     """
-    if request.path.name != OWN_TESTS:
+    if request.path != OWN_TESTS:
         monkeypatch.setattr(bubblewrap, "_self_test", _tested_once)
 
 

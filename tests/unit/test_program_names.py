@@ -227,7 +227,7 @@ class TestDispatch:
         self, rig: Rig, name: str, moved: bool
     ):
         """Another program has a control of the same name: outside of the named one nothing is looked for."""
-        from tests.unit.test_dispatch_evidence import Screen
+        from tests.unit.dispatch.test_evidence import Screen
 
         screen, asked = Screen(), []
 

@@ -15,7 +15,7 @@ from core.policy.policy_check import check_text
 from core.policy.policy_file import Overrides, PolicyFile, parse_policy
 from tests.fakes.policy_calls import a_device, judged
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "resources" / "policy-example.toml"
 
 

@@ -11,7 +11,7 @@ import pytest
 from core.schema_forms.form import Field, FieldKind, form_for
 from core.schema_forms.validator import errors_for
 
-FOLDER = Path(__file__).parents[1] / "fakes" / "schemas"
+FOLDER = Path(__file__).parents[2] / "fakes" / "schemas"
 CASES = [case for file in sorted(FOLDER.glob("*.json")) for case in json.loads(file.read_text())]
 cases = pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["name"]))
 

@@ -285,7 +285,7 @@ def test_characters_outside_ascii_do_not_crash_the_parser() -> None:
         f"for low in {blocks}:\n"
         "    read_line('{' + ' {'.join(chr(low + i) for i in range(0, 0x40, 5)) + 'a {')"
     )
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     assert subprocess.run([sys.executable, "-c", program], cwd=root, timeout=60, check=False).returncode == 0
 
 

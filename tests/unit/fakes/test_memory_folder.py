@@ -12,7 +12,7 @@ import pytest
 from tests.fakes import memory_folder as folders
 from tests.fakes.memory_folder import PREFIX, memory_folder
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 KILLED = """
 import os, signal, sys
 from pathlib import Path

@@ -23,7 +23,7 @@ from core.audit.store import Store
 from core.audit.verify import verify_folder
 from core.errors import JournalCorrupt, JournalUnavailable
 
-ARCHIVE = Path(__file__).parents[1] / "fakes" / "journals" / "format_1.tar.xz"
+ARCHIVE = Path(__file__).parents[2] / "fakes" / "journals" / "format_1.tar.xz"
 CLOSED = [f"closed {number}" for number in range(24)]
 IN_THE_LOG = [
     text

@@ -14,7 +14,7 @@ from core.service.__main__ import ENOUGH
 from tests.fakes.service_process import service_process
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
-HERE = Path(__file__).parents[2]
+HERE = Path(__file__).parents[3]
 # One interpreter that has loaded the service, and a fork of it for each pair of limits.
 ASK = """
 import os, resource, sys

@@ -11,7 +11,7 @@ import pytest
 
 from core.device.client import Ending
 
-PACKAGING = Path(__file__).resolve().parents[2] / "packaging"
+PACKAGING = Path(__file__).resolve().parents[3] / "packaging"
 SERVICE = PACKAGING / "quarterdeck-device.service"
 DESKTOP = PACKAGING / "quarterdeck-device.desktop"
 

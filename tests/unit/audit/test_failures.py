@@ -23,7 +23,7 @@ from tests.fakes.awaited import until_writable
 from tests.fakes.small_disk import fill, small_disk_at
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits, mounts and modes of POSIX systems")
 
 

@@ -19,7 +19,7 @@ from core.aip.link_events import LinkEvents
 from core.aip.resolve import MOST_LOOKUPS, tcp_connection
 from core.errors import DeviceError
 from tests.fakes.aip_house import soon
-from tests.unit.test_aip_dialler import listening
+from tests.unit.aip.test_dialler import listening
 
 LIMITS = LinkLimits(register_s=20.0, close_s=0.5)
 PIN = "0" * 64

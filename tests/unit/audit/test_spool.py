@@ -277,7 +277,7 @@ asyncio.run(main())
 def acknowledged_before_the_kill(folder: Path, after: int) -> int:
     """Kill a program that notes and appends once `after` are done; gives how many it said were written."""
     command = [sys.executable, "-c", NOTER, str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2])
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[3])
     assert process.stdout is not None
     with process.stdout as told:
         for _ in range(after):

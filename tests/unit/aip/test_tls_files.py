@@ -31,7 +31,7 @@ from core.aip.tls import (
 )
 from core.errors import BadInput
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("steps", [0, 1])

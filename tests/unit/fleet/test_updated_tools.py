@@ -33,7 +33,7 @@ from core.home import Home
 from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS
 from tests.fakes.scripted_device import tool
 from tests.fakes.trust_desk import TrustDesk, trust_desk
-from tests.unit.test_trusted_tools import is_blocked
+from tests.unit.service.test_trusted_tools import is_blocked
 
 UPDATED = [
     "get_ui_tree",

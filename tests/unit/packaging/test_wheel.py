@@ -17,7 +17,7 @@ import pytest
 
 from core.batch.batch_file import read_batch
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 NO_QT = "import sys; sys.modules.update(dict.fromkeys(('PySide6', 'shiboken6', 'qasync', 'qtawesome')))"
 
 pytest.importorskip("setuptools", "77", reason="older ones cannot read this project's license")

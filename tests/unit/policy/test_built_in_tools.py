@@ -11,7 +11,7 @@ from core.dispatch.stale_target import has_screen_target, targets_point
 from core.fleet.models import Effect
 from core.policy.analysis.built_in_tools import BUILT_IN_TOOLS, PATH_ARGUMENTS, SHELL_ARGUMENTS, ScreenTarget
 from core.policy.analysis.summaries import Parameters
-from tests.unit.test_updated_tools import built_in
+from tests.unit.fleet.test_updated_tools import built_in
 
 TOOLS = built_in()
 NAMES = sorted(BUILT_IN_TOOLS)

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-SETUP = Path(__file__).parents[2] / "packaging" / "setup.sh"
+SETUP = Path(__file__).parents[3] / "packaging" / "setup.sh"
 # Says what it was asked, and makes "virtual environments" of itself.
 PYTHON = """#!/bin/sh
 echo "$*" >> "$0.asked"

@@ -26,7 +26,7 @@ def _themed(qapp: QApplication) -> Theme:
     return theme
 
 
-FOLDER = Path(__file__).parents[1] / "fakes" / "schemas"
+FOLDER = Path(__file__).parents[2] / "fakes" / "schemas"
 CASES = [case for file in sorted(FOLDER.glob("*.json")) for case in json.loads(file.read_text())]
 
 

@@ -286,7 +286,7 @@ def every_command(one: Any) -> Iterator[Any]:
 
 def test_every_line_that_the_readme_or_a_help_shows_is_understood():
     whole: Any = get_command(app.app)
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
     shown = re.findall(r"^    quarterdeck( .+?)(?:  |$)", readme, re.MULTILINE)
     for one in every_command(whole):
         shown += re.findall(r"^  quarterdeck( .+)$", one.epilog or "", re.MULTILINE)

@@ -21,7 +21,7 @@ from core.errors import BadInput, ErrorCode
 from core.schema_forms.validator import ThreadedValidator
 from tests.fakes.run_size import examples
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "resources" / "batches").glob("*.yaml"))
+EXAMPLES = sorted((Path(__file__).parents[3] / "resources" / "batches").glob("*.yaml"))
 HEAD = "name: x\nsteps:\n  - {id: a, tool: t}\n"
 
 

@@ -344,7 +344,7 @@ held = Guard(DeviceConfig(roots=(Path({str(root)!r}),))).hold({str(root / "a")!r
 file_ops.DirHandle.replace = lambda *words: os._exit(9)
 file_ops.write(held, b"new", "overwrite", undo)
 """
-    here = Path(__file__).parents[2]
+    here = Path(__file__).parents[3]
     ended = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], cwd=here, timeout=30)
     assert ended.returncode == 9
     router = build_router(DeviceConfig(roots=(root,)), tmp_path / "state", "files")

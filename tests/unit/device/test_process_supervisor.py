@@ -196,7 +196,7 @@ async def main():
     ))
 asyncio.run(main())
 """
-    here = Path(__file__).parents[2]
+    here = Path(__file__).parents[3]
     device = subprocess.Popen([sys.executable, "-c", code], cwd=here)
     escaped = int((tmp_path / "fifo").read_text())
     children = psutil.Process(device.pid).children(recursive=True)
