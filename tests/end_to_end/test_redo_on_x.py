@@ -16,14 +16,14 @@ from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.widgets.json_edit import JsonEditor
-from app.widgets.code_edit import TextEditor
+from app.widgets.json_edit import JsonEdit
+from app.widgets.code_edit import CodeEdit
 from app.theme.theme import Theme
 
 app = QApplication([])
 Theme().apply(app)
 print(QKeySequence("Ctrl+Y") in QKeySequence.keyBindings(QKeySequence.StandardKey.Redo))
-for editor in (JsonEditor(), TextEditor("A text")):
+for editor in (JsonEdit(), CodeEdit("A text")):
     editor.show()
     editor.setFocus()
     QTest.keyClicks(editor, "12")
