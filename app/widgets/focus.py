@@ -165,7 +165,7 @@ _POINTER = (
 
 
 class RetainFocusMixin(Base):
-    """For buttons of all kinds: `class Button(KeepsKeyboard, QPushButton)`."""
+    """For buttons of all kinds: `class Button(RetainFocusMixin, QPushButton)`."""
 
     _kept = False
 

@@ -18,7 +18,7 @@ else:
 
 
 class InputOriginMixin(Base):
-    """For buttons and fields: `class Button(TellsHand, KeepsKeyboard, QPushButton)`.
+    """For buttons and fields: `class Button(InputOriginMixin, RetainFocusMixin, QPushButton)`.
 
     The strokes of a press are the event that is being handled and, for a release, the press before it.
     Outside of an event there are none, so nothing left over from an earlier event counts.
