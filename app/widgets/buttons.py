@@ -2,10 +2,10 @@
 
 A key hint stands inside the button. A label that ends in "…" promises a question, not an act.
 
-A button that works stays enabled in Qt's eyes, so that it keeps the focus (`focus.RetainFocusMixin`), and Qt's
-own accessible interface would go on to call it so. Qt's "Toggle" only changes whether a button is checked:
-the rail, a choice or a filter would then show as chosen what is not. Here it presses. In all else these are
-Qt's own interfaces.
+A button that works stays enabled in Qt's eyes, so that it keeps the focus (`focus.RetainFocusMixin`), and
+Qt's own accessible interface would go on to call it so. Qt's "Toggle" only changes whether a button is
+checked: the rail, a choice or a filter would then show as chosen what is not. Here it presses. In all else
+these are Qt's own interfaces.
 """
 
 from __future__ import annotations
