@@ -168,12 +168,16 @@ async def name_operator(desk: ConsoleApplication) -> OperatorsPage:
 
 
 async def make_operator(desk: ConsoleApplication) -> QAbstractButton:
-    press_button((await name_operator(desk)).make)
+    section = await name_operator(desk)
+    await seen(section.make.isEnabled)
+    press_button(section.make)
     return await to_sign(desk)
 
 
 async def make_operator_without_passphrase(desk: ConsoleApplication) -> QAbstractButton:
-    press_button((await name_operator(desk)).without)
+    section = await name_operator(desk)
+    await seen(section.without.isEnabled)
+    press_button(section.without)
     return await to_sign(desk)
 
 
@@ -182,6 +186,7 @@ async def register_operator(desk: ConsoleApplication) -> QAbstractButton:
     await desk.window.keys.refresh()
     section = settings_of(desk, "operators").operators
     section.table.choose("quay")
+    await seen(section.register.isEnabled)
     section.register.click()
     return await to_sign(desk)
 
