@@ -16,9 +16,9 @@ PROFILE_WORDS: dict[Profile, str] = {
 }
 
 
-def one_line(text: str) -> str:
+def one_line(text: str | None) -> str:
     """Text of a device or of a program in one line: what cannot be seen in it is written out."""
-    return escape_hidden(text, keep_lines=False)
+    return escape_hidden(text or "", keep_lines=False)
 
 
 def count_words(number: int) -> str:

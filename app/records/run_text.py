@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from app.text import count_words, left_words, parse_time, person_words, plural, with_nothing_sent
+from app.text import count_words, left_words, one_line, parse_time, person_words, plural, with_nothing_sent
 from app.theme.status_styles import StateLook, cell_look
 from core.batch.models import Cell, CellState, Run, RunState, RunSummary, Step, flatten
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.policy.models import Answer, Decision
-from core.text import escape_hidden
 
 _OPEN = (CellState.RUNNING, CellState.WAITING, CellState.CANCEL_ASKED)
 NEEDS_A_LOOK = frozenset({"waiting", "failed", "refused", "unknown", "no_effect", "interrupted"})
@@ -58,11 +57,6 @@ BASIS_WORDS: dict[Basis, str] = {
     Basis.DEVICE_DOES_NOT_KNOW: "the device does not know: look before running again",
     Basis.DEVICE_CONFIRMED_CANCEL: "the device confirmed that it stopped",
 }
-
-
-def one_line(text: str) -> str:
-    """Text of others in one line, with nothing hidden in it."""
-    return escape_hidden(text, keep_lines=False)
 
 
 def look_key(cell: Cell, run_ended: bool) -> str:

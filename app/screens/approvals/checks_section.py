@@ -9,7 +9,8 @@ from PySide6.QtCore import QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QLayout, QLayoutItem, QSizePolicy, QVBoxLayout, QWidget
 
-from app.screens.approvals.text import local_time, one_line
+from app.screens.approvals.text import local_time
+from app.text import one_line
 from app.theme.tokens import SPACE
 from app.widgets.buttons import Button, IconButton
 from app.widgets.code_view import CodeView

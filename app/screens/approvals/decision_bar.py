@@ -16,7 +16,7 @@ from app.screens.approvals.decision_rules import (
     operator_blocker,
     second_operator_blocker,
 )
-from app.screens.approvals.text import one_line
+from app.text import one_line
 from app.theme.shapes import paint_glyph
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE, TYPE

@@ -5,8 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.screens.approvals.text import local_time, one_line, outcome_words
-from app.text import with_nothing_sent
+from app.screens.approvals.text import local_time, outcome_words
+from app.text import one_line, with_nothing_sent
 from app.theme.tokens import SPACE
 from app.widgets.empty_state import EmptyState
 from app.widgets.icon_label import IconLabel

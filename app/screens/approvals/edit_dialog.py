@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QScrollArea, QSplitter, QVBoxLayout, QWidget
 from app.forms import SchemaForm
 from app.input_origin import Stake
 from app.screens.approvals.edited_section import EditedSection
-from app.screens.approvals.text import one_line
 from app.signing.press_guard import PressGuard
+from app.text import one_line
 from app.theme.tokens import SPACE
 from app.widgets.dialog import FOCUS_ROOM, Dialog
 from app.widgets.labels import Label, set_surface

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.screens.approvals.text import one_line
+from app.text import one_line
 from app.widgets.diff_view import DiffView
 from app.widgets.section import Section
 from app.widgets.text_diff import diff_of

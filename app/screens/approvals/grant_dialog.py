@@ -22,9 +22,9 @@ from app.screens.approvals.grant_draft import (
     scope_lines,
     terms_of,
 )
-from app.screens.approvals.text import one_line
 from app.signing.press_guard import PressGuard
 from app.state import AppState
+from app.text import one_line
 from app.theme.tokens import SPACE
 from app.widgets.buttons import Segmented
 from app.widgets.dialog import FOCUS_ROOM, Dialog

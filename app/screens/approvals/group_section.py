@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import Signal
 
-from app.screens.approvals.text import one_line
+from app.text import one_line
 from app.widgets.code_view import CodeView
 from app.widgets.section import Section
 from core.approvals.models import Approval

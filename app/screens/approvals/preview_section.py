@@ -12,7 +12,8 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.images import ImageCache, ImageKey, image_problem
 from app.screens.approvals.target_preview import TargetPreview
-from app.screens.approvals.text import local_time, one_line
+from app.screens.approvals.text import local_time
+from app.text import one_line
 from app.theme.tokens import SPACE
 from app.widgets.buttons import Segmented
 from app.widgets.diff_view import DiffView

@@ -9,7 +9,7 @@ from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistent
 
 from app.screens.approvals.decision_rules import fates_words
 from app.screens.approvals.request_groups import Group, count_words_of, device_words
-from app.screens.approvals.text import one_line
+from app.text import one_line
 from app.theme.status_styles import risk_look
 from core.approvals.models import Approval, ApprovalState
 

@@ -17,7 +17,8 @@ from app.screens.approvals.queue_model import (
     QueueModel,
     needs_words,
 )
-from app.screens.approvals.text import TimeLeft, asker_words, clock_words, one_line
+from app.screens.approvals.text import TimeLeft, asker_words, clock_words
+from app.text import one_line
 from app.theme.shapes import paint_glyph
 from app.theme.theme import Theme, theme_of
 from app.widgets import painting

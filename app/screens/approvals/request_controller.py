@@ -28,10 +28,11 @@ from app.screens.approvals.request_payload import DigestCheck, check_digest
 from app.screens.approvals.request_view import RequestView
 from app.screens.approvals.second_operator_dialog import SecondOperatorDialog
 from app.screens.approvals.submit import Answers, answer_all
-from app.screens.approvals.text import TimeLeft, final_words, one_line, outcome_words
+from app.screens.approvals.text import TimeLeft, final_words, outcome_words
 from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
 from app.state import AppState, Link
+from app.text import one_line
 from app.widgets.banner import BannerKind
 from core.approvals.grants import GrantTerms, SignedGrant
 from core.approvals.models import Approval, ApprovalState

@@ -6,7 +6,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from app.screens.approvals.request_groups import count_words_of, device_words
-from app.screens.approvals.text import asker_words, clock_words, is_agent, local_time, one_line
+from app.screens.approvals.text import asker_words, clock_words, is_agent, local_time
+from app.text import one_line
 from app.theme.tokens import SPACE
 from app.widgets.badges import ProductionStrip, RiskBadge
 from app.widgets.icon_label import IconLabel

@@ -7,7 +7,8 @@ from PySide6.QtGui import QEnterEvent, QKeyEvent, QMouseEvent, QPainter, QPaintE
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from app.screens.approvals.request_payload import Part
-from app.screens.approvals.text import asker_words, is_agent, one_line, quoted, said_title, unproved_words
+from app.screens.approvals.text import asker_words, is_agent, quoted, said_title, unproved_words
+from app.text import one_line
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
 from app.widgets import painting

@@ -23,7 +23,8 @@ from app.screens.approvals.request_sections import (
     ReasonsSection,
     UndoBox,
 )
-from app.screens.approvals.text import asker_words, one_line
+from app.screens.approvals.text import asker_words
+from app.text import one_line
 from app.theme.tokens import SPACE
 from app.widgets.banner import Banner
 from app.widgets.labels import Label, Link, separator, set_surface

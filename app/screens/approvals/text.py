@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from app.text import person_words, with_nothing_sent
+from app.text import one_line, person_words, with_nothing_sent
 from core.approvals.models import Approval, ApprovalState
 from core.dispatch.models import CommandResult, Verdict
 from core.text import escape_hidden
@@ -20,11 +20,6 @@ _VERDICTS = {
     Verdict.UNKNOWN: "What became of it is not known: look at the device.",
     Verdict.CANCELLED: "It was cancelled.",
 }
-
-
-def one_line(text: str) -> str:
-    """Text of others in one line: what cannot be seen is written out."""
-    return escape_hidden(text, keep_lines=False)
 
 
 def quoted(said: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
 
-from app.screens.journal.entry_text import shown
 from app.screens.journal.query_terms import TIME_FIELDS, terms_of, without_term
+from app.text import one_line
 from app.theme.tokens import SPACE
 from app.widgets.empty_state import EmptyState
 from app.widgets.labels import Link, set_surface
@@ -54,6 +54,6 @@ class NoMatch(EmptyState):
         self.say("No entry matches this query.", hint, ("clear", "Clear the query", "clear"))
 
     def _way(self, words: str, query: str) -> None:
-        link = Link(shown(words))
+        link = Link(one_line(words))
         link.clicked.connect(lambda *_: self.query_wanted.emit(query))
         self.more.addWidget(link, 0, Qt.AlignmentFlag.AlignHCenter)

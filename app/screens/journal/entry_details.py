@@ -14,7 +14,6 @@ from app.screens.journal.entry_text import (
     entry_title,
     entry_words,
     outcome_of,
-    shown,
     time_words,
     took_words,
 )
@@ -22,7 +21,7 @@ from app.screens.journal.proof_tab import ProofTab
 from app.screens.screen import Navigator
 from app.screens.targets import OpenReplay, OpenRun
 from app.service_client import ConsoleLink
-from app.text import count_words
+from app.text import count_words, one_line
 from app.theme.theme import theme_of
 from app.theme.tokens import RADIUS, SPACE
 from app.widgets import painting
@@ -280,5 +279,5 @@ def entry_facts(entry: Entry) -> list[Property]:
         ("Took", took_words(entry.duration_ms), False),
     ):
         if value:
-            facts.append(Property(label, shown(value), mono=mono))
+            facts.append(Property(label, one_line(value), mono=mono))
     return facts

@@ -30,9 +30,9 @@ from app.screens.journal.entry_text import (
     TOOL,
     field_value,
     kind_words,
-    shown,
 )
 from app.screens.journal.query_terms import quoted_value
+from app.text import one_line
 from app.theme.theme import theme_of
 from app.theme.tokens import FRAME
 from app.widgets import painting
@@ -269,7 +269,7 @@ class EntryTable(TableView):
         for at in self._filterable(entry, column):
             field, value = COLUMN_FIELDS[at], field_value(entry, at)
             term = f"{field}:{quoted_value(value)}"
-            words = kind_words(value) if field == "kind" else shorten_middle(shown(value), 48)
+            words = kind_words(value) if field == "kind" else shorten_middle(one_line(value), 48)
             words = words.replace("&", "&&")  # a single one would mark the next letter as a key
             menu.addSeparator()
             menu.addAction(f"Only {field} {words}", partial(self.filter_wanted.emit, term))

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from app.items.table_model import Cell, Column, Kind, Row
-from app.text import count_words, parse_time, person_words
+from app.text import count_words, one_line, parse_time, person_words
 from core.audit.entries import Entry
 from core.audit.entries import Kind as EntryKind
-from core.text import escape_hidden
 
 ENTRY, TIME, KIND, DEVICE, ACTOR, TOOL, BY, OUTCOME, TOOK = range(9)
 COLUMNS = (
@@ -111,15 +110,10 @@ def took_words(milliseconds: float | None) -> str:
     return f"{milliseconds:.1f} ms" if milliseconds < 10 else f"{milliseconds:.0f} ms"
 
 
-def shown(text: str | None) -> str:
-    """A text from a device or an agent on one line, with nothing hidden in it."""
-    return escape_hidden(text, keep_lines=False) if text else ""
-
-
 def device_words(entry: Entry) -> str:
     """The device, or how many a run is on."""
     if entry.device:
-        return shown(entry.device)
+        return one_line(entry.device)
     devices = entry.body.get("devices")
     if isinstance(devices, list) and devices:
         return f"{len(devices)} device{'s' if len(devices) != 1 else ''}"
@@ -128,7 +122,7 @@ def device_words(entry: Entry) -> str:
 
 def entry_row(entry: Entry, present: Present) -> Row:
     """One entry, ready to be painted."""
-    tool, actor = shown(entry.tool), shown(actor_words(entry))
+    tool, actor = one_line(entry.tool), one_line(actor_words(entry))
     outcome = outcome_of(entry, present)
     return Row(
         key=str(entry.seq),
@@ -137,9 +131,9 @@ def entry_row(entry: Entry, present: Present) -> Row:
             Cell(time_words(entry.time), tone="text", tip=entry.time),
             Cell(entry_words(entry), tone=KIND_TONES.get(entry.kind, "text")),
             device_words(entry),
-            Cell(actor, tip=shown(entry.actor)),
+            Cell(actor, tip=one_line(entry.actor)),
             Cell(tool, tip=tool),
-            Cell(_by_words(actor, tool), tip=", ".join(filter(None, (shown(entry.actor), tool)))),
+            Cell(_by_words(actor, tool), tip=", ".join(filter(None, (one_line(entry.actor), tool)))),
             Cell(outcome, tip="waits for an operator" if outcome == "waiting" else ""),
             took_words(entry.duration_ms),
         ),
@@ -177,8 +171,8 @@ def field_value(entry: Entry, column: int) -> str:
 
 def entry_title(entry: Entry) -> str:
     """What an entry is about, on one line: `click_element on stock-pc-02, r-0414 step 7`."""
-    what = " on ".join(part for part in (shown(entry.tool), device_words(entry)) if part)
+    what = " on ".join(part for part in (one_line(entry.tool), device_words(entry)) if part)
     where = ""
     if entry.run:
-        where = shown(entry.run) + (f" step {shown(entry.step)}" if entry.step else "")
-    return ", ".join(part for part in (what, where) if part) or shown(entry.actor)
+        where = one_line(entry.run) + (f" step {one_line(entry.step)}" if entry.step else "")
+    return ", ".join(part for part in (what, where) if part) or one_line(entry.actor)

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from app.screens.replay.text import Clock, lasting
-from app.screens.replay.timeline_index import shown
+from app.text import one_line
 from app.widgets.property_list import Property, short_digest
 from core.audit.entries import Entry, Kind
 from core.policy.models import Answer, Decision, Reason
@@ -81,10 +81,10 @@ def moment_facts(moment: Moment, clock: Clock) -> list[Property]:
     """What the entry itself says."""
     rows = [
         ("Time", clock.words(moment.time, moment.at, exact=True), True),
-        ("What", shown(moment.kind.replace("_", " ")), False),
-        ("By", shown(moment.actor), False),
-        ("Device", shown(moment.device), False),
-        ("Tool", shown(moment.tool), True),
+        ("What", one_line(moment.kind.replace("_", " ")), False),
+        ("By", one_line(moment.actor), False),
+        ("Device", one_line(moment.device), False),
+        ("Tool", one_line(moment.tool), True),
     ]
     # The same rows whatever the entry: a step then mostly writes new values into them. The dash is never in
     # the type for what a machine reads: there it is a shorter one.
@@ -100,7 +100,7 @@ def command_facts(known: CommandAt, clock: Clock, start: datetime | None, playhe
     facts: list[Property] = []
     decision = known.decision
     if decision is not None and decision.summary:
-        facts.append(Property("What", shown(decision.summary)))
+        facts.append(Property("What", one_line(decision.summary)))
     if known.asked is not None:
         facts.append(_approval_fact(known, playhead))
     if decision is not None:
@@ -113,12 +113,12 @@ def command_facts(known: CommandAt, clock: Clock, start: datetime | None, playhe
     # After an edit there are two: the newest is the one that was sent, or is to be.
     digest = known.prepared.body.get("digest") if known.prepared else None
     if isinstance(digest, str) and digest:
-        facts.append(Property("Digest", short_digest(shown(digest)), mono=True, full=shown(digest)))
+        facts.append(Property("Digest", short_digest(one_line(digest)), mono=True, full=one_line(digest)))
     return facts
 
 
 def _reason_words(reason: Reason) -> str:
-    text, origin = shown(reason.text).rstrip("."), shown(reason.origin)
+    text, origin = one_line(reason.text).rstrip("."), one_line(reason.origin)
     return text if origin.casefold() in text.casefold() else f"{text} ({origin})"
 
 
@@ -129,17 +129,17 @@ def _approval_fact(known: CommandAt, playhead: Moment) -> Property:
         waited = _between(asked.time, playhead.time)
         return Property("Approval", f"waits for {lasting(waited)}" if waited else "waits", tone="waiting")
     waited = _between(asked.time, answered.time)
-    who = shown(answered.actor.partition(":")[2] or answered.actor)
+    who = one_line(answered.actor.partition(":")[2] or answered.actor)
     match answered.kind:
         case Kind.APPROVAL_GIVEN:
             return Property("Approved", f"once, by {who} after {lasting(waited)}")
         case Kind.GRANT_USED:
             return Property(
-                "Approved", f"by grant {shown(str(answered.body['grant']))} after {lasting(waited)}"
+                "Approved", f"by grant {one_line(str(answered.body['grant']))} after {lasting(waited)}"
             )
         case Kind.APPROVAL_DENIED:
             statement = _inside_of(_inside(answered, "signed"), "statement")
-            reason = shown(str(statement.get("reason") or answered.body.get("reason") or ""))
+            reason = one_line(str(statement.get("reason") or answered.body.get("reason") or ""))
             because = f": {reason}" if reason else ""
             return Property("Denied", f"by {who} after {lasting(waited)}{because}", tone="fail")
     withdrawn = answered.body.get("state") == "withdrawn"

@@ -13,8 +13,9 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QTabBar,
 from app.query import Query
 from app.screens.replay.command_at import ANSWERS, CommandAt, command_at, command_facts, moment_facts
 from app.screens.replay.text import Clock
-from app.screens.replay.timeline_index import TimelineIndex, shown
+from app.screens.replay.timeline_index import TimelineIndex
 from app.service_client import ConsoleLink
+from app.text import one_line
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
 from app.widgets.badges import ProductionTag, RiskBadge, VerdictBadge
@@ -157,15 +158,15 @@ class Details(QWidget):
             self.title.setText("")
             self.verdict.hide()
             return
-        self.tool.set_text(shown(moment.tool) or shown(moment.kind.replace("_", " ")).capitalize())
+        self.tool.set_text(one_line(moment.tool) or one_line(moment.kind.replace("_", " ")).capitalize())
         words = "failed" if moment.status == "failure" else moment.verdict
         self.verdict.setVisible(bool(words))
         if words:
-            self.verdict.set_verdict(shown(words))
+            self.verdict.set_verdict(one_line(words))
         self.entry.setText(f"entry {moment.seq:,}")
         self.entry.setAccessibleName(f"Entry {moment.seq:,} in the journal")
         self.entry.updateGeometry()
-        self.title.setText(shown(moment.title))
+        self.title.setText(one_line(moment.title))
         self._show_body()
         self._pause.start()
 
@@ -312,7 +313,7 @@ class DecisionTab(QWidget):
             self.facts.show_facts(command_facts(known, clock, start, moment))
         else:
             self.entry_facts.show_facts(moment_facts(moment, clock))
-        said = shown(known.said) if known else ""
+        said = one_line(known.said) if known else ""
         self.said_card.setVisible(bool(said))
         self.said.setText(f"“{said}”")
         self.problem.setVisible(bool(problem) and known is None)
@@ -446,14 +447,14 @@ class ProofTab(QWidget):
 
 
 def _proof_facts(proof: Proof) -> list[Property]:
-    key = shown(proof.public_key)
+    key = one_line(proof.public_key)
     lines = proof.checkpoint.splitlines()
-    origin = shown(lines[0]) if lines else "—"
+    origin = one_line(lines[0]) if lines else "—"
     facts = [
         Property("Entry", f"{proof.seq:,}"),
-        Property("Leaf", short_digest(shown(proof.leaf)), mono=True, full=shown(proof.leaf)),
+        Property("Leaf", short_digest(one_line(proof.leaf)), mono=True, full=one_line(proof.leaf)),
         Property("Path", f"{len(proof.path)} hashes"),
-        Property("Root", short_digest(shown(proof.root)), mono=True, full=shown(proof.root)),
+        Property("Root", short_digest(one_line(proof.root)), mono=True, full=one_line(proof.root)),
         Property("Checkpoint", f"{origin}, {proof.size:,} entries"),
     ]
     if key:

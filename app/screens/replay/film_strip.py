@@ -20,7 +20,8 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app.screens.replay.images import ImageDifference, ImagePair, Job, Problem, ReplayImages, ScaledImage
 from app.screens.replay.text import Clock, tool_icon
-from app.screens.replay.timeline_index import TimelineIndex, shown
+from app.screens.replay.timeline_index import TimelineIndex
+from app.text import one_line
 from app.theme.icons import paint_icon
 from app.theme.shapes import paint_glyph
 from app.theme.status_styles import cell_look
@@ -101,7 +102,7 @@ class FilmStrip(QWidget):
         self._keep_in_sight()
         frames = self._reel.frames if self._reel else []
         words = f"frame {number + 1} of {len(frames)}" if number is not None else "no frame"
-        device = shown(frames[number].device) if number is not None else ""
+        device = one_line(frames[number].device) if number is not None else ""
         self.setAccessibleDescription(f"{words}, {device}" if device else words)
         self._ask()
         self.update()
@@ -222,7 +223,7 @@ class FilmStrip(QWidget):
         role, tone = ("hint_strong", "text") if chosen else ("hint", "text3")
         used = painting.text(painter, words, time, theme, role, tone)
         rest = words.adjusted(used + 6, 0, 0, 0)
-        tone, name = "text2" if chosen else "text3", shown(frame.tool)
+        tone, name = "text2" if chosen else "text3", one_line(frame.tool)
         if painting.text_width(name, theme, "mono_hint") * LEAST_PART <= rest.width():
             painting.text(painter, rest, name, theme, "mono_hint", tone)
         else:
@@ -240,7 +241,7 @@ class FilmStrip(QWidget):
         """Name the device at the foot of its frame, opaque: pictures of devices look alike."""
         foot = QRectF(rect.x() + 1, rect.bottom() - FOOT, rect.width() - 2, FOOT - 1)
         painter.fillRect(foot, theme.color("raised"))
-        words, room = shown(device), foot.adjusted(5, 0, -5, 0)
+        words, room = one_line(device), foot.adjusted(5, 0, -5, 0)
         middle = Qt.TextElideMode.ElideMiddle
         painting.text(painter, room, words, theme, "hint", "text", Qt.AlignmentFlag.AlignLeft, middle)
 
@@ -323,7 +324,7 @@ class FilmStrip(QWidget):
 
     def _tip(self, frame: Frame) -> str:
         parts = [f"{self._clock.words(frame.time, frame.at)}, entry {frame.seq:,}"]
-        parts.append(f"{shown(frame.tool) or 'command'} on {shown(frame.device) or 'no device'}")
+        parts.append(f"{one_line(frame.tool) or 'command'} on {one_line(frame.device) or 'no device'}")
         image = self._shelf.get(self._small(frame.blob)) if self._shelf and frame.blob else None
         if isinstance(image, Problem):
             parts.append(image.words)

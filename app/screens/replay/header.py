@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.screens.replay.timeline_index import shown
 from app.screens.targets import OpenReplay
-from app.text import clock
+from app.text import clock, one_line
 from core.batch.models import RunSummary
 from core.replay.models import Timeline
 
@@ -25,20 +24,20 @@ def heading_of(target: OpenReplay | None, run: RunSummary | None, timeline: Time
     name = run.name if run else timeline.title if timeline else ""
     parts: list[str] = []
     if target is not None and target.run:
-        parts.append(shown(target.run))
+        parts.append(one_line(target.run))
     if timeline is not None and timeline.start:
         parts.append(_day_words(timeline.start))
     devices = tuple(run.devices) if run else _devices_of(timeline)
     if devices:
-        parts.append(", ".join(map(shown, devices)) if len(devices) <= 2 else f"{len(devices)} devices")
-    return Header(shown(name) or "Replay", ", ".join(parts), devices)
+        parts.append(", ".join(map(one_line, devices)) if len(devices) <= 2 else f"{len(devices)} devices")
+    return Header(one_line(name) or "Replay", ", ".join(parts), devices)
 
 
 def _day_words(stamp: str) -> str:
     try:
         words = clock(stamp, seconds=False)
     except ValueError:
-        return shown(stamp)
+        return one_line(stamp)
     return words if " " in words else f"today {words}"
 
 

@@ -8,7 +8,8 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.screens.replay.images import ImageDifference, ImagePair, Job, Problem, ReplayImages, ScaledImage
 from app.screens.replay.text import Clock, earlier
-from app.screens.replay.timeline_index import TimelineIndex, shown
+from app.screens.replay.timeline_index import TimelineIndex
+from app.text import one_line
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
 from app.widgets import painting
@@ -270,7 +271,7 @@ class ImageCompare(QWidget):
             return
         before, after = reel.known_at(self._place)
         moment = reel.moments[self._place]
-        who = shown(moment.device) or "any device"
+        who = one_line(moment.device) or "any device"
         none_yet = f"No picture of {who} was known at this moment."
         self._show(self.before_box, before, "No earlier picture")
         self._show(self.after_box, after, "No picture yet")
@@ -281,7 +282,7 @@ class ImageCompare(QWidget):
         self.changed_box.hint.set_text(self._when(after) if plain else "")
         self.changed.show_blob(after.blob if after else None, self._alt(after), none_yet)
         mark = reel.mark_at(self._place)
-        words = shown(moment.tool) if mark else ""
+        words = one_line(moment.tool) if mark else ""
         seen = spots if isinstance(spots, ImageDifference) and not plain else None
         self.changed.show_marks(seen, mark, words)
         self.after.show_marks(seen if self.mode == "side" else None, mark, "")
@@ -298,7 +299,7 @@ class ImageCompare(QWidget):
         return words if ago < 0.0005 else f"{words}, {earlier(ago)}"
 
     def _alt(self, frame: Frame | None) -> str:
-        return f"{shown(frame.device)} at {self._clock.words(frame.time, frame.at)}" if frame else ""
+        return f"{one_line(frame.device)} at {self._clock.words(frame.time, frame.at)}" if frame else ""
 
     def _spots(self, before: Frame | None, after: Frame | None) -> ImageDifference | Problem | None:
         if before is None or after is None or not before.blob or not after.blob:
@@ -313,7 +314,7 @@ class ImageCompare(QWidget):
         if after is None:
             return ""
         if before is None:
-            return f"the first one of {shown(after.device)}"
+            return f"the first one of {one_line(after.device)}"
         if before.blob == after.blob:
             return "no difference"
         if isinstance(spots, Problem):

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 from app.items.table_view import Cell, Column, Kind, Row, TableView
 from app.records.run_search import RunSearch
 from app.records.run_text import actor_words, devices_words, effect_words
-from app.screens.replay.timeline_index import shown
 from app.screens.targets import OpenReplay
 from app.service_client import ConsoleLink
 from app.state import AppState
@@ -165,8 +164,8 @@ def _run_row(run: RunSummary) -> Row:
                 effect_words(run) or one_line(run.name),
                 tip=f"{one_line(run.name)}\n{effect_words(run)}".strip(),
             ),
-            shown(run.id),
-            Cell(devices_words(run), tip="\n".join(map(shown, run.devices[:MOST_NAMED]))),
+            one_line(run.id),
+            Cell(devices_words(run), tip="\n".join(map(one_line, run.devices[:MOST_NAMED]))),
             actor_words(run.actor),
             run.state.value,
             clock(run.started_at, seconds=False),

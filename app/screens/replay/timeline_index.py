@@ -9,7 +9,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 
 from core.replay.models import Frame, Moment, Timeline
-from core.text import escape_hidden
 
 LONGEST_GAP_S = 2.0
 SHORTEST_STEP_S = 0.03
@@ -160,8 +159,3 @@ def _text_of(moment: Moment) -> str:
         moment.status, ended,
     )  # fmt: skip
     return " ".join(part for part in parts if part).casefold()
-
-
-def shown(text: str | None) -> str:
-    """A text from the journal in one line, with nothing in it that cannot be seen."""
-    return escape_hidden(text or "", keep_lines=False)

@@ -9,7 +9,8 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QPainter
 
 from app.screens.replay.text import Clock, lasting
-from app.screens.replay.timeline_index import TimelineIndex, shown
+from app.screens.replay.timeline_index import TimelineIndex
+from app.text import one_line
 from app.theme.shapes import paint_glyph
 from app.theme.theme import Theme
 from app.widgets import painting
@@ -57,7 +58,7 @@ class TimelinePainter:
         if production:
             paint_production_band(self._painter, QRectF(3, row.y(), 5, row.height() - 3), self._theme)
         name = row.adjusted(16, 0, -4, 0)
-        painting.text(self._painter, name, shown(lane), self._theme, "name", "text")
+        painting.text(self._painter, name, one_line(lane), self._theme, "name", "text")
 
     def paint_lane(self, number: int, spans: Sequence[Span], marks: Sequence[Mark], until: float) -> None:
         """Draw the spans and decisions of one lane; what has not ended reaches to `until`."""
@@ -205,12 +206,12 @@ def label_of(span: Span) -> str:
             waited = "" if span.end is None else f" {lasting(span.end - span.start)}"
             return f"approval waits{waited}"
         case "failed":
-            return f"{shown(span.label)} failed"
+            return f"{one_line(span.label)} failed"
         case "unknown":
-            return f"{shown(span.label)}: unknown"
+            return f"{one_line(span.label)}: unknown"
         case "lost":
             return "connection lost"
-    return shown(span.label)
+    return one_line(span.label)
 
 
 def span_words(span: Span, reel: TimelineIndex, clock: Clock) -> str:
@@ -218,12 +219,12 @@ def span_words(span: Span, reel: TimelineIndex, clock: Clock) -> str:
     moment = reel.moments[reel.at_seq(span.seq)] if len(reel) else None
     began = clock.words(moment.time, span.start, exact=True) if moment else ""
     took = "not ended yet" if span.end is None else lasting(span.end - span.start)
-    more = f": {shown(span.label)}" if span.kind in ("approval_wait", "lost") else ""
-    return f"{label_of(span)}{more}\n{shown(span.lane)}, {began}, {took}\nentry {span.seq:,}"
+    more = f": {one_line(span.label)}" if span.kind in ("approval_wait", "lost") else ""
+    return f"{label_of(span)}{more}\n{one_line(span.lane)}, {began}, {took}\nentry {span.seq:,}"
 
 
 def mark_words(mark: Mark, reel: TimelineIndex, clock: Clock) -> str:
     """A decision for its tooltip."""
     moment = reel.moments[reel.at_seq(mark.seq)] if len(reel) else None
     when = clock.words(moment.time, mark.at, exact=True) if moment else ""
-    return f"{shown(mark.label)}\n{shown(mark.lane)}, {when}\nentry {mark.seq:,}"
+    return f"{one_line(mark.label)}\n{one_line(mark.lane)}, {when}\nentry {mark.seq:,}"

@@ -24,8 +24,9 @@ from PySide6.QtWidgets import QScrollBar, QSizePolicy, QToolTip, QWidget
 
 from app.screens.replay.text import Clock
 from app.screens.replay.time_axis import Ticks, ticks_between
-from app.screens.replay.timeline_index import TimelineIndex, shown
+from app.screens.replay.timeline_index import TimelineIndex
 from app.screens.replay.timeline_painter import MARK, TimelinePainter, mark_words, span_words
+from app.text import one_line
 from app.theme.theme import Theme, theme_of
 from app.widgets import painting
 from app.widgets.labels import escaped_tooltip
@@ -96,7 +97,7 @@ class TimelineView(QWidget):
                 self._asked.setdefault(moment.actor, []).append(moment.at)
         theme = theme_of(self)
         widest = max(
-            (painting.text_width(shown(lane), theme, "name") for lane in self._all_lanes), default=0.0
+            (painting.text_width(one_line(lane), theme, "name") for lane in self._all_lanes), default=0.0
         )
         self._names = max(LEAST_NAMES, min(MOST_NAMES, round(widest) + 28))
         self._choose_lanes()

@@ -6,8 +6,8 @@ from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.records.run_text import one_line, who_refused
-from app.text import clock, count_words
+from app.records.run_text import who_refused
+from app.text import clock, count_words, one_line
 from app.theme.shapes import paint_glyph
 from app.theme.status_styles import StateLook, cell_look
 from app.theme.theme import theme_of

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
 from app.query import Query
-from app.records.run_text import cell_time, one_line
+from app.records.run_text import cell_time
 from app.screens.runs.cell_banner import CellBanner
 from app.screens.runs.command_facts import CommandFacts
 from app.screens.runs.command_record import CommandRecordView, command_record_view
@@ -21,6 +21,7 @@ from app.screens.runs.result_tab import ResultTab
 from app.screens.screen import Navigator
 from app.screens.targets import OpenApproval, OpenEntry
 from app.service_client import ConsoleLink
+from app.text import one_line
 from app.theme.tokens import SPACE
 from app.widgets.badges import ProductionTag, VerdictBadge
 from app.widgets.buttons import IconButton, Segmented

@@ -7,15 +7,8 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 
-from app.records.run_text import (
-    GROUPS,
-    NEEDS_A_LOOK,
-    cell_words,
-    group_of,
-    look_key,
-    matches,
-    one_line,
-)
+from app.records.run_text import GROUPS, NEEDS_A_LOOK, cell_words, group_of, look_key, matches
+from app.text import one_line
 from app.theme.status_styles import cell_look
 from app.widgets.labels import escaped_tooltip
 from core.batch.models import Cell, Run, RunSummary

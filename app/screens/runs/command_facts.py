@@ -5,16 +5,9 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
-from app.records.run_text import (
-    BASIS_WORDS,
-    cell_time,
-    decision_words,
-    one_line,
-    seconds_between,
-    short_time,
-)
+from app.records.run_text import BASIS_WORDS, cell_time, decision_words, seconds_between, short_time
 from app.screens.runs.command_record import CommandRecordView
-from app.text import clock
+from app.text import clock, one_line
 from app.theme.status_styles import cell_look
 from app.theme.tokens import SPACE
 from app.widgets.labels import Label, Link, set_surface

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from app.records.run_text import actor_words, one_line
-from app.text import clock
+from app.records.run_text import actor_words
+from app.text import clock, one_line
 from core.audit.entries import Entry, Kind
 from core.dispatch.models import CommandResult
 from core.policy.models import Decision

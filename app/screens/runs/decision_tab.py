@@ -8,8 +8,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.records.run_text import one_line
 from app.screens.runs.command_record import CommandRecordView
+from app.text import one_line
 from app.theme.tokens import SPACE
 from app.widgets.badges import RiskBadge
 from app.widgets.empty_state import EmptyState

@@ -7,8 +7,8 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.items.table_model import Column, Kind, Row
 from app.items.table_view import TableView
-from app.records.run_text import actor_words, one_line
-from app.text import count_words, milliseconds, parse_time
+from app.records.run_text import actor_words
+from app.text import count_words, milliseconds, one_line, parse_time
 from app.widgets.empty_state import ContentOrEmpty
 from core.audit.entries import Entry
 

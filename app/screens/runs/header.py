@@ -5,7 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QVBoxLayout, QWidget
 
-from app.records.run_text import actor_words, elapsed_words, one_line
+from app.records.run_text import actor_words, elapsed_words
+from app.text import one_line
 from app.theme.status_styles import cell_look
 from app.theme.tokens import SPACE
 from app.widgets.badges import ProductionTag, StateBadge

@@ -7,10 +7,11 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.images import ImageError, images_of
-from app.records.run_text import one_line, size_words
+from app.records.run_text import size_words
 from app.screens.runs.save_as import Saver
 from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
+from app.text import one_line
 from app.theme.tokens import SPACE
 from app.widgets.buttons import Button, IconButton
 from app.widgets.dialog import Overlay

@@ -5,10 +5,11 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.records.run_text import one_line, size_words
+from app.records.run_text import size_words
 from app.screens.runs.save_as import Saver
 from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
+from app.text import one_line
 from app.theme.tokens import SPACE
 from app.widgets.banner import Notice
 from app.widgets.empty_state import ContentOrEmpty

@@ -6,15 +6,8 @@ from collections.abc import Iterable
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
-from app.records.run_text import (
-    actor_words,
-    cells_words,
-    devices_words,
-    effect_words,
-    one_line,
-    run_look,
-)
-from app.text import clock
+from app.records.run_text import actor_words, cells_words, devices_words, effect_words, run_look
+from app.text import clock, one_line
 from core.batch.models import RunSummary
 
 Index = QModelIndex | QPersistentModelIndex

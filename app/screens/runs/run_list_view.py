@@ -17,18 +17,10 @@ from PySide6.QtWidgets import (
 )
 
 from app.records.run_search import RunSearch
-from app.records.run_text import (
-    actor_words,
-    cells_words,
-    devices_words,
-    effect_words,
-    list_time,
-    one_line,
-    run_look,
-)
+from app.records.run_text import actor_words, cells_words, devices_words, effect_words, list_time, run_look
 from app.screens.runs.run_list_model import RUN_ROLE, RunsModel
 from app.service_client import ConsoleLink
-from app.text import count_words
+from app.text import count_words, one_line
 from app.theme.theme import Theme, theme_of
 from app.widgets import painting
 from app.widgets.animation_timer import animation_timer_of
