@@ -93,7 +93,8 @@ class ConsoleLink(QObject):
         """Open a new connection, as when another operator is at the window; the link is never lost.
 
         New wishes go over the new connection as soon as it is open; those under way end in the old one first.
-        When the new one does not open, the old one stays. Returns None where the service is lost.
+        When the new one does not open, the old one stays. The future's result is whether it opened;
+        `attached` is emitted later, when its state was read. Returns None where the service is lost.
         """
         return self.spawn("change the door", self._change_door()) if self._console is not None else None
 
@@ -244,17 +245,17 @@ class ConsoleLink(QObject):
             else:
                 self._state.apply(event)
 
-    async def _change_door(self) -> None:
+    async def _change_door(self) -> bool:
         # The new one first: a service that nobody is attached to any more may end.
         try:
             fresh = await self._open_console()
         except (OSError, QuarterdeckError) as error:
             log.warning("the door could not be opened anew", problem=str(error))
-            return
+            return False
         old = self._console
         if old is None or self._next is not None:
             await _leave(fresh)
-            return
+            return False
         self._console = self._next = fresh
         try:
             while self._under_way[old]:
@@ -263,6 +264,7 @@ class ConsoleLink(QObject):
         finally:
             del self._under_way[old]
             await _leave(old)
+        return True
 
     async def _let_go(self) -> None:
         console, self._console = self._console, None

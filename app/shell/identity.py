@@ -82,9 +82,10 @@ class Identity(QObject):
             self._prove(wanted)
 
     def _left(self, door: asyncio.Future[Any]) -> None:
-        # Also where no new connection could be opened: the next change of the key tries again. An earlier one
-        # may still take its leave while the next is under way.
-        if door is self._leaving:
+        # Where no new connection could be opened the next change of the key tries again. Where one is open,
+        # `attached` ends the wait: until its state is read, what is proved here is still the old one's.
+        opened = not door.cancelled() and door.exception() is None and door.result()
+        if door is self._leaving and not opened:
             self._leaving = None
 
     def _prove(self, wanted: str) -> None:

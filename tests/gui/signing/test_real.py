@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +28,9 @@ from core.changes import Change
 from core.errors import Refused
 from core.fleet.models import DeviceSettings
 from core.policy.models import Profile
+from core.service.api.methods import ApiMethod
 from core.service.console import PolicyStatus
+from core.service.rpc.client import RemoteConsole
 from core.service.wishes import policy_change
 from tests.fakes.sign_sheets import PHRASE, do_not_sign, press, sign, sign_sheet, sign_sheets
 from tests.fakes.window import seen
@@ -577,6 +580,41 @@ def test_the_window_proves_who_is_at_it_and_only_as_long_as_the_key_is_unlocked(
         assert await asker() == (actor, "")
 
     play_on_service(theme, tmp_path, scenario, operators=(("harbour", PHRASE), ("quay", PHRASE)))
+
+
+def test_a_locked_key_opens_one_new_connection_however_late_its_state_is_read(
+    theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(bay: Bay) -> None:
+        desk = bay.desk
+        await seen(lambda: desk.window.identity.proved == "harbour")
+        invoke, reattach, answered = RemoteConsole.invoke, desk.link.reattach, asyncio.Event()
+        openings: list[asyncio.Future[Any] | None] = []
+
+        async def state_comes_late(
+            self: RemoteConsole, method: ApiMethod, args: tuple[Any, ...], kwargs: dict[str, Any]
+        ) -> Any:
+            if method.wire == "state":
+                await answered.wait()
+            return await invoke(self, method, args, kwargs)
+
+        def counted() -> asyncio.Future[Any] | None:
+            openings.append(reattach())
+            return openings[-1]
+
+        monkeypatch.setattr(RemoteConsole, "invoke", state_comes_late)
+        monkeypatch.setattr(desk.link, "reattach", counted)
+        desk.keys.lock()
+        [opening] = openings
+        assert opening is not None
+        assert await opening
+        desk.state.control_changed.emit()
+        assert len(openings) == 1
+        answered.set()
+        await seen(lambda: not desk.window.identity.proved and desk.link.connected)
+        assert len(bay.doors) == 2
+
+    play_on_service(theme, tmp_path, scenario)
 
 
 def test_the_proof_is_made_anew_after_the_connection_was_lost(theme: Theme, tmp_path: Path) -> None:
