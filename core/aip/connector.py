@@ -20,9 +20,9 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 from core.aip.connection import open_connection, peer_of
 from core.aip.connection_failures import DialFault, dial_failure
-from core.aip.device_link import DeviceLink
+from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.limits import LinkLimits
-from core.aip.link_events import LinkEvents, RefusedAttempt
+from core.aip.link_events import RefusedAttempt
 from core.aip.pairing import check_url
 from core.aip.registration import read_registration, reject, serve
 from core.aip.tls import pinned_client_context

@@ -1,14 +1,14 @@
 """The live link to one registered device: sends command frames, receives results and other frames.
 
-`DeviceLink` is the link. `RequestQueue` sends one frame at a time to stock devices, which read the next frame
-only after they answered the last. `ProgressGate` passes on progress frames of pending calls, in order and
-limited in rate.
+`DeviceLink` is the link, `LinkEvents` what it reports to its owner. `RequestQueue` sends one frame at a time
+to stock devices, which read the next frame only after they answered the last. `ProgressGate` passes on
+progress frames of pending calls, in order and limited in rate.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -51,12 +51,33 @@ from core.aip.frames import (
     terms_of,
 )
 from core.aip.limits import LinkLimits, TokenBucket
-from core.aip.link_events import LinkEvents, RefusedAttempt
+from core.aip.link_events import Heartbeat, LateAnswer, RefusedAttempt
 from core.aip.messages import ClientMessage, Command, Result, ResultStatus, read_client_frame
 from core.aip.pending_requests import LinkLost, PendingRequests
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.ids import new_uuid
 from core.text import escape_hidden, shorten_middle
+
+
+def _ignore(*_: object) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEvents:
+    """Callbacks to a link's owner, called in the event loop; they must not block.
+
+    `on_late` receives answers that came after their caller had given up, once for each command frame.
+    `on_progress` is called only for pending calls, in order, and within the limits of `LinkLimits`.
+    """
+
+    on_connected: Callable[[DeviceLink], None] = _ignore
+    on_lost: Callable[[DeviceLink, str], None] = _ignore
+    on_refused: Callable[[RefusedAttempt], None] = _ignore
+    on_late: Callable[[DeviceLink, LateAnswer], None] = _ignore
+    on_progress: Callable[[DeviceLink, Progress], None] = _ignore
+    on_heartbeat: Callable[[DeviceLink, Heartbeat], None] = _ignore
+    on_tools_changed: Callable[[DeviceLink], None] = _ignore
 
 
 @dataclass(slots=True)

@@ -1,16 +1,11 @@
-"""Events that links report to their owner, whether the device or the console dialled."""
+"""What links report to their owner, whether the device or the console dialled."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from core.aip.extensions import Metrics, Progress
+from core.aip.extensions import Metrics
 from core.aip.messages import Result
-
-if TYPE_CHECKING:
-    from core.aip.device_link import DeviceLink
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +36,3 @@ class LateAnswer:
     call_ids: tuple[str | None, ...]
     results: tuple[Result, ...]
     problem: str = ""
-
-
-def _ignore(*_: object) -> None:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class LinkEvents:
-    """Callbacks to a link's owner, called in the event loop; they must not block.
-
-    `on_late` receives answers that came after their caller had given up, once for each command frame.
-    `on_progress` is called only for pending calls, in order, and within the limits of `LinkLimits`.
-    """
-
-    on_connected: Callable[[DeviceLink], None] = _ignore
-    on_lost: Callable[[DeviceLink, str], None] = _ignore
-    on_refused: Callable[[RefusedAttempt], None] = _ignore
-    on_late: Callable[[DeviceLink, LateAnswer], None] = _ignore
-    on_progress: Callable[[DeviceLink, Progress], None] = _ignore
-    on_heartbeat: Callable[[DeviceLink, Heartbeat], None] = _ignore
-    on_tools_changed: Callable[[DeviceLink], None] = _ignore

@@ -17,10 +17,10 @@ from websockets.exceptions import ConnectionClosed
 
 from core.aip import registration
 from core.aip.acceptor import Authorise, ConnectionGate, HandshakeConnection
-from core.aip.device_link import DeviceLink
+from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.frames import acknowledgement
 from core.aip.limits import LinkLimits, TokenBucket
-from core.aip.link_events import LinkEvents, RefusedAttempt
+from core.aip.link_events import RefusedAttempt
 from core.aip.listener import PATH, Listener
 from core.aip.messages import ClientMessage
 from core.aip.pairing import is_loopback, link_url

@@ -14,10 +14,10 @@ import structlog
 from websockets.asyncio.connection import Connection
 from websockets.exceptions import ConnectionClosed
 
-from core.aip.device_link import DeviceLink
+from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.frames import acknowledgement, clock_offset_ms, error_frame
 from core.aip.limits import LinkLimits
-from core.aip.link_events import LinkEvents, RefusedAttempt
+from core.aip.link_events import RefusedAttempt
 from core.aip.messages import ClientMessage, read_client_frame
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 from core.text import escape_hidden, shorten_middle

@@ -20,7 +20,8 @@ from core.device.mcp.host import host_for
 from core.device.observations import ObservationStore
 from core.device.processes.child_process import Children
 from core.device.router import Router
-from core.device.tool import Tool, ToolContext, Unavailable
+from core.device.tool import Tool, Unavailable
+from core.device.tool_context import ToolContext
 from core.device.tool_rediscovery import LateTools
 from core.device.tools import (
     applications,

@@ -17,9 +17,10 @@ from core.device.config import Limits
 from core.device.executor import Execution
 from core.device.frames import Step
 from core.device.guard import result_size
+from core.device.progress import no_progress
 from core.device.progress_sender import CallProgress
 from core.device.router import Router, failure
-from core.device.tool import NAMESPACE, no_progress
+from core.device.tool import NAMESPACE
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 
 SKIPPED = "Skipped due to previous failure (early_exit=True)."

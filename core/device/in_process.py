@@ -27,9 +27,10 @@ from core.aip.limits import LinkLimits
 from core.aip.messages import Command, Result, ToolInfo
 from core.device.binary_values import BinaryResult
 from core.device.metrics import LoadMeter
+from core.device.progress import no_progress
 from core.device.progress_sender import CallProgress
 from core.device.router import Router
-from core.device.tool import Unavailable, no_progress
+from core.device.tool import Unavailable
 from core.tasks import TaskGroupOwner
 
 # The features of a device in the console's process, named as in a link's negotiation.

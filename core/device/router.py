@@ -22,16 +22,9 @@ from core.device.executor import Execution, Executor
 from core.device.mcp.host import McpHost
 from core.device.observations import ObservationStore
 from core.device.processes.child_process import Children
-from core.device.tool import (
-    NAMESPACE,
-    FailedWithResult,
-    Report,
-    Tool,
-    ToolCall,
-    ToolContext,
-    Unavailable,
-    no_progress,
-)
+from core.device.progress import Report, no_progress
+from core.device.tool import NAMESPACE, FailedWithResult, Tool, ToolCall, Unavailable
+from core.device.tool_context import ToolContext
 from core.device.tool_rediscovery import LateTools
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 

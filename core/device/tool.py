@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from core.aip.messages import ToolInfo, ToolType
-from core.device.desktop import Desktop, local_desktop
+from core.device.progress import Report, no_progress
 from core.errors import DeviceError, ErrorCode
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.device.config import DeviceConfig
-    from core.device.device_store import DeviceStore
     from core.device.fs.safe_path import SafePath
-    from core.device.guard import Guard
-    from core.device.observations import ObservationStore
-    from core.device.processes.child_process import Children
-    from core.device.undo import UndoStore
 
 NAMESPACE = "builtin"
 EVERYWHERE = ("linux", "windows", "macos")
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,31 +33,6 @@ class FailedWithResult(DeviceError):
     def __init__(self, message: str, code: ErrorCode, result: Any) -> None:
         super().__init__(message, code)
         self.result = result
-
-
-class Report(Protocol):
-    """Reports a call's progress to the console; see `core.aip.extensions.Progress`. It never blocks."""
-
-    def __call__(
-        self,
-        text: str = "",
-        *,
-        stream: Literal["stdout", "stderr", "note"] = "note",
-        done: float | None = None,
-        total: float | None = None,
-        unit: str = "",
-    ) -> None: ...
-
-
-def no_progress(
-    text: str = "",
-    *,
-    stream: Literal["stdout", "stderr", "note"] = "note",
-    done: float | None = None,
-    total: float | None = None,
-    unit: str = "",
-) -> None:
-    """A `Report` that does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,30 +137,6 @@ class Tool:
                 "openWorldHint": contract.open_world,
             },
         )
-
-
-@dataclass(frozen=True, slots=True)
-class ToolContext:
-    """The services that all tools of one device share."""
-
-    device: str
-    config: DeviceConfig
-    guard: Guard
-    undo: UndoStore
-    observations: ObservationStore
-    threads: concurrent.futures.Executor
-    children: Children
-    store: DeviceStore
-    desktop: Desktop = field(default_factory=local_desktop)
-
-    async def in_thread(self, work: Callable[..., Answer], *arguments: Any) -> Answer:
-        """Run blocking work in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self.threads, work, *arguments)
-
-    @property
-    def first_root(self) -> Path:
-        """The folder in which a shell starts when no working directory is given."""
-        return self.config.roots[0]
 
 
 def object_schema(properties: dict[str, Any], required: tuple[str, ...] | None = None) -> dict[str, Any]:

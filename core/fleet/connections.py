@@ -21,10 +21,10 @@ import structlog
 
 from core.aip.acceptor import TokenRefused
 from core.aip.connector import Connector, ConnectorState, ConnectorStatus, DialAddress
-from core.aip.device_link import DeviceLink
+from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.extensions import Progress
 from core.aip.limits import LinkLimits, TokenBucket
-from core.aip.link_events import Heartbeat, LateAnswer, LinkEvents, RefusedAttempt
+from core.aip.link_events import Heartbeat, LateAnswer, RefusedAttempt
 from core.aip.resumable_link import ResumableLink
 from core.audit.events import ListeningChanged
 from core.dispatch.channel import WebSocketCommandDispatcher

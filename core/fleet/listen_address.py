@@ -11,8 +11,8 @@ from pathlib import Path
 import structlog
 
 from core.aip.connection_failures import ListenFailure, ListenFault, listen_failure
+from core.aip.device_link import LinkEvents
 from core.aip.limits import LinkLimits
-from core.aip.link_events import LinkEvents
 from core.aip.link_server import Authorise, DeviceLinkServer
 from core.aip.listener import PATH
 from core.aip.pairing import hosts_of, is_loopback, link_url

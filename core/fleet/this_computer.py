@@ -20,9 +20,9 @@ from typing import Any
 
 import structlog
 
-from core.aip.device_link import DeviceLink
+from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.extensions import Progress
-from core.aip.link_events import Heartbeat, LateAnswer, LinkEvents, RefusedAttempt
+from core.aip.link_events import Heartbeat, LateAnswer, RefusedAttempt
 from core.aip.link_server import DeviceLinkServer
 from core.backoff import Backoff
 from core.dispatch.channel import LocalCommandDispatcher, WebSocketCommandDispatcher

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from core.aip.device_link import DeviceLink
+from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.extensions import Progress
 from core.aip.limits import LinkLimits
-from core.aip.link_events import Heartbeat, LateAnswer, LinkEvents
+from core.aip.link_events import Heartbeat, LateAnswer
 from core.aip.link_server import DeviceLinkServer, token_table
 from core.aip.messages import Command, Result, ResultStatus
 from core.aip.tls import Identity

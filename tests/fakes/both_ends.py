@@ -8,9 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from core.aip.device_link import DeviceLink
+from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.extensions import Progress
-from core.aip.link_events import LinkEvents
 from core.aip.link_server import DeviceLinkServer, token_table
 from core.aip.messages import Command
 from core.aip.resumable_link import ResumableLink

@@ -15,8 +15,9 @@ from typing import Any
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from core.aip.device_link import DeviceLink
-from core.aip.link_server import DeviceLinkServer, LinkEvents, acknowledgement, token_table
+from core.aip.device_link import DeviceLink, LinkEvents
+from core.aip.frames import acknowledgement
+from core.aip.link_server import DeviceLinkServer, token_table
 from core.aip.messages import Command, Result
 from core.tasks import TaskGroupOwner
 from tests.fakes.plain_user import PlainUser

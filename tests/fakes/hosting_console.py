@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from core.aip.device_link import DeviceLink
-from core.aip.link_events import LinkEvents
+from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.link_server import DeviceLinkServer, token_table
 from core.device.client import DeviceClient
 from core.device.in_process import FEATURES, InProcessDevice, Told

@@ -13,8 +13,8 @@ import sys
 from itertools import count
 from pathlib import Path
 
-from core.aip.device_link import DeviceLink
-from core.aip.link_server import DeviceLinkServer, LinkEvents
+from core.aip.device_link import DeviceLink, LinkEvents
+from core.aip.link_server import DeviceLinkServer
 from core.dispatch.channel import WebSocketCommandDispatcher
 from core.dispatch.command_request import CommandRequest
 from core.fleet.fleet import ConnectionInfo

@@ -19,7 +19,8 @@ from core.device.mcp.results import error_text, has_pictures, identify_pictures,
 from core.device.mcp.session import Session, is_unanswered
 from core.device.mcp.stdio_transport import ANSWER_TOO_LARGE
 from core.device.mcp.tool_listing import Definition
-from core.device.tool import FailedWithResult, Report, ToolCall
+from core.device.progress import Report
+from core.device.tool import FailedWithResult, ToolCall
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
 
 _PROGRESS_EACH_S = 0.05

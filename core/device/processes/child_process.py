@@ -23,7 +23,7 @@ import psutil
 from core.device.fs.safe_path import SafePath
 from core.device.processes.piped_process import PipedProcess, start_supervised, start_unsupervised
 from core.device.processes.supervisor_client import ExitStatus, ProcessHandle, SupervisorClient
-from core.device.tool import Report, no_progress
+from core.device.progress import Report, no_progress
 from core.errors import DeviceError, ErrorCode
 
 _CHUNK = 65_536

@@ -13,7 +13,6 @@ from core.device.tool import (
     FailedWithResult,
     Tool,
     ToolCall,
-    ToolContext,
     Unavailable,
     number,
     object_schema,
@@ -21,6 +20,7 @@ from core.device.tool import (
     whole_number,
     yes_or_no,
 )
+from core.device.tool_context import ToolContext
 from core.device.tools.ui import ALSO_PROGRAM
 from core.errors import BadInput, ErrorCode
 

@@ -14,7 +14,6 @@ from core.device.tool import (
     Contract,
     Tool,
     ToolCall,
-    ToolContext,
     Unavailable,
     nullable,
     object_schema,
@@ -22,6 +21,7 @@ from core.device.tool import (
     whole_number,
     yes_or_no,
 )
+from core.device.tool_context import ToolContext
 from core.device.undo import ID_PATTERN
 from core.errors import BadInput
 from core.text_encodings import LONGEST_NAME, UTF_8, encoded, refuse_too_large

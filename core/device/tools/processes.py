@@ -9,7 +9,6 @@ from core.device.tool import (
     OBSERVES,
     Tool,
     ToolCall,
-    ToolContext,
     Unavailable,
     nullable,
     number,
@@ -18,6 +17,7 @@ from core.device.tool import (
     whole_number,
     yes_or_no,
 )
+from core.device.tool_context import ToolContext
 
 DEFAULT_ROWS = 200
 _MOST_ROWS = 5000

@@ -20,12 +20,12 @@ from core.device.tool import (
     FailedWithResult,
     Tool,
     ToolCall,
-    ToolContext,
     Unavailable,
     nullable,
     object_schema,
     text,
 )
+from core.device.tool_context import ToolContext
 from core.device.tools.shell import (
     OUTPUT,
     TRUNCATED,

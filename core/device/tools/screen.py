@@ -17,17 +17,8 @@ from core.device.desktop.interface import Box, Desktop, Hidden, Layer, monitors_
 from core.device.desktop.thread_worker import OneThread, bounded
 from core.device.desktop.ui_tools import window_as_dict
 from core.device.observations import Observation
-from core.device.tool import (
-    OBSERVES,
-    Tool,
-    ToolCall,
-    ToolContext,
-    Unavailable,
-    number,
-    object_schema,
-    text,
-    whole_number,
-)
+from core.device.tool import OBSERVES, Tool, ToolCall, Unavailable, number, object_schema, text, whole_number
+from core.device.tool_context import ToolContext
 from core.device.tools.ui import WINDOW_ROW
 from core.errors import BadInput, DeviceError, ErrorCode
 

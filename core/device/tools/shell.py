@@ -18,7 +18,6 @@ from core.device.tool import (
     FailedWithResult,
     Tool,
     ToolCall,
-    ToolContext,
     Unavailable,
     number,
     object_schema,
@@ -26,6 +25,7 @@ from core.device.tool import (
     whole_number,
     yes_or_no,
 )
+from core.device.tool_context import ToolContext
 from core.errors import BadInput, ErrorCode
 from core.ids import now_in_ms
 

@@ -9,7 +9,6 @@ from core.device.tool import (
     OBSERVES,
     Tool,
     ToolCall,
-    ToolContext,
     Unavailable,
     nullable,
     number,
@@ -18,6 +17,7 @@ from core.device.tool import (
     whole_number,
     yes_or_no,
 )
+from core.device.tool_context import ToolContext
 from core.ids import now_in_ms
 
 _BYTES = whole_number("Bytes.")

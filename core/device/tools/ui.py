@@ -13,7 +13,6 @@ from core.device.tool import (
     Contract,
     Tool,
     ToolCall,
-    ToolContext,
     Unavailable,
     nullable,
     number,
@@ -22,6 +21,7 @@ from core.device.tool import (
     whole_number,
     yes_or_no,
 )
+from core.device.tool_context import ToolContext
 from core.secret_rule import SECRET_IF
 
 Run = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]

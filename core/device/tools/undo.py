@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from core.device.tool import Contract, Tool, ToolCall, ToolContext, Unavailable, object_schema, text
+from core.device.tool import Contract, Tool, ToolCall, Unavailable, object_schema, text
+from core.device.tool_context import ToolContext
 from core.device.tools import files
 from core.device.undo import ID_PATTERN
 

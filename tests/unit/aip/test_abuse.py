@@ -13,7 +13,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from core.aip.acceptor import TokenRefused
-from core.aip.link_events import LinkEvents, RefusedAttempt
+from core.aip.device_link import LinkEvents
+from core.aip.link_events import RefusedAttempt
 from core.aip.link_server import DeviceLinkServer
 from tests.fakes.aip_house import (
     HASTY_TOO,

@@ -10,9 +10,9 @@ import time
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from core.aip.device_link import DeviceLink
+from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.limits import LinkLimits
-from core.aip.link_server import DeviceLinkServer, LinkEvents, token_table
+from core.aip.link_server import DeviceLinkServer, token_table
 from tests.fakes.aip_house import running_house, say, soon
 
 HALF_OPEN = 6

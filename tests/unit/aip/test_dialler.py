@@ -17,9 +17,9 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from core.aip.connector import Connector, ConnectorState, ConnectorStatus, DialAddress, dial
-from core.aip.device_link import DeviceLink
+from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.limits import LinkLimits
-from core.aip.link_events import LinkEvents, RefusedAttempt
+from core.aip.link_events import RefusedAttempt
 from core.aip.tls import Identity, load_or_make_identity, server_context
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused
 from core.tasks import TaskGroupOwner

@@ -12,8 +12,8 @@ from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
 from core.aip.connector import Connector, ConnectorState, DialAddress, dial
+from core.aip.device_link import LinkEvents
 from core.aip.limits import LinkLimits
-from core.aip.link_events import LinkEvents
 from core.errors import BadInput, DeviceError
 from core.fleet import doctor
 from core.fleet.known_devices import KnownDevice

@@ -13,9 +13,8 @@ import pytest
 
 from core.aip import resolve
 from core.aip.connector import Connector, ConnectorState, ConnectorStatus, DialAddress, dial
-from core.aip.device_link import DeviceLink
+from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.limits import LinkLimits
-from core.aip.link_events import LinkEvents
 from core.aip.resolve import MOST_LOOKUPS, tcp_connection
 from core.errors import DeviceError
 from tests.fakes.aip_house import soon

@@ -10,8 +10,8 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from core.aip.device_link import DeviceLink, LinkLimits
-from core.aip.link_server import DeviceLinkServer, LinkEvents, token_table
+from core.aip.device_link import DeviceLink, LinkEvents, LinkLimits
+from core.aip.link_server import DeviceLinkServer, token_table
 from core.errors import ErrorCode
 from tests.fakes.aip_house import (
     HASTY,

@@ -17,7 +17,8 @@ from core.device import build
 from core.device.build import build_router
 from core.device.config import DeviceConfig
 from core.device.router import Router
-from core.device.tool import Tool, ToolContext, Unavailable
+from core.device.tool import Tool, Unavailable
+from core.device.tool_context import ToolContext
 from core.device.tool_rediscovery import LateTools
 from core.tasks import TaskGroupOwner
 

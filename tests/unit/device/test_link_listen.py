@@ -15,8 +15,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from core.aip.connector import DialAddress, dial
-from core.aip.device_link import DeviceLink
-from core.aip.link_events import LinkEvents
+from core.aip.device_link import DeviceLink, LinkEvents
 from core.aip.messages import Command
 from core.aip.tls import Identity, load_or_make_identity, pinned_client_context, server_context
 from core.device.build import build_router

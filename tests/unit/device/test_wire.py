@@ -13,7 +13,7 @@ import pytest
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
-from core.aip.link_server import acknowledgement
+from core.aip.frames import acknowledgement
 from tests.fakes.device_process import GOOD, HERE, TOKEN, admit, device, forked_device, hear, hostile, run
 
 
