@@ -181,11 +181,13 @@ class SignDialog(Dialog):
         self._show_none_here()
         unread = not self.diff.isHidden() and not self.diff.end_was_seen
         first = "Scroll to the end of the difference first." if unread else ""
+        if not self._keys.is_read:
+            first = "It is not known yet which operator keys lie here."
         self.sign.set_off("No operator's key lies here." if self._none_here else first)
         self._fit()
 
     def _show_none_here(self) -> None:
-        none_here = self.unlock is None and self.first_key is None
+        none_here = self._keys.is_read and self.unlock is None and self.first_key is None
         if none_here != self._none_here:
             self._none_here = none_here
             names = ", ".join(operator.name for operator in self._state.operators)

@@ -32,6 +32,7 @@ class SigningSession(QObject):
         self._home = home
         self._key: OperatorKey | None = None
         self._listed: list[KeyFile] = []
+        self._is_read = False
         self._last = ""
 
     @property
@@ -60,6 +61,11 @@ class SigningSession(QObject):
         return list(self._listed)
 
     @property
+    def is_read(self) -> bool:
+        """Whether the keys that lie in this home are known; false while they are read, or cannot be read."""
+        return self._is_read
+
+    @property
     def only_name(self) -> str:
         """The operator's name when there is exactly one key; else empty."""
         return self._listed[0].name if len(self._listed) == 1 else ""
@@ -74,6 +80,7 @@ class SigningSession(QObject):
         from core.approvals.operator_keys import list_operator_keys
 
         self._listed = await asyncio.to_thread(list_operator_keys, self._home)
+        self._is_read = True
         if self._key is None and len(self._listed) == 1 and not self._listed[0].has_passphrase:
             await self.unlock(self._listed[0].name, None)
         self.changed.emit()

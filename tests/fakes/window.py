@@ -80,7 +80,7 @@ def play(
     has_faults: bool = False,
     hand: InputOrigin = InputOrigin.REAL,
 ) -> None:
-    """Play `scenario` in the window; with `wait`, after the first state was read.
+    """Play `scenario` in the window; with `wait`, after the first state and the operator keys were read.
 
     It fails with the first error that nobody caught, wherever Qt or the loop called; with `has_faults` not.
     What `QTest` presses counts as made by `hand`.
@@ -106,6 +106,7 @@ def play(
         try:
             if wait:
                 await seen(lambda: desk.state.loaded)
+                await seen(lambda: desk.keys.is_read or desk.window.notices.words())
                 desk.state.flush()
             await scenario(desk)
         finally:

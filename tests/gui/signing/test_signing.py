@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,12 @@ from app.text import person_words
 from app.theme.theme import Theme
 from app.widgets.line_breaks import whole
 from app.widgets.sentences import MOST_SHOWN, Sentences
+from core.approvals import operator_keys
+from core.approvals.operator_keys import KeyFile
 from core.audit.entries import Entry, Kind
 from core.changes import Change, ChangeKind
 from core.errors import ErrorCode, Refused, ServiceError
+from core.home import Home
 from core.policy.models import Profile
 from core.replay.titles import title_of
 from core.service.console import PolicyStatus
@@ -442,3 +446,31 @@ def test_the_new_kinds_of_entries_have_words() -> None:
     assert title(Kind.OPERATOR_REMOVED, operator="quay") == "An operator was removed: quay"
     assert title(Kind.SETTINGS_ACCEPTED)
     assert "not an operator" in title(Kind.CHANGE_REFUSED, problem="x is not an operator of this home.")
+
+
+def test_a_change_waits_to_be_signed_until_the_keys_are_read(
+    theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console = FakeConsole(operators=[operator_of(tmp_path, passphrase=PHRASE)])
+    read, may_be_read = operator_keys.list_operator_keys, threading.Event()
+
+    def slowly(home: Home) -> list[KeyFile]:
+        assert may_be_read.wait(60)
+        return read(home)
+
+    monkeypatch.setattr(operator_keys, "list_operator_keys", slowly)
+
+    async def scenario(desk: ConsoleApplication) -> None:
+        await seen(lambda: desk.state.loaded)
+        desk.window.choose_profile(Profile.TRUSTED)
+        sheet = await sign_sheet(desk)
+        try:
+            assert not sheet.sign.isEnabled()
+            # Nothing is said of keys that are not known yet.
+            assert not sheet._problem.text()
+        finally:
+            may_be_read.set()
+        await seen(lambda: sheet.unlock is not None)
+        await do_not_sign(desk)
+
+    play_frame(theme, tmp_path, console, scenario, wait=False)
