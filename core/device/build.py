@@ -16,7 +16,9 @@ from core.device.approval import ApprovalCheck
 from core.device.config import DeviceConfig
 from core.device.device_store import DeviceStore
 from core.device.guard import Guard
-from core.device.mcp.host import host_for
+from core.device.mcp.added_servers import AddedServers
+from core.device.mcp.config import ServerConfig, read_servers
+from core.device.mcp.host import McpHost
 from core.device.observations import ObservationStore
 from core.device.processes.child_process import Children
 from core.device.router import Router
@@ -27,6 +29,7 @@ from core.device.tools import (
     applications,
     files,
     listing,
+    mcp_servers,
     processes,
     read_shell,
     screen,
@@ -85,20 +88,49 @@ def build_router(config: DeviceConfig, state_dir: Path, name: str) -> Router:
         DeviceError: `state_dir` cannot be used now, but perhaps later, as when its disk is full.
     """
     config = config.closing(state_dir)
-    return _with_hosted(_own_tools(config, state_dir, name), config)
+    return _started(_own_tools(config, state_dir, name))
 
 
 async def build_router_aside(config: DeviceConfig, state_dir: Path, name: str) -> Router:
     """Like `build_router`, without blocking the loop."""
     config = config.closing(state_dir)
-    return _with_hosted(await asyncio.to_thread(_own_tools, config, state_dir, name), config)
+    return _started(await asyncio.to_thread(_own_tools, config, state_dir, name))
 
 
-def _with_hosted(router: Router, config: DeviceConfig) -> Router:
-    router.hosted = hosted = host_for(config, router, router.children)
-    if hosted is not None:
-        hosted.start()
+def _started(router: Router) -> Router:
+    if router.hosted is not None:
+        router.hosted.start()
     return router
+
+
+def _host_servers(router: Router, workshop: ToolContext) -> None:
+    """Give the router the hosted MCP servers and the tools for them, where device.toml wants any.
+
+    Raises:
+        BadInput: the configuration of the servers in device.toml is invalid.
+    """
+    config = workshop.config
+    fixed = [] if config.mcp_servers is None else read_servers(config.mcp_servers)
+    if not fixed and not config.servers_from_console:
+        return
+    taken = frozenset(server.name for server in fixed)
+    added = AddedServers(workshop.store.folder, workshop.undo, taken)
+    configs = _added(added) if config.servers_from_console else []
+    router.hosted = McpHost([*fixed, *configs], router, config, router.children)
+    servers = mcp_servers.HostedServers(workshop, router.hosted, fixed, added)
+    for tool in mcp_servers.offer(servers, router.hosted, config.servers_from_console):
+        router.offer(tool)
+    if config.servers_from_console:
+        router.offer(undo.undo_tool(workshop, {**undo.inverses(workshop), "mcp_servers": servers.undo}))
+
+
+def _added(added: AddedServers) -> list[ServerConfig]:
+    """The servers that a console added; none where their list is damaged, which each use of it reports."""
+    try:
+        return added.configs()
+    except BadInput as error:
+        log.warning("MCP servers that were added are not started", reason=error.message)
+        return []
 
 
 def _own_tools(config: DeviceConfig, state_dir: Path, name: str) -> Router:
@@ -127,6 +159,7 @@ def _own_tools(config: DeviceConfig, state_dir: Path, name: str) -> Router:
         _take(router, *_Look(group, names).now(workshop))
     for tool in listing.offer(router.tools):
         router.offer(tool)
+    _host_servers(router, workshop)
 
     def look_again() -> Found:
         found = [look.within(workshop, _LOOK_S) for look in on_screen]

@@ -93,6 +93,8 @@ class DeviceConfig(_Section):
     undo: Undo = Undo()
     # A file with `mcpServers`, or the servers themselves; see `core.device.mcp.config`.
     mcp_servers: Path | dict[str, Any] | None = None
+    # Whether operators may add servers from the console, each by a command that asks; off unless set here.
+    servers_from_console: bool = False
     # Actions need an approval signed by pinned operators; no console can switch this off.
     require_signed_approval: bool = False
     pinned_operators: tuple[PinnedOperator, ...] = ()

@@ -38,18 +38,21 @@ _AT_WORK = 8
 ID_PATTERN = "^[A-Za-z0-9_-]{16,64}$"
 _ID = re.compile(ID_PATTERN)
 
+UndoKind = Literal["write_file", "mcp_servers"]
+"""Which inverse undoes a change: `write_file` a file's, `mcp_servers` one of the list of added servers."""
+
 
 class UndoEntry(BaseModel):
     """One change of one file. `mode` is its permission bits; digests are SHA-256 in hexadecimal.
 
-    `kind` names the tool that made the change, and so the inverse.
+    `kind` names what was changed, and so the inverse.
     """
 
     # A later version may write more fields; its entries stay usable.
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     undo_id: str
-    kind: Literal["write_file"] = "write_file"
+    kind: UndoKind = "write_file"
     path: str
     existed: bool
     mode: int
@@ -139,7 +142,9 @@ class UndoStore:
                 ErrorCode.DENIED_BY_DEVICE,
             )
 
-    def keep(self, path: Path, old: bytes | None, mode: int, new_sha256: str) -> str:
+    def keep(
+        self, path: Path, old: bytes | None, mode: int, new_sha256: str, kind: UndoKind = "write_file"
+    ) -> str:
         """Store the old content of `path` durably (None: it did not exist); returns the undo id.
 
         Raises:
@@ -151,6 +156,7 @@ class UndoStore:
         self.refuse_too_large(path, size)
         entry = UndoEntry(
             undo_id=secrets.token_urlsafe(18),
+            kind=kind,
             path=str(path),
             existed=old is not None,
             mode=mode,

@@ -59,7 +59,17 @@ DEFINITIONS: dict[str, tuple[str, ...]] = {
     "EXEC_CLI": ("4a88522213db57ab707c527215297f2aa45252cbdf15c7a8b2eec6767b86f963",),
     "shell_execute": ("9728ba5d5936d8ea30cfffb47d6c5eed4bad5bad0733f1fc6da2b9fa56a8a6a9",),
     "SYS_INFO": ("081fb2323833fb787f7795dce790976102bdb905aeaf4707a1780c6c0885e823",),
-    "undo": ("87294ab1d4756a708e4365d92e3292faa795efbb2854553988f26ce3593c24cc",),
+    "undo": (
+        "87294ab1d4756a708e4365d92e3292faa795efbb2854553988f26ce3593c24cc",
+        # Undoes changes of the hosted servers, too.
+        "7baf6078c388832dde060f64bca1678e61a6a790f9d993d5e493d26e46df76dd",
+    ),
+    "list_mcp_servers": ("5b3a5d4197140b6757e8c43c6d63c56dfccf2f049ae4a25fe902fe05d2d04f48",),
+    "restart_mcp_server": ("098f1153d2f5d68528009390434241b2cbc0b75909ddcc149cb9f5145f2dfe29",),
+    "try_mcp_server": ("7f8b7868f28eaaef819d061e0c88a30c0d5ff7af44f608e7ee58f4e82289b613",),
+    "add_mcp_server": ("dbad28a072c30abfa6e2edff328a57a31ac3e868ff78fc78ad10af446cc70c2f",),
+    "switch_mcp_server": ("5ab1234590f0e148166ece9d1b00750c4312c06f547560fdf03684880c5d849f",),
+    "remove_mcp_server": ("c30b4abe43b1dd3b7a16dba247b3ecb322cf7364478158c6d897de8bd00b1d7c",),
 }
 """By tool, the digests of its pinned definitions (`core.contract_digest`), oldest first."""
 

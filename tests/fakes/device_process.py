@@ -116,7 +116,7 @@ class Console:
     refused: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
 
     async def link(self) -> DeviceLink:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await self.connected.get()
 
 

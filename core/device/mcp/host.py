@@ -1,23 +1,27 @@
-"""Runs all hosted MCP servers and offers their tools through the router, beside the built-in tools."""
+"""Runs all hosted MCP servers and offers their tools through the router, beside the built-in tools.
+
+The servers are those of device.toml and, where it allows that, those that a console added (`added_servers`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 
 from core.aip.messages import ToolInfo
 from core.device.config import DeviceConfig
-from core.device.mcp.config import ServerConfig, read_servers
+from core.device.mcp.config import ServerConfig
 from core.device.mcp.server_state import ServerState, State, Timing
 from core.device.processes.child_process import Children
 from core.device.tool import Contract, Tool, ToolCall, Unavailable
+from core.errors import BadInput, ErrorCode
 from core.hosted_names import listed_name, prefixes_of
-from core.tasks import TaskGroupOwner
+from core.tasks import TaskGroupOwner, set_within
 
 if TYPE_CHECKING:
     from core.device.mcp.server import HostedServer
@@ -42,20 +46,6 @@ class ToolRegistry(Protocol):
     def tools(self) -> list[ToolInfo]: ...
 
 
-def host_for(
-    config: DeviceConfig, router: ToolRegistry, children: Children, timing: Timing = Timing()
-) -> McpHost | None:
-    """The host of the servers in device.toml; None where it has none. `children` starts local servers.
-
-    Raises:
-        BadInput: the configuration of the servers is invalid.
-    """
-    if config.mcp_servers is None:
-        return None
-    servers = read_servers(config.mcp_servers)
-    return McpHost(servers, router, config, children, timing) if servers else None
-
-
 class McpHost:
     """All hosted servers of a device."""
 
@@ -67,17 +57,22 @@ class McpHost:
         children: Children,
         timing: Timing = Timing(),
     ) -> None:
-        self._configs = tuple(servers)
-        self._prefixes = prefixes_of(server.name for server in servers)
+        self._configs = {server.name: server for server in servers}
+        self._prefixes = prefixes_of(self._configs)
         self._router = router
         self._config = config
         self._children = children
         self._timing = timing
         self._tasks = TaskGroupOwner("MCP servers")
         self._servers: dict[str, HostedServer] = {}
+        self._runs: dict[str, asyncio.Task[None]] = {}
+        # One change of the set of servers at a time.
+        self._changing = asyncio.Lock()
         self._offered: dict[str, dict[str, bytes]] = {}
         self._rows: list[Unavailable] = []
         self._settled = asyncio.Event()
+        # Set when the state or the tools of a server have changed.
+        self._news = asyncio.Event()
 
     def start(self) -> None:
         """Start every server in the background."""
@@ -95,31 +90,138 @@ class McpHost:
 
     @property
     def _usable(self) -> list[ServerConfig]:
-        return [server for server in self._configs if not server.problem]
+        return [server for server in self._configs.values() if not server.problem]
 
     async def _start(self) -> None:
-        # Imports of half a second: in a thread, and only if a server is configured.
+        async with self._changing:
+            for config in self._usable:
+                await self._run(config)
+
+    async def _run(self, config: ServerConfig) -> None:
+        server = await self._make(config, self._publish)
+        self._servers[config.name] = server
+        self._runs[config.name] = self._tasks.spawn(config.name, server.run())
+
+    async def _make(self, config: ServerConfig, on_change: Callable[[], None]) -> HostedServer:
+        # Imports of half a second: in a thread, and only if a server is to run.
         module = await asyncio.to_thread(importlib.import_module, "core.device.mcp.server")
         session = importlib.import_module("core.device.mcp.session")
         session.quiet_sdk()
         limits = self._config.limits
         bounds = module.Bounds(limits.max_output_bytes, limits.tool_timeout_s)
-        for config in self._usable:
-            server = module.HostedServer(config, self._children, bounds, self._timing, self._publish)
-            self._servers[config.name] = server
-            self._tasks.spawn(config.name, server.run())
+        server: HostedServer = module.HostedServer(config, self._children, bounds, self._timing, on_change)
+        return server
+
+    async def _end(self, name: str) -> None:
+        """End one server and its processes; waits until they have ended, 6 s at most."""
+        server, run = self._servers.pop(name, None), self._runs.pop(name, None)
+        if server is None or run is None:
+            return
+        self._router.withdraw(name)
+        server.stop()
+        await _ended(run)
+
+    async def set_servers(self, servers: Sequence[ServerConfig]) -> None:
+        """Host exactly these servers from now on. Those whose configuration stays as it is go on running."""
+        async with self._changing:
+            wanted = {server.name: server for server in servers}
+            for name, config in list(self._configs.items()):
+                if wanted.get(name) != config:
+                    await self._end(name)
+            self._configs = wanted
+            self._prefixes = prefixes_of(wanted)
+            for config in self._usable:
+                if config.name not in self._servers:
+                    await self._run(config)
+            self._publish()
+
+    async def restart(self, name: str) -> None:
+        """End a server and start it again. Calls that run on it end with an unknown outcome.
+
+        Raises:
+            BadInput: there is no such server (NOT_FOUND), or its configuration cannot be used.
+        """
+        async with self._changing:
+            config = self._configs.get(name)
+            if config is None:
+                raise BadInput(f"No MCP server {name!r} is hosted here", ErrorCode.NOT_FOUND)
+            if config.problem:
+                raise BadInput(f"{name} cannot be started: {config.problem}. {config.how_to_fix}")
+            await self._end(name)
+            await self._run(config)
+            self._publish()
+
+    def check_addition(self, config: ServerConfig) -> None:
+        """Check that one more server leaves the names of all listed tools as they are.
+
+        Raises:
+            BadInput: a tool would get another name, to which no rule, grant or batch refers.
+        """
+        prefixes = prefixes_of([*self._configs, config.name])
+        taken = self._built_in()
+        for (server, tool), name in self._names().items():
+            if listed_name(prefixes[server], tool, prefixes.values(), taken) != name:
+                raise BadInput(
+                    f"Beside a server {config.name!r} the tool {name} of {server} would get another name; "
+                    "choose another name for the new server"
+                )
+
+    async def try_out(self, config: ServerConfig, seconds: float) -> tuple[ServerState, list[str]]:
+        """Start a server, list its tools, and end it; nothing of it is offered.
+
+        Returns its state after at most `seconds`, and the names that it gives to its tools.
+
+        Raises:
+            BadInput: its configuration cannot be used.
+        """
+        if config.problem:
+            raise BadInput(f"{config.name} cannot be started: {config.problem}. {config.how_to_fix}")
+        changed = asyncio.Event()
+        server = await self._make(config, changed.set)
+        run = self._tasks.spawn(f"try {config.name}", server.run())
+        try:
+            if server.state is State.STARTING:
+                await set_within(changed, seconds)
+            return server.report(), [tool.name for tool in server.listing.tools]
+        finally:
+            server.stop()
+            await _ended(run)
+
+    async def started(self, name: str, seconds: float) -> ServerState:
+        """The state of a server once it is no longer starting, or after `seconds`.
+
+        Raises:
+            BadInput: there is no such server (NOT_FOUND).
+        """
+        clock = asyncio.get_running_loop().time
+        until = clock() + seconds
+        while True:
+            self._news.clear()
+            state = next((state for state in self.states() if state.name == name), None)
+            if state is None:
+                raise BadInput(f"No MCP server {name!r} is hosted here", ErrorCode.NOT_FOUND)
+            if state.state is not State.STARTING or clock() >= until:
+                return state
+            await set_within(self._news, until - clock())
 
     def states(self) -> list[ServerState]:
         """The state of each server, in the order of the configuration."""
         states = []
-        for config in self._configs:
+        for config in self._configs.values():
             server = self._servers.get(config.name)
             if server is not None:
                 states.append(server.report())
             else:
                 state = State.FAILED if config.problem else State.STARTING
                 states.append(
-                    ServerState(config.name, config.kind, config.location, state, reason=config.problem)
+                    ServerState(
+                        config.name,
+                        config.kind,
+                        config.location,
+                        state,
+                        reason=config.problem,
+                        how_to_fix=config.how_to_fix,
+                    )
                 )
         return states
 
@@ -145,7 +247,9 @@ class McpHost:
             server: {name: tool.digest for name, tool in tools.items()} for server, tools in offered.items()
         }
         changed = [
-            server for server in self._servers if digests.get(server, {}) != self._offered.get(server, {})
+            server
+            for server in dict.fromkeys([*self._servers, *self._offered])
+            if digests.get(server, {}) != self._offered.get(server, {})
         ]
         for server in changed:
             self._router.withdraw(server)
@@ -156,6 +260,7 @@ class McpHost:
         if rows != self._rows or changed:
             self._show_rows(rows)
             self._router.announce()
+        self._news.set()
         if all(server.state is not State.STARTING for server in self._servers.values()):
             self._settled.set()
 
@@ -182,7 +287,7 @@ class McpHost:
     def _rows_now(self, names: dict[tuple[str, str], str]) -> list[Unavailable]:
         rows = [
             Unavailable(config.name, f"MCP server: {config.problem}", config.how_to_fix)
-            for config in self._configs
+            for config in self._configs.values()
             if config.problem
         ]
         rows += [
@@ -192,7 +297,7 @@ class McpHost:
         ]
         for name, server in self._servers.items():
             if server.state is not State.READY:
-                rows.append(_row_of(server.report(), server.how_to_fix))
+                rows.append(_row_of(server.report()))
             for tool, reason in server.listing.refused:
                 rows.append(Unavailable(tool, f"{reason} (MCP server {name})", "Tell the server's maker"))
         rows += [
@@ -242,14 +347,22 @@ class McpHost:
         )
 
 
-def _row_of(state: ServerState, how_to_fix: str = "") -> Unavailable:
+async def _ended(run: asyncio.Task[None]) -> None:
+    """Wait until a server's task has ended; it is cancelled after 6 s."""
+    _, late = await asyncio.wait([run], timeout=_CLOSE_S)
+    if late:
+        run.cancel()
+        await asyncio.wait([run], timeout=_CLOSE_S)
+
+
+def _row_of(state: ServerState) -> Unavailable:
     """Why the tools of a server that is not ready are not available now."""
     match state.state:
         case State.STARTING:
             reason, fix = "It is starting", "Wait: its tools are offered as soon as it is ready"
         case State.RESTARTING:
             again = "asked again (try" if state.kind == "http" else "started again (start"
-            reason, fix = f"{state.reason}; it is {again} {state.restarts + 2})", how_to_fix
+            reason, fix = f"{state.reason}; it is {again} {state.restarts + 2})", state.how_to_fix
         case _:
-            reason, fix = state.reason, how_to_fix
+            reason, fix = state.reason, state.how_to_fix
     return Unavailable(state.name, f"MCP server: {reason}", fix)

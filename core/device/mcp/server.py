@@ -114,6 +114,7 @@ class HostedServer:
             tools=len(self.listing.tools),
             restarts=self.restarts,
             reason=self.reason,
+            how_to_fix=self.how_to_fix,
         )
 
     def stop(self) -> None:

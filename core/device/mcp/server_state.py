@@ -10,12 +10,16 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """The state of a server. A failed server is still retried, at long intervals."""
+    """The state of a server. A failed server is still retried, at long intervals.
+
+    A server that is switched off is in the configuration, and is not started.
+    """
 
     STARTING = "starting"
     READY = "ready"
     RESTARTING = "restarting"
     FAILED = "failed"
+    OFF = "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """A server's state as `--check` shows it."""
+    """A server's state, for display. `where` is its command or address, redacted."""
 
     name: str
     kind: str
@@ -48,3 +52,4 @@ class ServerState:
     tools: int = 0
     restarts: int = 0
     reason: str = ""
+    how_to_fix: str = ""

@@ -26,6 +26,7 @@ READ_SHELL = "shell_execute_read"
 WRITE_FILE = "write_file"
 RESTORE_FILE = "restore_file"
 CLOSE_APPLICATION = "close_application"
+LIST_MCP_SERVERS = "list_mcp_servers"
 
 
 class ScreenTarget(StrEnum):
@@ -120,6 +121,26 @@ def _ui_action(why: str, target: ScreenTarget, summary: Callable[[Parameters], s
     )
 
 
+def _mcp_server(
+    why: str,
+    risk: Risk,
+    summary: Callable[[Parameters], str],
+    reversible: bool = True,
+    open_world: bool = True,
+) -> BuiltInTool:
+    return BuiltInTool(
+        "action",
+        Effect.CHANGE,
+        risk,
+        why,
+        reversible=reversible,
+        open_world=open_world,
+        evidence="The state of the server afterwards is in the result; the list of servers shows it.",
+        summary=summary,
+        undo=summaries.undo_of_mcp_servers if reversible else None,
+    )
+
+
 BUILT_IN_TOOLS: dict[str, BuiltInTool] = {
     SCREENSHOT: _read_tool("Takes a picture of the screen and changes nothing.", summaries.screenshot),
     "get_system_info": _SYSTEM_INFO,
@@ -187,6 +208,33 @@ BUILT_IN_TOOLS: dict[str, BuiltInTool] = {
         evidence="The process numbers that ended are in the result; the list of processes lacks them.",
         opens_or_closes=True,
         summary=summaries.close,
+    ),
+    LIST_MCP_SERVERS: _read_tool("Lists the MCP servers that the device hosts.", summaries.list_mcp_servers),
+    "restart_mcp_server": BuiltInTool(
+        "action",
+        Effect.CHANGE,
+        Risk.MEDIUM,
+        "Ends a server's program and starts it again; what runs on it is cut off.",
+        idempotent=True,
+        evidence="The server's state afterwards is in the result.",
+        summary=summaries.restart_mcp_server,
+    ),
+    "try_mcp_server": _mcp_server(
+        "Starts a program, or calls an address, and ends it again.",
+        Risk.HIGH,
+        summaries.try_mcp_server,
+        reversible=False,
+    ),
+    "add_mcp_server": _mcp_server(
+        "Starts a program, or calls an address, now and whenever the device starts, and offers its tools.",
+        Risk.HIGH,
+        summaries.add_mcp_server,
+    ),
+    "switch_mcp_server": _mcp_server(
+        "Starts or ends a server that an operator added.", Risk.MEDIUM, summaries.switch_mcp_server
+    ),
+    "remove_mcp_server": _mcp_server(
+        "Ends a server and forgets its entry.", Risk.MEDIUM, summaries.remove_mcp_server, open_world=False
     ),
     UI_TREE: _TREE,
     "get_accessibility_tree": _TREE,

@@ -206,3 +206,54 @@ def undo_of_write_file(parameters: Parameters) -> str:
 def undo_of_restore_file(_: Parameters) -> str:
     """How a `restore_file` is undone."""
     return "Can be undone: the device keeps the file as it is now."
+
+
+def list_mcp_servers(_: Parameters) -> str:
+    """`list_mcp_servers`."""
+    return "Lists the MCP servers that the device hosts"
+
+
+def restart_mcp_server(parameters: Parameters) -> str:
+    """`restart_mcp_server`."""
+    name = parameters.get("name")
+    return f"Restarts the MCP server {short(name, 64)}" if name else ""
+
+
+def try_mcp_server(parameters: Parameters) -> str:
+    """`try_mcp_server`: the server and what it starts or calls."""
+    return _with_entry("Starts once and ends", parameters)
+
+
+def add_mcp_server(parameters: Parameters) -> str:
+    """`add_mcp_server`: the server and what it starts or calls."""
+    return _with_entry("Hosts from now on", parameters)
+
+
+def _with_entry(verb: str, parameters: Parameters) -> str:
+    name, entry = parameters.get("name"), parameters.get("entry")
+    if not name or not isinstance(entry, dict):
+        return ""
+    what = entry.get("command") or entry.get("url")
+    arguments = entry.get("args")
+    count = len(arguments) if isinstance(arguments, list) else 0
+    with_arguments = f" with {count} argument{'s' if count > 1 else ''}" if count else ""
+    return f"{verb} the MCP server {short(name, 64)}: {short(what, 60)}{with_arguments}" if what else ""
+
+
+def switch_mcp_server(parameters: Parameters) -> str:
+    """`switch_mcp_server`."""
+    name, on = parameters.get("name"), parameters.get("on")
+    if not name or not isinstance(on, bool):
+        return ""
+    return f"Switches the MCP server {short(name, 64)} {'on' if on else 'off'}"
+
+
+def remove_mcp_server(parameters: Parameters) -> str:
+    """`remove_mcp_server`."""
+    name = parameters.get("name")
+    return f"Removes the MCP server {short(name, 64)}" if name else ""
+
+
+def undo_of_mcp_servers(_: Parameters) -> str:
+    """How a change of the hosted servers is undone."""
+    return "Can be undone: the device keeps its list of added servers as it is now."

@@ -19,6 +19,7 @@ from core.device.tools import (
     applications,
     files,
     listing,
+    mcp_servers,
     processes,
     read_shell,
     screen,
@@ -43,6 +44,7 @@ UPDATED = [
     "read_file",
     "write_file",
     "get_system_info",
+    "undo",
 ]
 
 
@@ -67,6 +69,12 @@ def built_in() -> dict[str, Tool]:
         system._get_system_info(None),
         system._sys_info(None),
         undo._undo(None),
+        mcp_servers._list(None),
+        mcp_servers._restart(None),
+        mcp_servers._try(None),
+        mcp_servers._add(None),
+        mcp_servers._switch(None),
+        mcp_servers._remove(None),
     ]
     return {one.name: one for one in tools}
 
@@ -94,6 +102,11 @@ def listed_before(name: str) -> dict[str, Any]:
         for fact in ("disks", "disk_controllers"):
             del hardware["properties"][fact]
             hardware["required"].remove(fact)
+    elif name == "undo":
+        listed["output_schema"]["properties"]["undone"] = {
+            "enum": ["write_file"],
+            "description": "The tool whose work was undone.",
+        }
     else:
         del properties["app_root_name"]
     return listed

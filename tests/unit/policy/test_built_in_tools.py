@@ -18,6 +18,7 @@ NAMES = sorted(BUILT_IN_TOOLS)
 EXAMPLES: dict[str, Any] = {
     "file_path": "/tmp/a", "content": "text", "command": "ls", "undo_id": "u-1", "app_name": "gedit",
     "process_name": "gedit", "name": "Save", "x": 1, "y": 2, "text": "hello", "direction": "up", "key": "a",
+    "entry": {"command": "npx", "args": ["-y", "server"]}, "on": True,
 }  # fmt: skip
 
 
