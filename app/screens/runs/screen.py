@@ -119,7 +119,7 @@ class RunsScreen(Screen):
             self._wanted_cell = (target.device, target.step) if target.device and target.step else None
             if self._wanted_cell:
                 self._open_drawer()
-            if self.list.model.place_of(target.run) < 0:
+            if self.list.model.row_of(target.run) < 0:
                 self.list.forget_filter()
             self._choose_run(target.run)
             self.list.choose(target.run)

@@ -176,7 +176,7 @@ def test_what_changes_of_one_run_paints_one_row_of_the_list(theme: Theme, tmp_pa
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun(CLEAN))
         view = screen.list.view
-        row = view.visualRect(screen.list.model.index(0)).height()
+        row = view.visualRect(screen.list.model.index(0, 0)).height()
         await seen(lambda: screen.matrix.isVisible())
         painted = Painted()
         summary = console.work.find("r-0409").summary
