@@ -1,9 +1,9 @@
 """What every list, table, matrix and wall of the window does alike, and what their delegates draw alike.
 
-A view names `ItemView` before Qt's class: `class RunListView(ItemView, QListView)`. It follows the pointer with
-the hovered row, keeps the ring of the keyboard's cursor, greys its marked rows while the keyboard is elsewhere,
-leaves letters to the actions of its screen, and measures its rows again when the density changes. One in which
-something turns takes `AnimatedItemView` instead.
+A view names `ItemView` before Qt's class: `class RunListView(ItemView, QListView)`. It follows the pointer
+with the hovered row, keeps the ring of the keyboard's cursor, greys its marked rows while the keyboard is
+elsewhere, leaves letters to the actions of its screen, and measures its rows again when the density changes.
+One in which something turns takes `AnimatedItemView` instead.
 """
 
 from __future__ import annotations
@@ -100,11 +100,8 @@ class ItemView(_View):
         """Follow the pointer; while a button is down it marks or drags, and hovers over nothing new."""
         if event.type() == QEvent.Type.Leave:
             self._hover(-1)
-        elif (isinstance(event, QMouseEvent) and event.type() == QEvent.Type.MouseMove) or isinstance(
-            event, QEnterEvent
-        ):
-            if not event.buttons():
-                self._hover(self.row_under(event.position().toPoint()))
+        elif isinstance(event, QMouseEvent | QEnterEvent) and not event.buttons():
+            self._hover(self.row_under(event.position().toPoint()))
         return super().viewportEvent(event)
 
     def _hover(self, row: int) -> None:

@@ -16,8 +16,8 @@ ITEM_ROLE = int(Qt.ItemDataRole.UserRole) + 1
 class KeyedModel(QAbstractTableModel, Generic[Item]):
     """One row an object. Selection, cursor, scroll position and open editors survive every `sync`.
 
-    `roles` says what `data()` answers from an object, worked out when Qt asks for it; `ITEM_ROLE` is the object.
-    While it is `syncing` a cursor may move on from a row that goes, which is no wish of the operator.
+    `roles` says what `data()` answers from an object, worked out when Qt asks for it; `ITEM_ROLE` is the
+    object. While it is `syncing` a cursor may move on from a row that goes, which is no wish of the operator.
 
     Signals:
         arranged: a `sync` is over in which rows came, went or moved.

@@ -1,9 +1,10 @@
-"""The model over objects by key: Qt's rules hold in every update, and an update tells no more than it changes."""
+"""The model over objects by key: every update keeps Qt's rules, and tells no more than it changes."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -185,4 +186,4 @@ def test_a_reset_drops_the_cursor_and_takes_the_order(qtbot: QtBot) -> None:
 def test_neighbours_cover_each_number_once_and_never_touch(numbers: set[int]) -> None:
     spans = list(neighbours(sorted(numbers)))
     assert [number for first, last in spans for number in range(first, last + 1)] == sorted(numbers)
-    assert all(later[0] > earlier[1] + 1 for earlier, later in zip(spans, spans[1:], strict=False))
+    assert all(later[0] > earlier[1] + 1 for earlier, later in pairwise(spans))
