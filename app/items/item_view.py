@@ -72,7 +72,7 @@ class ItemView(_View):
         """The token behind a row; empty for one that is neither marked nor under the pointer."""
         if marked:
             return "selected" if self.hasFocus() else "sel_idle"
-        return "hover" if row == self._hovered else ""
+        return "hover" if row == self.hovered_row() else ""
 
     # what views may do otherwise
 
@@ -176,7 +176,7 @@ class AnimatedItemView(ItemView):
     def update(self, *args: object) -> None:
         """The shared timer asks for a repaint: of the cells in which something turns."""
         if args:
-            super().update(*args)  # type: ignore[arg-type]  # one of Qt's overloads
+            super().update(*args)
             return
         for index in self.turning():
             super().update(index)

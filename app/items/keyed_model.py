@@ -28,13 +28,13 @@ class KeyedModel(QAbstractTableModel, Generic[Item]):
     def __init__(
         self,
         key: Callable[[Item], Hashable],
-        roles: Mapping[int, Callable[[Item], Any]] | None = None,
+        roles: Mapping[Qt.ItemDataRole, Callable[[Item], Any]] | None = None,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self.syncing = False
         self._key = key
-        self._roles = dict(roles or {})
+        self._roles = {int(role): value for role, value in (roles or {}).items()}
         self._items: list[Item] = []
         self._keys: list[Hashable] = []
         # None until it is asked for: rows come and go in blocks.
