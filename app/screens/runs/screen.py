@@ -11,7 +11,7 @@ from app.screens.runs.actions import RunActions
 from app.screens.runs.cell_details import CellDetails
 from app.screens.runs.header import InlineConfirm, RunHeader, rules_words, show_notice
 from app.screens.runs.layout import RunsLayout
-from app.screens.runs.matrix_view import MatrixView
+from app.screens.runs.matrix_view import RunMatrix
 from app.screens.runs.run_list_view import RunList
 from app.screens.runs.status_filter import StatusFilter
 from app.screens.screen import Navigator, Screen, Shortcut
@@ -62,7 +62,7 @@ class RunsScreen(Screen):
         self.ask = InlineConfirm()
         self.notice = Banner()
         self.counts = StatusFilter()
-        self.matrix = MatrixView()
+        self.matrix = RunMatrix()
         self.drawer = CellDetails(link, nav)
         self.wishes = RunActions(link, nav, self.ask)
         self._build()
