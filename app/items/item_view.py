@@ -2,17 +2,25 @@
 
 A view names `ItemView` before Qt's class: `class RunListView(ItemView, QListView)`. It follows the pointer
 with the hovered row, keeps the ring of the keyboard's cursor, greys its marked rows while the keyboard is
-elsewhere, leaves letters to the actions of its screen, and measures its rows again when the density changes.
-One in which something turns takes `AnimatedItemView` instead.
+elsewhere, leaves letters to the actions of its screen, measures its rows again when the density changes, and
+knows what a menu is wanted for. One in which something turns takes `AnimatedItemView` instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from PySide6.QtCore import QEvent, QModelIndex, QPoint, QRect, Qt
-from PySide6.QtGui import QEnterEvent, QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QPoint, QRect, Qt
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QEnterEvent,
+    QFocusEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+)
 from PySide6.QtWidgets import QAbstractItemView, QListView, QStyledItemDelegate, QTableView, QWidget
 
 from app.theme.theme import Theme
@@ -29,6 +37,14 @@ _BY_KEYBOARD = (
     Qt.FocusReason.BacktabFocusReason,
     Qt.FocusReason.ShortcutFocusReason,
 )
+
+
+class MenuPlace(NamedTuple):
+    """A cell that a menu is wanted for; its column, -1 by key; a point of the screen."""
+
+    cell: QModelIndex
+    column: int
+    point: QPoint
 
 
 class ItemView(_View):
@@ -117,6 +133,23 @@ class ItemView(_View):
     def _repaint_row(self, row: int) -> None:
         rect = self.visualRect(self.model().index(row, 0))
         self.viewport().update(QRect(0, rect.y(), self.viewport().width(), rect.height()))
+
+    def menu_place(self, event: QContextMenuEvent) -> MenuPlace | None:
+        """What a menu is wanted for: at the pointer, or by key at the cursor; None where there is nothing.
+
+        What is under the pointer and not marked is marked first.
+        """
+        by_key = event.reason() == QContextMenuEvent.Reason.Keyboard
+        index = self.currentIndex() if by_key else self.indexAt(event.pos())
+        if not index.isValid():
+            return None
+        if not self.selectionModel().isSelected(index):
+            flags = QItemSelectionModel.SelectionFlag
+            self.selectionModel().setCurrentIndex(index, flags.ClearAndSelect | flags.Rows)
+        if by_key:
+            self.scrollTo(index)
+        at = self.visualRect(index).center() if by_key else event.pos()
+        return MenuPlace(index, -1 if by_key else index.column(), self.viewport().mapToGlobal(at))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Letters are keys of the screen, never a search in the rows."""

@@ -90,7 +90,7 @@ class RunListView(AnimatedItemView, QListView):
     def turning(self) -> Iterator[QModelIndex]:
         """The runs in sight that go on."""
         for row in self.rows_in_sight():
-            if self.runs.items[row].state is RunState.RUNNING:
+            if (run := self.runs.item(row)) is not None and run.state is RunState.RUNNING:
                 yield self.runs.index(row, 0)
 
     def dataChanged(self, first: Index, last: Index, roles: Sequence[int] = ()) -> None:
