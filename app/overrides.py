@@ -41,7 +41,7 @@ _ANSWERS: tuple[tuple[Callable[[], Any], str], ...] = (
         lambda: None,
         "addItem changeEvent child clone closeEvent contextMenuEvent createMimeDataFromSelection data "
         "dataChanged doAction drawBranches enterEvent fetchMore focusInEvent focusOutEvent headerData "
-        "highlightBlock inputMethodEvent itemAt keyPressEvent keyReleaseEvent keyboardSearch "
+        "highlightBlock inputMethodEvent itemAt keyPressEvent keyReleaseEvent "
         "leaveEvent mouseDoubleClickEvent mouseMoveEvent mousePressEvent mouseReleaseEvent "
         "nextCheckState paint paintEvent paintSection redo resizeEvent scrollContentsBy scrollTo "
         "selectionChanged setGeometry setSelection showEvent sort takeAt undo updateGeometries "

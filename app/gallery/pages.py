@@ -357,7 +357,7 @@ PAGES: dict[str, tuple[Callable[[], QWidget], tuple[int, int]]] = {
 """Page → its maker and its size in logical px."""
 
 
-COLUMNS = (
+COLUMNS: tuple[Column[Row], ...] = (
     Column("device", "Device", Kind.NAME, 165),
     Column("health", "Health", Kind.HEALTH, 125),
     Column("tags", "Tags", width=115),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QPainter
 
-from app.items.table_model import Cell, Column, Kind, Row
+from app.items.table_model import Cell, Column, Kind
 from app.theme.icons import paint_icon
 from app.theme.shapes import paint_glyph
 from app.theme.status_styles import cell_look, health_look, plan_look, risk_look
@@ -21,7 +23,13 @@ _ROLES = {Kind.NAME: "name", Kind.MONO: "mono_small", Kind.TIME: "body"}
 
 
 def paint_cell(
-    painter: QPainter, rect: QRectF, column: Column, cell: str | Cell, row: Row, theme: Theme, step: int
+    painter: QPainter,
+    rect: QRectF,
+    column: Column[Any],
+    cell: str | Cell,
+    muted: bool,
+    theme: Theme,
+    step: int,
 ) -> None:
     """Draw one cell's content into `rect`."""
     what = cell if isinstance(cell, Cell) else Cell(cell)
@@ -37,28 +45,30 @@ def paint_cell(
         case Kind.PLAN:
             paint_state(painter, rect, plan_look(what.text), theme, step=step)
         case _:
-            _paint_words(painter, rect, column, what, row, theme)
+            _paint_words(painter, rect, column, what, muted, theme)
 
 
-def _tone(column: Column, cell: Cell, row: Row) -> str:
+def _tone(column: Column[Any], cell: Cell, muted: bool) -> str:
     if cell.tone:
         return cell.tone
-    if row.muted:
+    if muted:
         return "text3"
     if column.tone:
         return column.tone
     return "text" if column.kind in (Kind.NAME, Kind.MONO) else "text2"
 
 
-def _paint_words(painter: QPainter, rect: QRectF, column: Column, cell: Cell, row: Row, theme: Theme) -> None:
-    tone = _tone(column, cell, row)
+def _paint_words(
+    painter: QPainter, rect: QRectF, column: Column[Any], cell: Cell, muted: bool, theme: Theme
+) -> None:
+    tone = _tone(column, cell, muted)
     if cell.icon or cell.glyph:
         side = 14.0 if cell.glyph else float(FRAME.icon)
         place = QRectF(rect.x() - 1, rect.y() + (rect.height() - side) / 2, side, side)
         if cell.glyph:
             paint_glyph(painter, place, cell.glyph, theme.color(tone))
         else:
-            paint_icon(painter, place, cell.icon, theme.color("text3" if row.muted else "text2"))
+            paint_icon(painter, place, cell.icon, theme.color("text3" if muted else "text2"))
         rect = rect.adjusted(side + 6, 0, 0, 0)
     if column.kind is Kind.SPARK:
         room = rect.width() - painting.text_width(cell.text, theme) - 6
@@ -108,7 +118,7 @@ def _bold_gap(cell: Cell) -> float:
     return 4.0 if cell.text else 0.0
 
 
-def cell_width(column: Column, cell: str | Cell, theme: Theme) -> float:
+def cell_width(column: Column[Any], cell: str | Cell, theme: Theme) -> float:
     """The width that a cell's content needs."""
     what = cell if isinstance(cell, Cell) else Cell(cell)
     looks = {

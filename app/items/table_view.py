@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 from PySide6.QtCore import (
-    QEvent,
     QItemSelectionModel,
     QModelIndex,
-    QPersistentModelIndex,
+    QPoint,
     QRect,
     QRectF,
     QSettings,
@@ -29,7 +28,6 @@ from PySide6.QtGui import (
     QKeySequence,
     QMouseEvent,
     QPainter,
-    QPaintEvent,
     QResizeEvent,
     QShowEvent,
 )
@@ -38,24 +36,24 @@ from PySide6.QtWidgets import (
     QHeaderView,
     QMenu,
     QStyle,
-    QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
     QWidget,
 )
 
 from app.items.cell_painter import PAD, cell_width, paint_cell
-from app.items.table_model import Cell, Column, Index, Kind, Row, TableModel, cell_text, spoken
+from app.items.item_view import ENTER, AnimatedItemView, ItemDelegate
+from app.items.keyed_model import Index
+from app.items.table_model import Cell, Column, Kind, Row, RowsModel, TableModel, cell_text
 from app.theme.shapes import paint_glyph
 from app.theme.status_styles import cell_look
 from app.theme.theme import Theme, theme_of
 from app.theme.tokens import FRAME
 from app.widgets import painting
-from app.widgets.animation_timer import animation_timer_of
 from app.widgets.badges import paint_production_band
 from app.widgets.util import debounce
 
-__all__ = ["Cell", "Column", "Kind", "Row", "TableModel", "TableView"]
+__all__ = ["Cell", "Column", "Kind", "Row", "RowsModel", "TableModel", "TableView"]
 
 RowHeight = Literal["table", "journal", "finding", "tree"]
 # The share of a table that names have for certain, and the room of the arrow in a head.
@@ -64,14 +62,9 @@ SORT_MARK = 15
 SCROLL_PAUSE_MS = 120
 # Texts that stay as they are; what the others show changes all the time, and their columns must not move.
 _GIVING = (Kind.TEXT, Kind.MONO, Kind.NAME)
-_KEYBOARD = (
-    Qt.FocusReason.TabFocusReason,
-    Qt.FocusReason.BacktabFocusReason,
-    Qt.FocusReason.ShortcutFocusReason,
-)
 
 
-class TableView(QTableView):
+class TableView(AnimatedItemView, QTableView):
     """Rows with a head, chosen whole, moved through with the arrow keys.
 
     Signals:
@@ -86,53 +79,36 @@ class TableView(QTableView):
 
     def __init__(
         self,
-        columns: Sequence[Column],
+        model: TableModel[Any] | Sequence[Column[Row]],
         name: str,
-        model: TableModel | None = None,
         rows: RowHeight = "table",
         multiple: bool = False,
         sortable: bool = True,
         parent: QWidget | None = None,
     ) -> None:
-        """`name` is what the table lists, for assistive technology and for remembering its columns."""
-        super().__init__(parent)
-        self.rows_model = model or TableModel(columns, self)
+        """`name` is what the table lists, for assistive technology and for remembering its columns.
+
+        Columns alone are those of ready rows.
+        """
+        super().__init__(name, parent, multiple)
+        self.rows_model: TableModel[Any] = model if isinstance(model, TableModel) else RowsModel(model)
+        self.rows_model.setParent(self)
         self._row_kind: RowHeight = rows
-        self._name = name
-        self._hovered = -1
-        self._ring = False
-        self._kept: tuple[str, list[str]] = ("", [])
         # Columns that have no room now, and what the operator said of columns: these widths, away, always.
         self._no_room: set[int] = set()
         self._sized: set[int] = set()
         self._put_away: set[int] = set()
         self._wanted: set[int] = set()
-        self.setAccessibleName(name)
-        self._set_up_view(multiple)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setModel(self.rows_model)
         self._set_up_head(sortable)
         self.setItemDelegate(CellDelegate(self))
-        self._pulse = animation_timer_of(self)
         self._fit_soon = debounce(self, 0, self.fit_widths)
         self._fit_scrolled = debounce(self, SCROLL_PAUSE_MS, self.fit_widths)
         # What columns needed since the rows were others: none becomes narrower while they are scrolled.
         self._needed: dict[int, int] = {}
         self._connect_model()
-        self._measure()
-
-    def _set_up_view(self, multiple: bool) -> None:
-        self.setShowGrid(False)
-        self.setWordWrap(False)
-        self.setTabKeyNavigation(False)
-        self.setMouseTracking(True)
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        mode = QAbstractItemView.SelectionMode
-        self.setSelectionMode(mode.ExtendedSelection if multiple else mode.SingleSelection)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setCornerButtonEnabled(False)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self._measure_rows()
 
     def _set_up_head(self, sortable: bool) -> None:
         head = TableHead(self)
@@ -154,8 +130,6 @@ class TableView(QTableView):
         self.selectionModel().currentRowChanged.connect(self._current_moved)
         self.selectionModel().selectionChanged.connect(lambda *_: self.marked_changed.emit())
         self.doubleClicked.connect(self._double_clicked)
-        self.rows_model.modelAboutToBeReset.connect(self._keep_choice)
-        self.rows_model.modelReset.connect(self._restore_choice)
         for changed in (
             self.rows_model.modelReset, self.rows_model.rowsInserted, self.rows_model.rowsRemoved
         ):  # fmt: skip
@@ -173,14 +147,6 @@ class TableView(QTableView):
             "finding": metrics.finding_row,
             "tree": metrics.tree_row,
         }[self._row_kind]
-
-    def hovered_row(self) -> int:
-        """The row under the pointer; -1 when it is elsewhere."""
-        return self._hovered
-
-    def drives(self) -> bool:
-        """True while this table's pane has the focus."""
-        return self.hasFocus()
 
     def is_first_column(self, column: int) -> bool:
         """True for the leftmost shown column."""
@@ -201,49 +167,40 @@ class TableView(QTableView):
 
     def shows_current_ring(self, row: int) -> bool:
         """True for the current row when the focus came by keyboard."""
-        return self._ring and self.hasFocus() and row == self.currentIndex().row()
+        return self.shows_ring() and row == self.currentIndex().row()
 
-    def step(self) -> int:
-        """How far running rings have turned."""
-        return self._pulse.step
-
-    def still_turns(self) -> bool:
-        """Asked by the shared timer: is a running cell in sight?"""
-        return self.isVisible() and self._running_in_sight()
-
-    def _running_in_sight(self) -> bool:
+    def turning(self) -> Iterator[QModelIndex]:
+        """The cells in sight whose state goes on."""
         states = [n for n, column in enumerate(self.rows_model.columns) if column.kind is Kind.VERDICT]
-        if not states:
-            return False
-        for place in self.places_in_sight():
-            row = self.rows_model.row_at(place)
-            if row and any(cell_look(cell_text(row.cells[n])).turning for n in states):
-                return True
-        return False
+        for row in self.rows_in_sight() if states else ():
+            for column in states:
+                if cell_look(cell_text(self.rows_model.cell(row, column))).turning:
+                    yield self.rows_model.index(row, column)
+
+    def row_under(self, at: QPoint) -> int:
+        """The row at a height; beside the last column too."""
+        return self.rowAt(at.y())
+
+    def _repaint_row(self, row: int) -> None:
+        top, height = self.rowViewportPosition(row), self.rowHeight(row)
+        self.viewport().update(0, top, self.viewport().width(), height)
 
     # what screens ask
 
-    def places_in_sight(self) -> range:
-        """Where the rows are that can be seen, the ones cut at the edges included."""
-        top, bottom = self.rowAt(0), self.rowAt(self.viewport().height() - 1)
-        last = bottom if bottom >= 0 else self.rows_model.rowCount() - 1
-        return range(max(0, top), last + 1)
-
-    def show_rows(self, rows: Sequence[Row]) -> None:
-        """Show these rows; the current row, the chosen ones and the scroll position stay."""
-        self.rows_model.set_rows(rows)
+    def show_rows(self, rows: Iterable[Any]) -> None:
+        """Show these objects of the model; the current row, the chosen ones and the scroll position stay."""
+        self.rows_model.sync(rows)
 
     def current_key(self) -> str:
         """The key of the row under the cursor; empty when there is none."""
-        row = self.rows_model.row_at(self.currentIndex().row())
-        return row.key if row else ""
+        return self.rows_model.key_at(self.currentIndex().row())
 
     def choose(self, key: str) -> bool:
         """Move the cursor to the row with this key; False when it is not here."""
-        place = self.rows_model.place_of(key)
-        if place < 0:
+        row = self.rows_model.row_of(key)
+        if row < 0:
             return False
-        index = self.rows_model.index(place, max(0, self._edge_column(first=True)))
+        index = self.rows_model.index(row, max(0, self._edge_column(first=True)))
         flags = QItemSelectionModel.SelectionFlag
         self.selectionModel().setCurrentIndex(index, flags.ClearAndSelect | flags.Rows)
         self.scrollTo(index)
@@ -251,8 +208,10 @@ class TableView(QTableView):
 
     def marked_keys(self) -> list[str]:
         """The keys of the chosen rows, from top to bottom."""
-        places = sorted(index.row() for index in self.selectionModel().selectedRows())
-        return [row.key for place in places if (row := self.rows_model.row_at(place))]
+        return [self.rows_model.key_at(row) for row in self._marked_rows()]
+
+    def _marked_rows(self) -> list[int]:
+        return sorted(index.row() for index in self.selectionModel().selectedRows())
 
     def sort_by(self, key: str, descending: bool = False) -> None:
         """Sort by the column with this key and show the arrow there."""
@@ -314,8 +273,8 @@ class TableView(QTableView):
         """What a column's title and the rows that were in sight need in logical px."""
         theme = theme_of(self)
         column = self.rows_model.columns[number]
-        rows = [self.rows_model.row_at(place) for place in self.places_in_sight()]
-        widths = [cell_width(column, row.cells[number], theme) for row in rows if row is not None]
+        cells = (self.rows_model.cell(row, number) for row in self.rows_in_sight())
+        widths = [cell_width(column, cell, theme) for cell in cells]
         mark = SORT_MARK if self.horizontalHeader().isSortIndicatorShown() else 0
         title = painting.text_width(column.title, theme, "label") + mark
         self._needed[number] = max(
@@ -401,18 +360,7 @@ class TableView(QTableView):
 
     def copy_marked(self) -> str:
         """Put the chosen rows on the clipboard as lines of tab-separated words, and return them."""
-        lines = []
-        columns = self.rows_model.columns
-        for index in sorted(self.selectionModel().selectedRows(), key=lambda index: index.row()):
-            row = self.rows_model.row_at(index.row())
-            if row is not None:
-                words = (
-                    spoken(column.kind, cell_text(cell))
-                    for column, cell in zip(columns, row.cells, strict=True)
-                )
-                # A tab or line break within a cell would move what follows into other cells.
-                lines.append("\t".join(word.translate({9: " ", 10: " ", 13: " "}) for word in words))
-        text = "\n".join(lines)
+        text = "\n".join(self.rows_model.words(row) for row in self._marked_rows())
         if text:
             QGuiApplication.clipboard().setText(text)
         return text
@@ -420,6 +368,7 @@ class TableView(QTableView):
     def save_columns(self, settings: QSettings, key: str) -> None:
         """Keep order and sorting under `key`, and what the operator chose: widths, columns shown and away."""
         settings.setValue(f"{key}/columns", self.horizontalHeader().saveState())
+        settings.setValue(f"{key}/keys", self._column_keys())
         for name, numbers in self._chosen().items():
             keys = [self.rows_model.columns[number].key for number in sorted(numbers)]
             settings.setValue(f"{key}/{name}", ",".join(keys))
@@ -429,8 +378,13 @@ class TableView(QTableView):
 
         Only what the operator chose is taken back of widths and hidden columns: the rest follows the window.
         """
-        kept = settings.value(f"{key}/columns")
-        if kept is None or not self.horizontalHeader().restoreState(kept):
+        kept, keys = settings.value(f"{key}/columns"), settings.value(f"{key}/keys")
+        # The state of a head counts its columns: with one more among them it is of others.
+        if (
+            kept is None
+            or keys not in (None, self._column_keys())
+            or not self.horizontalHeader().restoreState(kept)
+        ):
             return False
         numbers = {column.key: number for number, column in enumerate(self.rows_model.columns)}
         for name, chosen in self._chosen().items():
@@ -444,6 +398,9 @@ class TableView(QTableView):
         self._drop_columns()
         return True
 
+    def _column_keys(self) -> str:
+        return ",".join(column.key for column in self.rows_model.columns)
+
     def _chosen(self) -> dict[str, set[int]]:
         return {"sized": self._sized, "away": self._put_away, "wanted": self._wanted}
 
@@ -451,116 +408,51 @@ class TableView(QTableView):
 
     def _current_moved(self, now: QModelIndex, before: QModelIndex) -> None:
         del before
-        row = self.rows_model.row_at(now.row()) if now.isValid() else None
-        self.current_changed.emit(row.key if row else "")
+        self.current_changed.emit(self.rows_model.key_at(now.row()))
 
     def _double_clicked(self, index: QModelIndex) -> None:
-        if row := self.rows_model.row_at(index.row()):
-            self.opened.emit(row.key)
+        if key := self.rows_model.key_at(index.row()):
+            self.opened.emit(key)
 
-    def _keep_choice(self) -> None:
-        self._kept = (self.current_key(), self.marked_keys())
+    def measure(self) -> None:
+        """Take the new density's heights. The head is polished after its view, and undoes it until then."""
+        QTimer.singleShot(0, self, self._measure_rows)
 
-    def _restore_choice(self) -> None:
-        current, marked = self._kept
-        flags = QItemSelectionModel.SelectionFlag
-        if current and self.choose(current):
-            for key in marked:
-                if (place := self.rows_model.place_of(key)) >= 0:
-                    index = self.rows_model.index(place, 0)
-                    self.selectionModel().select(index, flags.Select | flags.Rows)
-
-    def _measure(self) -> None:
+    def _measure_rows(self) -> None:
         self.verticalHeader().setMinimumSectionSize(1)
         self.verticalHeader().setDefaultSectionSize(self.row_height())
-
-    def changeEvent(self, event: QEvent) -> None:
-        """Take the new density's heights."""
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.StyleChange and hasattr(self, "_row_kind"):
-            # The header is polished after its view; measuring now would be undone.
-            QTimer.singleShot(0, self, self._measure)
 
     def dataChanged(self, top: Index, bottom: Index, roles: Sequence[int] = ()) -> None:
         """Paint what can be seen of the cells that changed.
 
         For more than one column of rows out of sight Qt (6.11) paints everything that is in sight.
         """
-        # Whoever listens to a table hears of cells out of sight too.
+        # Assistive technology is told of cells out of sight too.
         if not QAccessible.isActive():
-            sight = self.places_in_sight()
+            sight = self.rows_in_sight()
             first, last = max(top.row(), sight.start), min(bottom.row(), sight.stop - 1)
             if first > last:
                 return
             top, bottom = top.sibling(first, top.column()), bottom.sibling(last, bottom.column())
         super().dataChanged(top, bottom, list(roles))
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the rows; keep running rings turning while one is in sight."""
-        super().paintEvent(event)
-        if not self._pulse.running and self._running_in_sight():
-            self._pulse.keep_turning(self)
-
-    def update(self, *args: object) -> None:
-        """The shared timer asks for a repaint: what turns is in the viewport."""
-        if args:
-            super().update(*args)
-        else:
-            self.viewport().update()
-
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Enter opens, Ctrl+C copies, moving by key shows the ring; the rest is Qt's."""
+        """Enter opens, Ctrl+C copies; of what is written, Qt gets Space."""
         if event.matches(QKeySequence.StandardKey.Copy):
             self.copy_marked()
-            return
-        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and not event.modifiers():
+        elif event.key() in ENTER and not event.modifiers():
             if key := self.current_key():
                 self.opened.emit(key)
-            return
-        # Letters are keys of the screen here, not a search in the first column.
-        if event.text() and event.key() != Qt.Key.Key_Space and event.text().isprintable():
-            event.ignore()
-            return
-        super().keyPressEvent(event)
+        elif event.key() == Qt.Key.Key_Space:
+            QTableView.keyPressEvent(self, event)
+        else:
+            super().keyPressEvent(event)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
-        """Show where the cursor is when the focus came by keyboard."""
+        """Show where the cursor is when the focus came by keyboard; at the first row, if nowhere."""
         super().focusInEvent(event)
-        self._ring = event.reason() in _KEYBOARD
-        if not self.currentIndex().isValid() and self.rows_model.rowCount():
-            first = self.rows_model.row_at(0)
-            if first is not None and self._ring:
-                self.choose(first.key)
-        self.viewport().update()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        """Chosen rows go grey."""
-        super().focusOutEvent(event)
-        self.viewport().update()
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Follow the pointer with the hovered row."""
-        super().mouseMoveEvent(event)
-        self._hover(self.rowAt(event.position().toPoint().y()))
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        """A pointer needs no ring."""
-        self._ring = False
-        super().mousePressEvent(event)
-
-    def leaveEvent(self, event: QEvent) -> None:
-        """Nothing is hovered."""
-        super().leaveEvent(event)
-        self._hover(-1)
-
-    def _hover(self, row: int) -> None:
-        if row == self._hovered:
-            return
-        for old in (self._hovered, row):
-            if old >= 0:
-                top, height = self.rowViewportPosition(old), self.rowHeight(old)
-                self.viewport().update(row_rect_in(self.viewport(), top, height))
-        self._hovered = row
+        if self.shows_ring() and not self.currentIndex().isValid() and self.rows_model.rowCount():
+            self.choose(self.rows_model.key_at(0))
 
     def showEvent(self, event: QShowEvent) -> None:
         """Fit what came in while it was hidden."""
@@ -589,80 +481,49 @@ class TableView(QTableView):
             self.take_room(gone)
 
 
-if TYPE_CHECKING:
-    from app.items.table_view import TableView
+class CellDelegate(ItemDelegate):
+    """Paints every cell of a `TableView`."""
 
+    _view: TableView
 
-class CellDelegate(QStyledItemDelegate):
-    """Paints every cell of a `TableView` from its row; state comes from the view, words are ready."""
-
-    def __init__(self, table: TableView) -> None:
-        super().__init__(table)
-        self._table = table
-
-    def paint(
-        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
-    ) -> None:
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw background, marks of the row, content, the line below."""
-        row = self._table.rows_model.row_at(index.row())
-        if row is None:
-            return
-        theme = theme_of(self._table)
+        view, model = self._view, self._view.rows_model
+        style, column = model.style(index.row()), model.columns[index.column()]
+        theme = theme_of(view)
         rect = QRectF(option.rect)
-        state = option.state
-        first = self._table.is_first_column(index.column())
+        marked = bool(option.state & QStyle.StateFlag.State_Selected)
+        first = view.is_first_column(index.column())
         painter.save()
         painter.setClipRect(rect)
-        self._paint_back(painter, rect, row, state, index.row(), theme)
-        if first:
-            self._paint_row_marks(painter, rect, row, state, theme)
-        column = self._table.rows_model.columns[index.column()]
-        left = FRAME.first_column if first else PAD
-        inner = rect.adjusted(left, 0, -PAD, -1)
-        paint_cell(painter, inner, column, row.cells[index.column()], row, theme, self._table.step())
-        if self._table.shows_current_ring(index.row()):
-            self._paint_current_ring(painter, rect, index.column(), theme)
-        painter.restore()
-
-    def _paint_back(
-        self, painter: QPainter, rect: QRectF, row: Row, state: QStyle.StateFlag, place: int, theme: Theme
-    ) -> None:
-        fill = row.tint
-        if state & QStyle.StateFlag.State_Selected:
-            fill = "selected" if self._table.drives() else "sel_idle"
-        elif place == self._table.hovered_row():
-            fill = "hover"
-        if fill:
+        if fill := view.row_fill(marked, index.row()) or style.tint:
             painter.fillRect(rect, theme.color(fill))
         painter.fillRect(QRectF(rect.x(), rect.bottom() - 1, rect.width(), 1), theme.color("border"))
-
-    def _paint_row_marks(
-        self, painter: QPainter, rect: QRectF, row: Row, state: QStyle.StateFlag, theme: Theme
-    ) -> None:
-        if state & QStyle.StateFlag.State_Selected and self._table.drives():
+        if first and marked and view.hasFocus():
             painter.fillRect(QRectF(rect.x(), rect.y(), 2, rect.height() - 1), theme.color("accent"))
-        if row.production:
+        if first and style.production:
             band = QRectF(rect.x() + 3, rect.y() + 1, 5, rect.height() - 3)
             paint_production_band(painter, band, theme)
+        inner = rect.adjusted(FRAME.first_column if first else PAD, 0, -PAD, -1)
+        cell = model.cell(index.row(), index.column())
+        paint_cell(painter, inner, column, cell, style.muted, theme, view.turn())
+        if view.shows_current_ring(index.row()):
+            self._paint_current_ring(painter, rect, index.column(), theme)
+        painter.restore()
 
     def _paint_current_ring(self, painter: QPainter, rect: QRectF, column: int, theme: Theme) -> None:
         accent = theme.color("accent")
         painter.fillRect(QRectF(rect.x(), rect.y(), rect.width(), 2), accent)
         painter.fillRect(QRectF(rect.x(), rect.bottom() - 2, rect.width(), 2), accent)
-        if self._table.is_first_column(column):
+        if self._view.is_first_column(column):
             painter.fillRect(QRectF(rect.x(), rect.y(), 2, rect.height()), accent)
-        if self._table.is_last_column(column):
+        if self._view.is_last_column(column):
             painter.fillRect(QRectF(rect.right() - 2, rect.y(), 2, rect.height()), accent)
 
-    def sizeHint(self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex) -> QSize:
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         """What the cell needs, for fitting a column to its content."""
-        row = self._table.rows_model.row_at(index.row())
-        if row is None:
-            return QSize(0, 0)
-        column = self._table.rows_model.columns[index.column()]
-        left = FRAME.first_column if self._table.is_first_column(index.column()) else PAD
-        width = cell_width(column, row.cells[index.column()], theme_of(self._table))
-        return QSize(round(width) + left + PAD + 1, self._table.row_height())
+        cell = self._view.rows_model.cell(index.row(), index.column())
+        return QSize(self._view.cell_width(index.column(), cell), self._view.row_height())
 
 
 class TableHead(QHeaderView):
@@ -733,8 +594,3 @@ class TableHead(QHeaderView):
             up = self.sortIndicatorOrder() == Qt.SortOrder.AscendingOrder
             place = QRectF(x + width + 4, room.y(), 11, room.height())
             paint_glyph(painter, place, "sort_up" if up else "sort_down", theme.color(tone))
-
-
-def row_rect_in(view: QWidget, top: int, height: int) -> QRect:
-    """The whole width of a row, for repainting it."""
-    return QRect(0, top, view.width(), height)

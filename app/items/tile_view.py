@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import (
-    QEvent,
     QItemSelection,
     QItemSelectionModel,
     QModelIndex,
+    QObject,
     QPoint,
     QRect,
     QRectF,
@@ -17,7 +17,6 @@ from PySide6.QtCore import (
 )
 from PySide6.QtGui import (
     QContextMenuEvent,
-    QFocusEvent,
     QImage,
     QKeyEvent,
     QKeySequence,
@@ -29,21 +28,50 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractItemView, QWidget
 
-from app.items.context_menu import ask_for_menu
+from app.items.item_view import ENTER, ItemView
+from app.items.keyed_model import Index, KeyedModel
 from app.items.tile_cache import TileCache, paint_head, paint_mark, paint_ring
 from app.items.tile_layout import LEAST, MOST, STEP, USUAL, TileGroup, TileLayout
-from app.items.tile_model import Index, TileModel
 from app.items.tile_painter import TileItem
 from app.theme.theme import Theme, theme_of
 from app.theme.tokens import RADIUS
 from app.widgets import painting
+from app.widgets.labels import escaped_tooltip
 
 Flag = QItemSelectionModel.SelectionFlag
 Action = QAbstractItemView.CursorAction
-_ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 
 
-class TileView(QAbstractItemView):
+class TileModel(KeyedModel[str]):
+    """One row a tile. `tile_of` makes a tile of a key, None when there is none any more."""
+
+    def __init__(self, tile_of: Callable[[str], TileItem | None], parent: QObject | None = None) -> None:
+        def spoken(key: str) -> str:
+            tile = tile_of(key)
+            return tile.spoken if tile is not None else key
+
+        super().__init__(
+            str,
+            {
+                Qt.ItemDataRole.DisplayRole: str,
+                Qt.ItemDataRole.AccessibleTextRole: spoken,
+                Qt.ItemDataRole.ToolTipRole: lambda key: escaped_tooltip(spoken(key)),
+            },
+            parent,
+        )
+        self.groups: tuple[TileGroup, ...] = ()
+
+    def set_groups(self, groups: Sequence[TileGroup]) -> None:
+        """Take other keys; the view restores its cursor after the reset."""
+        self.groups = tuple(groups)
+        self.reset(key for group in groups for key in group.keys)
+
+    def key_at(self, row: int) -> str:
+        """The key of a row; empty outside."""
+        return self.item(row) or ""
+
+
+class TileView(ItemView, QAbstractItemView):
     """Tiles under heads; arrows move through them across the heads.
 
     Signals:
@@ -72,21 +100,17 @@ class TileView(QAbstractItemView):
         parent: QWidget | None = None,
     ) -> None:
         """`picture_of(picture, px)` gives an image at least so wide, or None while it has not come."""
-        super().__init__(parent)
-        self.wall_model = TileModel(tile_of, self)
+        # Qt asks for places before its own constructor has ended.
+        self.wall_model = TileModel(tile_of)
         self._tile_of = tile_of
         self._tiles = TileCache(picture_of)
         self._size, self._heads = USUAL, True
         self._closed: frozenset[str] = frozenset()
         self._marks: frozenset[str] = frozenset()
-        self._hovered = -1
         self._layout = TileLayout((), frozenset(), 1, USUAL, True)
+        super().__init__(name, parent, multiple=True)
+        self.wall_model.setParent(self)
         self.painted_keys: list[str] = []
-        self.setAccessibleName(name)
-        self.setMouseTracking(True)
-        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
         self.setModel(self.wall_model)
@@ -107,12 +131,10 @@ class TileView(QAbstractItemView):
         self.wall_model.set_groups(groups)
         self._lay_out()
         self.verticalScrollBar().setValue(scrolled)
-        if (place := self.wall_model.place_of(current)) >= 0:
-            index = self.wall_model.index(place, 0)
+        if (index := self.wall_model.index_of(current)).isValid():
             self.selectionModel().setCurrentIndex(index, Flag.ClearAndSelect)
             for key in marked:
-                if (other := self.wall_model.place_of(key)) >= 0:
-                    self.selectionModel().select(self.wall_model.index(other, 0), Flag.Select)
+                self.selectionModel().select(self.wall_model.index_of(key), Flag.Select)
 
     def set_marks(self, keys: frozenset[str]) -> None:
         """The tiles that carry a mark."""
@@ -138,10 +160,9 @@ class TileView(QAbstractItemView):
 
     def choose(self, key: str) -> bool:
         """Move the cursor to a tile; False when it is not here."""
-        place = self.wall_model.place_of(key)
-        if place < 0:
+        index = self.wall_model.index_of(key)
+        if not index.isValid():
             return False
-        index = self.wall_model.index(place, 0)
         self.selectionModel().setCurrentIndex(index, Flag.ClearAndSelect)
         self.scrollTo(index)
         return True
@@ -298,13 +319,13 @@ class TileView(QAbstractItemView):
         rect = self._layout.rect(number).translated(0, -offset)
         current = number == self.currentIndex().row()
         chosen = current or self.selectionModel().isSelected(self.wall_model.index(number, 0))
-        fill = ("selected" if self.hasFocus() else "sel_idle") if chosen else "raised"
+        fill = self.row_fill(True, number) if chosen else "raised"
         image = self._tiles.rendered(tile, fill, self._layout, self.devicePixelRatioF(), theme)
         painter.drawPixmap(rect.topLeft(), image)
         whole = QRectF(rect)
         if chosen:
             paint_ring(painter, whole, self.hasFocus(), current, theme)
-        elif number == self._hovered:
+        elif number == self.hovered_row():
             painting.box(painter, whole, RADIUS.card, edge=theme.color("control"))
         if key in self._marks:
             paint_mark(painter, whole, theme)
@@ -328,13 +349,11 @@ class TileView(QAbstractItemView):
             self.selectAll()
         elif event.matches(QKeySequence.StandardKey.Copy):
             self.copy_asked.emit()
-        elif key == Qt.Key.Key_Space or (key in _ENTER and not event.modifiers()):
+        elif key == Qt.Key.Key_Space or (key in ENTER and not event.modifiers()):
             if current := self.current_key():
                 (self.mark_asked if key == Qt.Key.Key_Space else self.opened).emit(current)
         elif event.text() in ("+", "-", "\N{MINUS SIGN}"):
             self._change_size(STEP if event.text() == "+" else -STEP)
-        elif event.text() and event.text().isprintable():
-            event.ignore()
         else:
             super().keyPressEvent(event)
 
@@ -360,40 +379,18 @@ class TileView(QAbstractItemView):
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         """The menu of the chosen tiles, or of the one under the pointer."""
-        ask_for_menu(self, event, self.choose, self.menu_asked)
+        if (place := self.menu_place(event)) is not None:
+            self.menu_asked.emit(place.column, place.point)
 
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Follow the pointer."""
-        super().mouseMoveEvent(event)
-        point = event.position().toPoint()
-        self._hover(self._layout.at(point.x(), point.y() + self.verticalOffset()))
-
-    def leaveEvent(self, event: QEvent) -> None:
-        """Nothing is hovered."""
-        super().leaveEvent(event)
-        self._hover(-1)
-
-    def _hover(self, number: int) -> None:
-        if number != self._hovered:
-            self._hovered = number
-            self.viewport().update()
+    def _repaint_row(self, row: int) -> None:
+        # The edge of a tile under the pointer lies outside of its rectangle.
+        del row
+        self.viewport().update()
 
     def scrollContentsBy(self, dx: int, dy: int) -> None:
         """Kept tiles are drawn again at their new places."""
         self.viewport().update()
 
-    def changeEvent(self, event: QEvent) -> None:
+    def measure(self) -> None:
         """Other colours, other fonts: every tile is painted anew."""
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.StyleChange and hasattr(self, "_tiles"):
-            self._tiles.clear()
-
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        """The ring takes its colour."""
-        super().focusInEvent(event)
-        self.viewport().update()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        """The ring goes grey."""
-        super().focusOutEvent(event)
-        self.viewport().update()
+        self._tiles.clear()

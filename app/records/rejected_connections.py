@@ -6,7 +6,7 @@ from app.items.table_view import Cell, Column, Kind, Row
 from app.text import clock, count_words, plural
 from core.fleet.models import Refusal
 
-REFUSED_COLUMNS = (
+REFUSED_COLUMNS: tuple[Column[Row], ...] = (
     Column("time", "Time", Kind.TIME, 118, drop=2),
     Column("peer", "From", Kind.MONO, 140),
     Column("reason", "Why refused", Kind.TEXT, 150, stretch=True, tone="text"),

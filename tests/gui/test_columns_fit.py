@@ -83,7 +83,7 @@ async def journal(desk: ConsoleApplication) -> TableView:
     screen = desk.window.current
     assert isinstance(screen, JournalScreen)
     await seen(lambda: screen.feed.loaded and not screen.feed.loading and screen.table.isVisible())
-    await seen(lambda: screen.table.entries.row_at(0) and screen.table.entries.row_at(10))
+    await seen(lambda: screen.table.entries.entry_at(0) and screen.table.entries.entry_at(10))
     return screen.table
 
 
@@ -213,7 +213,6 @@ def cut_beside_room(table: TableView) -> list[str]:
     """Texts in sight that are cut although another column, or the table's edge, has the room they lack."""
     columns = table.rows_model.columns
     shown = [number for number in range(len(columns)) if not table.isColumnHidden(number)]
-    rows = [row for place in table.places_in_sight() if (row := table.rows_model.row_at(place)) is not None]
     spare = {-1: table.viewport().width() - sum(table.columnWidth(number) for number in shown)}
     for number in shown:
         needed = table.needed_width(number)
@@ -224,12 +223,13 @@ def cut_beside_room(table: TableView) -> list[str]:
     for number in shown:
         if columns[number].kind is Kind.VERDICT and columns[number].width < 60:
             continue  # only a shape, the word is its tip
-        for row in rows:
-            missing = table.cell_width(number, row.cells[number]) - table.columnWidth(number)
+        for row in table.rows_in_sight():
+            cell = table.rows_model.cell(row, number)
+            missing = table.cell_width(number, cell) - table.columnWidth(number)
             giver = max((one for one in spare if one != number), key=lambda one: spare[one])
             if 0 < missing <= spare[giver]:
                 other = columns[giver].key if giver >= 0 else "the right edge"
-                words = cell_text(row.cells[number])
+                words = cell_text(cell)
                 faults.append(f"{columns[number].key}: {words} lacks {missing}, {other} has {spare[giver]}")
     return faults
 

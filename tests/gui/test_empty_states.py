@@ -166,7 +166,7 @@ async def batch_step(desk: ConsoleApplication) -> Empty:
 async def batch_tools(desk: ConsoleApplication) -> Empty:
     screen = await batch_of(desk)
     screen.tools.search.setText("no such tool")
-    return Empty(screen.tools.place, "Clear the search", lambda: screen.tools.list.tools.rows)
+    return Empty(screen.tools.place, "Clear the search", lambda: screen.tools.list.tools.items)
 
 
 async def batch_tools_without_devices(desk: ConsoleApplication) -> Empty:

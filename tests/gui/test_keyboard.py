@@ -194,7 +194,7 @@ def test_c_in_fleet_begins_a_batch_of_the_device_where_its_tool_is_typed(
         assert batch.editor.content.steps == ()
         assert batch.editor.content.targets == f"name:{device}"
         assert await keyboard_at(desk) is batch.tools.search
-        await seen(lambda: batch.tools.list.tools.rows)
+        await seen(lambda: batch.tools.list.tools.items)
         QTest.keyClicks(batch.tools.search, "shell")
         chosen = batch.tools.list.current()
         assert chosen is not None
@@ -214,7 +214,7 @@ def test_the_arrow_from_a_search_goes_below_what_enter_would_take(theme: Theme, 
         desk.window.open("batch")
         batch = desk.window.current
         assert isinstance(batch, BatchScreen)
-        await seen(lambda: batch.tools.list.tools.rows)
+        await seen(lambda: batch.tools.list.tools.items)
         batch.tools.focus_search()
         QTest.keyClicks(batch.tools.search, "file")
         offered = batch.tools.list.currentIndex().row()
@@ -243,7 +243,7 @@ def test_a_tool_is_searched_by_its_name_before_its_description(theme: Theme, tmp
         desk.window.open("batch")
         batch = desk.window.current
         assert isinstance(batch, BatchScreen)
-        await seen(lambda: batch.tools.list.tools.rows)
+        await seen(lambda: batch.tools.list.tools.items)
         batch.tools.focus_search()
         QTest.keyClicks(batch.tools.search, "scr")
         chosen = batch.tools.list.current()

@@ -54,12 +54,12 @@ class QueuePane(QWidget):
         self._groups: dict[str, Group] = {}
         self._held: tuple[str, ...] = ()
         self._open = ""
-        self._telling = True
         self._filter = QueueFilter()
         self._seen: set[str] = set()
         # What came while this screen was open and has not been in sight.
         self._unseen: set[str] = set()
         self._ended: set[str] = set()
+        self._ends: Mapping[str, Approval] = MappingProxyType({})
         self.shown = 0
         self.head = ScreenHead("Approvals")
         self._order = Label("Risk, then age", "meta", "text3")
@@ -154,7 +154,7 @@ class QueuePane(QWidget):
         `takes_in`: the open card cannot be answered yet, so that what is alike may still join it. `ended`
         says by id what became of requests that no longer wait; those that stay under the pointer show it.
         """
-        self.model.ended = ended
+        self._ends = ended
         # The answer to a request may be here before the event that takes it out of the queue.
         self._ended &= {one.id for one in waiting}
         known = {one.id for one in self._waiting}
@@ -203,14 +203,11 @@ class QueuePane(QWidget):
         bar = self.view.verticalScrollBar()
         anchor = self._anchor() if bar.value() > 0 else None
         keep = [self._open] if self._open else []
-        self._telling = False
         groups = self._likeness.groups(self._waiting, self._held)
         self._groups = {group.leader.id: group for group in groups}
         fitting = {group.leader.id: self._filter.fitting(group) for group in groups}
         shown = [group for group in groups if fitting[group.leader.id] or self._has_open(group)]
-        self.model.show_groups(self._groups, fitting)
-        self.model.show_waiting([group.leader for group in shown], keep, frozen)
-        self._telling = True
+        self.model.show(shown, keep, frozen, fitting, self._ends)
         self._keep_anchor(anchor)
         # What joined a group has no card of its own.
         self._unseen -= {other.id for group in groups for other in group.others}
@@ -231,13 +228,13 @@ class QueuePane(QWidget):
         if self.view.verticalScrollBar().value() == 0:
             return []
         rows = sorted(row for one in self._unseen if (row := self.model.row_of(one)) >= 0)
-        return [row for row in rows if self.view.visualRect(self.model.index(row)).center().y() < 0]
+        return [row for row in rows if self.view.visualRect(self.model.index(row, 0)).center().y() < 0]
 
     def _go_to_new(self) -> None:
         """Bring what is new into sight, beginning with the first of it."""
         self._put_in_order()
         if rows := self._rows_above():
-            self.view.scrollTo(self.model.index(rows[0]), QueueView.ScrollHint.PositionAtTop)
+            self.view.scrollTo(self.model.index(rows[0], 0), QueueView.ScrollHint.PositionAtTop)
 
     def _take_in(self) -> None:
         for group in self._likeness.groups(self._waiting):
@@ -260,15 +257,15 @@ class QueuePane(QWidget):
     def _keep_anchor(self, anchor: tuple[str, int] | None) -> None:
         if anchor is None:
             return
-        row = self.model.row_of(anchor[0])
-        if row >= 0:
+        index = self.model.index_of(anchor[0])
+        if index.isValid():
             self.view.doItemsLayout()
             bar = self.view.verticalScrollBar()
-            bar.setValue(bar.value() + self.view.visualRect(self.model.index(row)).y() - anchor[1])
+            bar.setValue(bar.value() + self.view.visualRect(index).y() - anchor[1])
 
     def show_end(self, approval: Approval) -> None:
         """A card in the list no longer waits; it stays while it is open."""
-        self.model.replace(approval)
+        self.model.show_end(approval)
         if approval.state is not ApprovalState.WAITING:
             self._ended.add(approval.id)
 
@@ -351,17 +348,14 @@ class QueuePane(QWidget):
         self._held = (approval, *(one.id for one in self.others_of(approval))) if approval else ()
         # First the list: one that the filter leaves out is in it for as long as it is open.
         self._show(frozen=self.view.pointer_is_here())
-        row = self.model.row_of(approval)
-        index = self.model.index(row) if row >= 0 else QModelIndex()
-        self._telling = False
+        index = self.model.index_of(approval)
         self.view.setCurrentIndex(index)
-        self._telling = True
-        if row >= 0:
+        if index.isValid():
             self.view.scrollTo(index)
 
     def _moved(self, index: QModelIndex) -> None:
         one = self.model.approval_at(index.row())
-        if self._telling and one is not None and one.id != self._open:
+        if one is not None and one.id != self._open and not self.model.syncing:
             self.chosen.emit(one.id)
 
     def step(self, by: int) -> bool:

@@ -4,51 +4,46 @@ from __future__ import annotations
 
 import time
 
-from PySide6.QtCore import QEvent, QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QEnterEvent, QFontMetricsF, QKeyEvent, QPainter, QTextLayout, QTextOption
-from PySide6.QtWidgets import QAbstractItemView, QListView, QStyledItemDelegate, QStyleOptionViewItem
+from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QFontMetricsF, QKeyEvent, QPainter, QTextLayout, QTextOption
+from PySide6.QtWidgets import QListView, QStyleOptionViewItem
 
-from app.screens.approvals.queue_model import (
-    ALIKE_ROLE,
-    APPROVAL_ROLE,
-    DEVICES_ROLE,
-    FATE_ROLE,
-    SUMMARY_ROLE,
-    QueueModel,
-    needs_words,
-)
+from app.items.item_view import ENTER, ItemDelegate, ItemView
+from app.items.keyed_model import ITEM_ROLE, Index
+from app.screens.approvals.queue_model import QueueCard, QueueModel, needs_words
 from app.screens.approvals.text import TimeLeft, asker_words, clock_words
 from app.text import one_line
 from app.theme.shapes import paint_glyph
 from app.theme.theme import Theme, theme_of
 from app.widgets import painting
 from app.widgets.badges import paint_production_band, paint_risk
-from core.approvals.models import Approval, ApprovalState
+from core.approvals.models import ApprovalState
 
-Index = QModelIndex | QPersistentModelIndex
 LEFT = 16
 RIGHT = 13
 SOON_S = 60.0
 
 
-class QueueDelegate(QStyledItemDelegate):
+class QueueDelegate(ItemDelegate):
     """Paints one card: risk, device, time left; what it would do; tool and who asked."""
+
+    _view: QueueView
 
     def __init__(self, view: QueueView, clock: TimeLeft) -> None:
         super().__init__(view)
-        self._view, self._clock = view, clock
+        self._clock = clock
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         """A card, one line higher when the sentence needs two."""
         theme = theme_of(self._view)
         metrics = theme.metrics
-        two = self._width_of(index, theme) > self._room()
+        two = self._width_of(index.data(ITEM_ROLE).summary, theme) > self._room()
         return QSize(
             self._view.viewport().width(), metrics.queue_card + (metrics.queue_extra_line if two else 0)
         )
 
-    def _width_of(self, index: Index, theme: Theme) -> float:
-        return QFontMetricsF(theme.font("body")).horizontalAdvance(index.data(SUMMARY_ROLE))
+    def _width_of(self, words: str, theme: Theme) -> float:
+        return QFontMetricsF(theme.font("body")).horizontalAdvance(words)
 
     def _room(self) -> float:
         # The same with and without a scroll bar: its coming must not wrap sentences anew.
@@ -56,42 +51,27 @@ class QueueDelegate(QStyledItemDelegate):
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw the card."""
-        one = index.data(APPROVAL_ROLE)
+        card: QueueCard = index.data(ITEM_ROLE)
         theme = theme_of(self._view)
         rect = QRect(option.rect)
         painter.save()
         painter.setClipRect(rect)
-        self._paint_back(painter, rect, index, theme)
-        if one.production:
+        self.paint_card_back(painter, rect, index.row(), theme)
+        if card.approval.production:
             band = QRectF(3, rect.y() + 1, 5, rect.height() - 3)
             paint_production_band(painter, band, theme)
         tight = theme.density == "compact"
         top = rect.y() + (3 if tight else 6)
-        devices = index.data(DEVICES_ROLE)
-        fate = index.data(FATE_ROLE)
-        self._paint_first(painter, QRectF(LEFT, top, self._room(), 22), one, devices, fate, theme)
+        self._paint_first(painter, QRectF(LEFT, top, self._room(), 22), card, theme)
         line = theme.metrics.queue_extra_line
         top += 20 if tight else 22
-        used = self._paint_summary(painter, QRectF(LEFT, top, self._room(), 2 * line), index, theme)
+        used = self._paint_summary(painter, QRectF(LEFT, top, self._room(), 2 * line), card.summary, theme)
         last = QRectF(LEFT, top + used * line + (0 if tight else 2), self._room(), 17)
-        self._paint_last(painter, last, one, "" if fate else index.data(ALIKE_ROLE), theme)
+        self._paint_last(painter, last, card, theme)
         painter.restore()
 
-    def _paint_back(self, painter: QPainter, rect: QRect, index: Index, theme: Theme) -> None:
-        current = self._view.currentIndex() == index
-        fill = "base"
-        if current:
-            fill = "selected" if self._view.drives() else "sel_idle"
-        elif self._view.hovered_row() == index.row():
-            fill = "hover"
-        painter.fillRect(rect, theme.color(fill))
-        painter.fillRect(rect.x(), rect.bottom(), rect.width(), 1, theme.color("border"))
-        if current:
-            painter.fillRect(rect.right() - 1, rect.y(), 2, rect.height() - 1, theme.color("accent"))
-
-    def _paint_first(
-        self, painter: QPainter, rect: QRectF, one: Approval, devices: str, fate: str, theme: Theme
-    ) -> None:
+    def _paint_first(self, painter: QPainter, rect: QRectF, card: QueueCard, theme: Theme) -> None:
+        one, fate = card.approval, card.fate
         x = rect.x() + paint_risk(painter, rect, one.decision.risk.value, theme, boxed=True) + 8
         # Clear of the edge of the chosen card also when a scroll bar takes room.
         right = min(rect.right(), self._view.viewport().width() - 8.0)
@@ -108,11 +88,11 @@ class QueueDelegate(QStyledItemDelegate):
             paint_glyph(painter, QRectF(right - 15, rect.y() + 5, 12, 12), glyph, theme.color(tone))
             right -= 15
         room = QRectF(x, rect.y(), max(40.0, right - x - 6), rect.height())
-        painting.text(painter, room, devices, theme, "head", "text3" if fate else "text")
+        painting.text(painter, room, card.devices, theme, "head", "text3" if fate else "text")
 
-    def _paint_summary(self, painter: QPainter, rect: QRectF, index: Index, theme: Theme) -> int:
-        words, line = index.data(SUMMARY_ROLE), theme.metrics.queue_extra_line
-        if self._width_of(index, theme) <= rect.width():
+    def _paint_summary(self, painter: QPainter, rect: QRectF, words: str, theme: Theme) -> int:
+        line = theme.metrics.queue_extra_line
+        if self._width_of(words, theme) <= rect.width():
             painting.text(painter, QRectF(rect.x(), rect.y(), rect.width(), line), words, theme)
             return 1
         cut = _first_line(words, rect.width(), theme)
@@ -121,10 +101,12 @@ class QueueDelegate(QStyledItemDelegate):
         painting.text(painter, second, words[cut:].lstrip(), theme)
         return 2
 
-    def _paint_last(self, painter: QPainter, rect: QRectF, one: Approval, alike: str, theme: Theme) -> None:
+    def _paint_last(self, painter: QPainter, rect: QRectF, card: QueueCard, theme: Theme) -> None:
+        one = card.approval
         tool = one_line(one.request.tool_name)
         asker = f"run {one.run}" if one.run and not one.actor.startswith("agent:") else asker_words(one.actor)
-        note = alike or (needs_words(one) if one.approvers > 1 and one.state is ApprovalState.WAITING else "")
+        needs = needs_words(one) if one.approvers > 1 and one.state is ApprovalState.WAITING else ""
+        note = ("" if card.fate else card.alike) or needs
         if note:
             right = min(rect.right(), self._view.viewport().width() - 8.0)
             place = QRectF(rect.x(), rect.y(), right - rect.x(), rect.height())
@@ -152,7 +134,7 @@ def _first_line(words: str, width: float, theme: Theme) -> int:
     return len(words.encode("utf-16-le")[: 2 * units].decode("utf-16-le", "ignore"))
 
 
-class QueueView(QListView):
+class QueueView(ItemView, QListView):
     """The list. Enter, Space and letters decide nothing in it.
 
     Signals:
@@ -164,60 +146,23 @@ class QueueView(QListView):
     opened = Signal()
 
     def __init__(self, model: QueueModel, clock: TimeLeft) -> None:
-        super().__init__()
-        self._hovered = -1
-        self.setAccessibleName("Requests that wait")
+        super().__init__("Requests that wait")
         self.setModel(model)
         self.setItemDelegate(QueueDelegate(self, clock))
-        self.setMouseTracking(True)
-        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setResizeMode(QListView.ResizeMode.Adjust)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.entered.connect(lambda index: self._hover(index.row()))
-
-    def drives(self) -> bool:
-        """True while the list has the focus."""
-        return self.hasFocus()
-
-    def hovered_row(self) -> int:
-        """The row under the pointer; -1 when it is elsewhere."""
-        return self._hovered
 
     def pointer_is_here(self) -> bool:
         """True while the pointer is over the cards."""
-        return self._hovered >= 0
+        return self.hovered_row() >= 0
 
-    def _hover(self, row: int) -> None:
-        self._hovered = row
-        self.viewport().update()
-
-    def viewportEvent(self, event: QEvent) -> bool:
-        """Notice where the pointer comes and goes."""
-        if event.type() == QEvent.Type.Leave:
-            self._hover(-1)
+    def hover_changed(self) -> None:
+        """Notice when the pointer leaves the cards."""
+        if not self.pointer_is_here():
             self.pointer_left.emit()
-        elif event.type() == QEvent.Type.Enter and isinstance(event, QEnterEvent):
-            self._hover(self.indexAt(event.position().toPoint()).row())
-        return super().viewportEvent(event)
-
-    def keyboardSearch(self, search: str) -> None:
-        """Letters are keys of the screen, never a search."""
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Enter goes on into the card, to read it; Space does nothing."""
-        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+        if event.key() in ENTER:
             if event.modifiers() == Qt.KeyboardModifier.NoModifier:
                 self.opened.emit()
-            return
-        if event.key() == Qt.Key.Key_Space:
-            return
-        super().keyPressEvent(event)
-
-    def changeEvent(self, event: QEvent) -> None:
-        """Measure the cards again when the density changes."""
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.StyleChange:
-            self.scheduleDelayedItemsLayout()
+        elif event.key() != Qt.Key.Key_Space:
+            super().keyPressEvent(event)

@@ -24,7 +24,7 @@ from core.batch.models import SavedBatch, flatten
 from core.errors import BadInput
 
 SAVED, EXAMPLE, NEW = "saved:", "example:", "new"
-_COLUMNS = (
+_COLUMNS: tuple[Column[Row], ...] = (
     Column("name", "Batch", Kind.NAME, 260, stretch=True),
     Column("steps", "Steps", Kind.NUMBER, 70),
     Column("size", "Size", Kind.NUMBER, 90),
@@ -243,7 +243,7 @@ class OpenDialog(Dialog):
         else:
             line = "Batches are searched by name."
             self.place.say("No batch matches.", line, ("clear", "Clear the search", "clear"))
-        if rows and self.list.rows_model.place_of(self.list.current_key()) < 0:
+        if rows and self.list.rows_model.row_of(self.list.current_key()) < 0:
             self.list.choose(rows[0].key)
         self._chosen(self.list.current_key())
 
@@ -253,7 +253,7 @@ class OpenDialog(Dialog):
 
     def _go_down(self) -> None:
         """From the search into the list: below the row that Enter would open already."""
-        place = self.list.rows_model.place_of(self.list.current_key())
+        place = self.list.rows_model.row_of(self.list.current_key())
         if 0 <= place < len(self._shown) - 1:
             self.list.choose(self._shown[place + 1])
         self.list.setFocus()

@@ -6,7 +6,7 @@ from PySide6.QtCore import QRectF, QSize, Signal
 from PySide6.QtGui import QGuiApplication, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
-from app.screens.batch.plan_matrix import ROW, PlanMatrix, head_height
+from app.screens.batch.plan_matrix import ROW, PlanMatrix
 from app.screens.batch.text import count_outcomes, counted, outcome_look, plan_as_text
 from app.text import milliseconds, plural
 from app.theme.shapes import paint_glyph
@@ -142,7 +142,7 @@ class PlanPanel(QWidget):
         if not self._has_cells():
             return HEAD + 1 + self.nothing.needed_height(self.width())
         rows = max(2, min(MOST_ROWS, len(self.plan.devices) if self.plan else 2))
-        return HEAD + 1 + head_height(theme_of(self)) + ROW * rows + 2
+        return HEAD + 1 + self.matrix.head_height() + ROW * rows + 2
 
     def show_plan(self, plan: Plan, name: str) -> None:
         """Show a plan."""

@@ -326,7 +326,7 @@ class BatchScreen(Screen):
     def _say_lack(self) -> None:
         """Beside the text of the step, say what its card says is wrong with it."""
         steps = self.steps.view.steps
-        row = steps.row_at(steps.place_of(self.editor.chosen.current))
+        row = steps.item(steps.row_of(self.editor.chosen.current))
         self.text.say_lack(row.note.problem if row is not None else "")
 
     def _show_chosen(self) -> None:

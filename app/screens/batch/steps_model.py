@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+from PySide6.QtCore import QObject, Qt
 
+from app.items.keyed_model import NO_PARENT, Index, KeyedModel
 from app.screens.batch.document import DraftStep
 from app.screens.batch.text import counted
 from app.theme.status_styles import risk_look
 from app.widgets.labels import escaped_tooltip
-
-Index = QModelIndex | QPersistentModelIndex
-_NO_PARENT = QModelIndex()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,66 +40,48 @@ class StepRow:
     bracket_note: str = ""
 
 
-class StepsModel(QAbstractListModel):
+class StepsModel(KeyedModel[StepRow]):
     """One row for each step, and one more at the end into which a tool can be dropped."""
 
     def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self.rows: list[StepRow] = []
-        self._places: dict[int, int] = {}
+        roles = {
+            Qt.ItemDataRole.DisplayRole: spoken_step,
+            Qt.ItemDataRole.AccessibleTextRole: spoken_step,
+            Qt.ItemDataRole.ToolTipRole: step_tip,
+        }
+        super().__init__(lambda row: row.step.key, roles, parent)
 
-    def rowCount(self, parent: Index = _NO_PARENT) -> int:
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
         """All steps and the row at the end."""
-        return 0 if parent.isValid() else len(self.rows) + 1
+        return 0 if parent.isValid() else len(self.items) + 1
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """Ready words; the delegate reads `rows`."""
-        row = self.row_at(index.row())
-        if role not in (
-            Qt.ItemDataRole.DisplayRole,
-            Qt.ItemDataRole.AccessibleTextRole,
-            Qt.ItemDataRole.ToolTipRole,
-        ):
-            return None
-        if row is None:
+        """As of every step; the row at the end says what it is for."""
+        at_end = index.row() == len(self.items)
+        if at_end and role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
             return "Drop a tool here, or press A"
-        if role == Qt.ItemDataRole.ToolTipRole:
-            return (
-                escaped_tooltip("\n".join(part for part in (row.note.problem, row.note.summary) if part))
-                or None
-            )
-        return spoken_step(row)
+        return super().data(index, role)
 
     def flags(self, index: Index) -> Qt.ItemFlag:
         """Steps can be chosen, the row at the end cannot."""
-        if self.row_at(index.row()) is None:
+        if self.item(index.row()) is None:
             return Qt.ItemFlag.NoItemFlags
         return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
 
-    def row_at(self, place: int) -> StepRow | None:
-        """The step's row in this place; None for the one at the end."""
-        return self.rows[place] if 0 <= place < len(self.rows) else None
-
-    def place_of(self, key: int) -> int:
-        """Where the step with this key is; -1 when it is not here."""
-        return self._places.get(key, -1)
-
     def show(self, rows: Sequence[StepRow]) -> bool:
         """Show these rows; True when steps came, went or moved, so that choices must be made again."""
-        same_order = [row.step.key for row in rows] == [row.step.key for row in self.rows]
-        same_shape = same_order and [row.bracket for row in rows] == [row.bracket for row in self.rows]
-        if not same_shape:
-            self.beginResetModel()
-            self.rows = list(rows)
-            self._places = {row.step.key: place for place, row in enumerate(self.rows)}
-            self.endResetModel()
+        if [(row.step.key, row.bracket) for row in rows] != [
+            (row.step.key, row.bracket) for row in self.items
+        ]:
+            self.reset(rows)
             return True
-        for place, row in enumerate(rows):
-            if row != self.rows[place]:
-                self.rows[place] = row
-                index = self.index(place)
-                self.dataChanged.emit(index, index)
+        self.sync(rows)
         return False
+
+
+def step_tip(row: StepRow) -> str | None:
+    """What is wrong with a step, and what it would do."""
+    return escaped_tooltip("\n".join(filter(None, (row.note.problem, row.note.summary)))) or None
 
 
 def spoken_step(row: StepRow) -> str:

@@ -6,31 +6,12 @@ window's tasks could not go on.
 
 from __future__ import annotations
 
-from PySide6.QtCore import (
-    QEvent,
-    QItemSelection,
-    QItemSelectionModel,
-    QModelIndex,
-    QPersistentModelIndex,
-    QPoint,
-    QRectF,
-    QSize,
-    Qt,
-    QTimer,
-    Signal,
-)
-from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import (
-    QAbstractItemView,
-    QApplication,
-    QListView,
-    QMenu,
-    QStyle,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
-    QWidget,
-)
+from PySide6.QtCore import QItemSelection, QItemSelectionModel, QPoint, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QApplication, QListView, QMenu, QStyle, QStyleOptionViewItem, QWidget
 
+from app.items.item_view import ItemDelegate, ItemView
+from app.items.keyed_model import Index
 from app.screens.batch.steps_model import StepRow, StepsModel
 from app.screens.batch.text import counted, outcome_look
 from app.theme.icons import paint_icon
@@ -41,17 +22,12 @@ from app.theme.tokens import RADIUS
 from app.widgets import painting
 from app.widgets.shortcut_label import paint_key_cap
 
-_KEYBOARD = (
-    Qt.FocusReason.TabFocusReason,
-    Qt.FocusReason.BacktabFocusReason,
-    Qt.FocusReason.ShortcutFocusReason,
-)
 SCROLL_EDGE = 28
 SCROLL_STEP = 14
 SCROLL_EVERY_MS = 30
 
 
-class StepsView(QListView):
+class StepsView(ItemView, QListView):
     """Cards of steps.
 
     Signals:
@@ -72,24 +48,14 @@ class StepsView(QListView):
     opened = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__("Steps", parent, multiple=True)
         self.steps = StepsModel(self)
-        self._hovered = -1
-        self._ring = self._silent = False
+        self._silent = False
         self._pressed_at: QPoint | None = None
         self._drop_place: int | None = None
         self._dragging = False
-        self.setAccessibleName("Steps")
         self.setModel(self.steps)
         self.setItemDelegate(StepDelegate(self))
-        self.setMouseTracking(True)
-        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setResizeMode(QListView.ResizeMode.Adjust)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.entered.connect(lambda index: self._hover(index.row()))
         self.selectionModel().selectionChanged.connect(lambda *_: self._tell())
         self.selectionModel().currentChanged.connect(lambda *_: self._tell())
         self._scroll_timer = QTimer(self)
@@ -98,33 +64,25 @@ class StepsView(QListView):
 
     # What the delegate asks
 
-    def drives(self) -> bool:
-        """True while the list has the focus."""
-        return self.hasFocus()
-
-    def shows_ring(self) -> bool:
-        """True when the focus came by keyboard."""
-        return self._ring and self.hasFocus()
-
     def hovered_row(self) -> int:
         """The row under the pointer; -1 when it is elsewhere."""
         return -1 if self._dragging else self._hovered
 
     def end_is_hot(self) -> bool:
         """Whether a tool would be put at the end now, or the pointer is over the row there."""
-        at_end = self._drop_place == len(self.steps.rows)
-        return at_end if self._drop_place is not None else self._hovered == len(self.steps.rows)
+        at_end = self._drop_place == len(self.steps.items)
+        return at_end if self._drop_place is not None else self._hovered == len(self.steps.items)
 
     # Choosing
 
     def current_key(self) -> int:
         """The key of the open step; 0 when there is none."""
-        row = self.steps.row_at(self.currentIndex().row())
+        row = self.steps.item(self.currentIndex().row())
         return row.step.key if row else 0
 
     def marked_keys(self) -> frozenset[int]:
         """The keys of the marked steps."""
-        rows = (self.steps.row_at(index.row()) for index in self.selectionModel().selectedIndexes())
+        rows = (self.steps.item(index.row()) for index in self.selectionModel().selectedIndexes())
         return frozenset(row.step.key for row in rows if row)
 
     def show_chosen(self, current: int, marked: frozenset[int]) -> None:
@@ -135,16 +93,15 @@ class StepsView(QListView):
         flags = QItemSelectionModel.SelectionFlag
         selection = QItemSelection()
         for key in marked:
-            index = self.steps.index(self.steps.place_of(key))
+            index = self.steps.index_of(key)
             if index.isValid():
                 selection.select(index, index)
-        place = self.steps.place_of(current)
-        model = self.selectionModel()
-        model.setCurrentIndex(self.steps.index(place) if place >= 0 else self.rootIndex(), flags.NoUpdate)
+        model, at = self.selectionModel(), self.steps.index_of(current)
+        model.setCurrentIndex(at, flags.NoUpdate)
         model.select(selection, flags.ClearAndSelect)
         self._silent = False
-        if place >= 0:
-            self.scrollTo(self.steps.index(place))
+        if at.isValid():
+            self.scrollTo(at)
         self.viewport().update()
 
     def _tell(self) -> None:
@@ -152,9 +109,6 @@ class StepsView(QListView):
             self.chosen.emit(self.current_key(), self.marked_keys())
 
     # Keys
-
-    def keyboardSearch(self, search: str) -> None:
-        """Letters are keys of the screen, never a search."""
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Delete, X and P act on the marked steps; Enter goes on into the form."""
@@ -171,28 +125,11 @@ class StepsView(QListView):
             if not event.isAutoRepeat():
                 act.emit()
             return
-        if event.key() == Qt.Key.Key_Escape or (event.text() and event.text().isprintable()):
+        if event.key() == Qt.Key.Key_Escape:
             event.ignore()
             return
         self._ring = True
         super().keyPressEvent(event)
-
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        """Show where the cursor is when the focus came by keyboard."""
-        super().focusInEvent(event)
-        self._ring = event.reason() in _KEYBOARD
-        self.viewport().update()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        """Chosen cards go grey."""
-        super().focusOutEvent(event)
-        self.viewport().update()
-
-    def changeEvent(self, event: QEvent) -> None:
-        """Measure the cards again when the density changes."""
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.StyleChange:
-            self.scheduleDelayedItemsLayout()
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         """What can be done with the marked steps."""
@@ -211,27 +148,16 @@ class StepsView(QListView):
 
     # The pointer
 
-    def viewportEvent(self, event: QEvent) -> bool:
-        """Notice when the pointer goes."""
-        if event.type() == QEvent.Type.Leave:
-            self._hover(-1)
-        return super().viewportEvent(event)
-
-    def _hover(self, row: int) -> None:
-        if row != self._hovered:
-            self._hovered = row
-            self.viewport().update()
-
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Choose a card; from here it can be dragged."""
         self._ring = False
         index = self.indexAt(event.position().toPoint())
-        if index.row() == len(self.steps.rows) and event.button() == Qt.MouseButton.LeftButton:
+        left = event.button() == Qt.MouseButton.LeftButton and index.isValid()
+        if left and index.row() == len(self.steps.items):
             self.add_wanted.emit()
             return
-        left = event.button() == Qt.MouseButton.LeftButton and index.isValid()
         self._pressed_at = event.position().toPoint() if left else None
-        row = self.steps.row_at(index.row())
+        row = self.steps.item(index.row())
         plain = event.modifiers() == Qt.KeyboardModifier.NoModifier
         # A press on one of several marked cards may begin to drag them all.
         if plain and row and row.step.key in self.marked_keys() and len(self.marked_keys()) > 1:
@@ -243,7 +169,6 @@ class StepsView(QListView):
         at = event.position().toPoint()
         if self._pressed_at is None or not event.buttons() & Qt.MouseButton.LeftButton:
             super().mouseMoveEvent(event)
-            self._hover(self.indexAt(at).row())
             return
         far = (at - self._pressed_at).manhattanLength() >= QApplication.startDragDistance()
         if far and not self._dragging:
@@ -274,11 +199,11 @@ class StepsView(QListView):
 
     def place_at(self, at: QPoint) -> int:
         """Before which step something dropped at this point of the viewport would go."""
-        for place in range(len(self.steps.rows)):
-            rect = self.visualRect(self.steps.index(place))
+        for place in range(len(self.steps.items)):
+            rect = self.visualRect(self.steps.index(place, 0))
             if at.y() < rect.center().y():
                 return place
-        return len(self.steps.rows)
+        return len(self.steps.items)
 
     def _show_drop(self, place: int, at: QPoint) -> None:
         self._drop_place = place
@@ -314,9 +239,9 @@ class StepsView(QListView):
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the cards, and the line where something would be dropped."""
         super().paintEvent(event)
-        if self._drop_place is None or self._drop_place >= len(self.steps.rows):
+        if self._drop_place is None or self._drop_place >= len(self.steps.items):
             return
-        rect = self.visualRect(self.steps.index(self._drop_place))
+        rect = self.visualRect(self.steps.index(self._drop_place, 0))
         painter = QPainter(self.viewport())
         line = QRectF(SIDE, rect.y() - GAP / 2 - 1, self.viewport().width() - 2 * SIDE, 2)
         painter.fillRect(line, theme_of(self).color("accent"))
@@ -333,27 +258,23 @@ LOW_CARD, CARD = 46, 50
 END_ROW = 40
 
 
-class StepDelegate(QStyledItemDelegate):
+class StepDelegate(ItemDelegate):
     """Paints the rows of a `StepsView`."""
 
-    def __init__(self, view: StepsView) -> None:
-        super().__init__(view)
-        self._view = view
+    _view: StepsView
 
-    def sizeHint(self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex) -> QSize:
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         """Cards are alike; the first of a group has the group's head above it."""
-        row = self._view.steps.row_at(index.row())
+        row = self._view.steps.item(index.row())
         if row is None:
             return QSize(100, END_ROW)
         head = GROUP_HEAD if row.bracket == "first" else 0
         return QSize(100, card_height(theme_of(self._view)) + GAP + head)
 
-    def paint(
-        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
-    ) -> None:
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw a card, or the row at the end."""
         theme = theme_of(self._view)
-        row = self._view.steps.row_at(index.row())
+        row = self._view.steps.item(index.row())
         whole = QRectF(option.rect)
         painter.save()
         if row is None:
@@ -376,13 +297,9 @@ class StepDelegate(QStyledItemDelegate):
     ) -> None:
         marked = bool(state & QStyle.StateFlag.State_Selected)
         open_here = place == self._view.currentIndex().row()
-        fill, edge = "raised", "border"
-        if marked:
-            fill = "selected" if self._view.drives() else "sel_idle"
-            edge = "accent" if open_here else "border2"
-        elif place == self._view.hovered_row():
-            fill, edge = "hover", "border2"
-        painting.box(painter, card, RADIUS.card, theme.color(fill), theme.color(edge))
+        fill = self._view.row_fill(marked, place)
+        edge = "accent" if marked and open_here else "border2" if fill else "border"
+        painting.box(painter, card, RADIUS.card, theme.color(fill or "raised"), theme.color(edge))
         if marked and open_here and self._view.shows_ring():
             painting.ring(painter, card, RADIUS.card, theme.color("accent"))
         _paint_first_line(painter, card, row, theme)

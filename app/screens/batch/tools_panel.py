@@ -81,13 +81,13 @@ class ToolsPanel(QFrame):
     def _show(self) -> None:
         self.list.tools.show(self._offer, self.search.text())
         offer = self._offer
-        part = bool(self.list.tools.rows) and offer.asked < offer.matched and not offer.reading
+        part = bool(self.list.tools.items) and offer.asked < offer.matched and not offer.reading
         self.note.setText(f"Read from {offer.asked} of {plural(offer.matched, 'device')}." if part else "")
         self.note.setVisible(part)
         self._say_nothing()
         first = self.list.tools.first(self.search.text())
         if self.search.text() and first >= 0:
-            self.list.setCurrentIndex(self.list.tools.index(first))
+            self.list.setCurrentIndex(self.list.tools.index(first, 0))
 
     def _say_nothing(self) -> None:
         offer = self._offer
@@ -98,7 +98,7 @@ class ToolsPanel(QFrame):
         elif not offer.tools:
             why = one_line(offer.problem) or "The matched devices offer none now: look at them in Fleet."
             self.place.say("There are no tools to show.", why)
-        elif not self.list.tools.rows:
+        elif not self.list.tools.items:
             line = "Tools are searched by name and by what they do."
             self.place.say("No tool matches.", line, ("clear", "Clear the search", "clear"))
         else:
@@ -113,7 +113,7 @@ class ToolsPanel(QFrame):
         """From the search into the list: to the tool below the one that Enter would take already."""
         if self.search.text() and self.list.current() is not None:
             row = self.list.tools.step_from(self.list.currentIndex().row())
-            self.list.setCurrentIndex(self.list.tools.index(row))
+            self.list.setCurrentIndex(self.list.tools.index(row, 0))
         self.list.setFocus(Qt.FocusReason.TabFocusReason)
 
     def focus_search(self) -> None:

@@ -3,29 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from PySide6.QtCore import (
-    QAbstractListModel,
-    QEvent,
-    QModelIndex,
-    QPersistentModelIndex,
-    QPoint,
-    QRectF,
-    QSize,
-    Qt,
-    Signal,
-)
+from PySide6.QtCore import QObject, QPoint, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPainter
-from PySide6.QtWidgets import (
-    QAbstractItemView,
-    QApplication,
-    QListView,
-    QStyle,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
-)
+from PySide6.QtWidgets import QApplication, QListView, QStyle, QStyleOptionViewItem
 
+from app.items.item_view import ENTER, ItemDelegate, ItemView
+from app.items.keyed_model import ITEM_ROLE, Index, KeyedModel
 from app.screens.batch.text import EFFECT_GROUPS
 from app.screens.batch.tool_catalog import CatalogState, ToolEntry
 from app.theme.icons import paint_icon
@@ -36,8 +20,6 @@ from app.widgets import painting
 from app.widgets.labels import escaped_tooltip
 from core.fleet.models import OTHERWISE
 
-Index = QModelIndex | QPersistentModelIndex
-_NO_PARENT = QModelIndex()
 LONGEST_TIP = 600
 PLUS = 24
 
@@ -51,34 +33,26 @@ class ToolRow:
     some: str = ""
 
 
-class ToolsModel(QAbstractListModel):
+class ToolsModel(KeyedModel[ToolRow]):
     """Heads and tools, narrowed by a search."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.rows: list[ToolRow] = []
-
-    def rowCount(self, parent: Index = _NO_PARENT) -> int:
-        """Number of rows."""
-        return 0 if parent.isValid() else len(self.rows)
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(
+            lambda row: row.offered.tool.tool_key if row.offered else row.words,
+            {
+                Qt.ItemDataRole.DisplayRole: lambda row: row.words,
+                Qt.ItemDataRole.AccessibleTextRole: spoken_tool,
+                Qt.ItemDataRole.ToolTipRole: lambda row: escaped_tooltip(_tip(row)) if row.offered else None,
+            },
+            parent,
+        )
 
     def flags(self, index: Index) -> Qt.ItemFlag:
         """Heads cannot be chosen."""
-        if not index.isValid() or self.rows[index.row()].offered is None:
+        row = self.item(index.row())
+        if row is None or row.offered is None:
             return Qt.ItemFlag.NoItemFlags
         return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """Ready words; a device's description as plain text."""
-        row = self.rows[index.row()]
-        if role == Qt.ItemDataRole.DisplayRole:
-            return row.words
-        if role == Qt.ItemDataRole.AccessibleTextRole and row.offered is not None:
-            risk = risk_look(row.offered.tool.contract.risk.value.value).word
-            return f"{row.words}, risk {risk}" + (f", {row.some}" if row.some else "")
-        if role == Qt.ItemDataRole.ToolTipRole and row.offered is not None:
-            return escaped_tooltip(_tip(row))
-        return None
 
     def show(self, offer: CatalogState, search: str) -> None:
         """Show what matches."""
@@ -89,10 +63,8 @@ class ToolsModel(QAbstractListModel):
             if found:
                 rows.append(ToolRow(group))
                 rows += [ToolRow(one.title, one, _some(one, offer)) for one in found]
-        if rows != self.rows:
-            self.beginResetModel()
-            self.rows = rows
-            self.endResetModel()
+        if rows != self.items:
+            self.reset(rows)
 
     def first(self, search: str = "") -> int:
         """The place of the tool that a search names best; -1 when there is none.
@@ -101,13 +73,21 @@ class ToolsModel(QAbstractListModel):
         then what says it in its description only.
         """
         wanted = search.strip().casefold()
-        tools = [(place, row.offered) for place, row in enumerate(self.rows) if row.offered]
+        tools = [(place, row.offered) for place, row in enumerate(self.items) if row.offered]
         return min(tools, key=lambda tool: _name_rank(tool[1], wanted))[0] if tools else -1
 
     def step_from(self, row: int) -> int:
         """The place of the next tool below a row; the row itself where there is none."""
-        below = (place for place in range(row + 1, len(self.rows)) if self.rows[place].offered)
+        below = (place for place in range(row + 1, len(self.items)) if self.items[place].offered)
         return next(below, row)
+
+
+def spoken_tool(row: ToolRow) -> str | None:
+    """A tool as it is read aloud; a head is only its words."""
+    if row.offered is None:
+        return None
+    risk = risk_look(row.offered.tool.contract.risk.value.value).word
+    return ", ".join(filter(None, (row.words, f"risk {risk}", row.some)))
 
 
 def _matches(one: ToolEntry, words: list[str]) -> bool:
@@ -144,41 +124,34 @@ def _tip(row: ToolRow) -> str:
     return "\n".join(lines)
 
 
-class ToolDelegate(QStyledItemDelegate):
+class ToolDelegate(ItemDelegate):
     """Paints heads and tools."""
-
-    def __init__(self, view: ToolsView) -> None:
-        super().__init__(view)
-        self._view = view
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         """24 a tool; a head has some air above it."""
-        row = self._view.tools.rows[index.row()]
+        row: ToolRow = index.data(ITEM_ROLE)
         height = theme_of(self._view).metrics.tree_row
         return QSize(80, height if row.offered else height + (2 if index.row() == 0 else 6))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw one row."""
         theme = theme_of(self._view)
-        row = self._view.tools.rows[index.row()]
+        row: ToolRow = index.data(ITEM_ROLE)
         rect = QRectF(option.rect)
         if row.offered is None:
             room = QRectF(rect.x() + 12, rect.bottom() - 22, rect.width() - 16, 20)
             painting.text(painter, room, row.words, theme, "label", "text3")
             return
-        state = option.state
-        here = index.row() == self._view.hovered_row()
-        marked = bool(state & QStyle.StateFlag.State_Selected)
-        if marked or here:
-            tone = "hover" if not marked else "selected" if self._view.hasFocus() else "sel_idle"
-            painter.fillRect(rect, theme.color(tone))
+        marked = bool(option.state & QStyle.StateFlag.State_Selected)
+        if fill := self._view.row_fill(marked, index.row()):
+            painter.fillRect(rect, theme.color(fill))
         if marked and self._view.hasFocus():
             painter.fillRect(QRectF(rect.x(), rect.y(), 2, rect.height()), theme.color("accent"))
         risk = risk_look(row.offered.tool.contract.risk.value.value)
         shape = QRectF(rect.x() + 14, rect.y() + (rect.height() - 10) / 2, 10, 10)
         paint_glyph(painter, shape, risk.glyph, theme.color(risk.color))
         right = rect.right() - 8
-        if marked or here:
+        if fill:
             place = QRectF(rect.right() - PLUS, rect.y(), 16, rect.height())
             paint_icon(painter, place, "add", theme.color("text2"))
             right -= PLUS - 4
@@ -194,7 +167,7 @@ class ToolDelegate(QStyledItemDelegate):
         painting.text(painter, room, row.words, theme, "mono_small", tone)
 
 
-class ToolsView(QListView):
+class ToolsView(ItemView, QListView):
     """The list.
 
     Signals:
@@ -212,54 +185,28 @@ class ToolsView(QListView):
     drag_ended = Signal()
 
     def __init__(self) -> None:
-        super().__init__()
-        self.tools = ToolsModel()
-        self._hovered = -1
+        super().__init__("Tools")
+        self.tools = ToolsModel(self)
         self._pressed: tuple[QPoint, ToolEntry] | None = None
         self._dragging = ""
-        self.setAccessibleName("Tools")
         self.setModel(self.tools)
         self.setItemDelegate(ToolDelegate(self))
-        self.setMouseTracking(True)
-        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setResizeMode(QListView.ResizeMode.Adjust)
-        self.entered.connect(lambda index: self._hover(index.row()))
-
-    def hovered_row(self) -> int:
-        """The row under the pointer; -1 when it is elsewhere."""
-        return self._hovered
-
-    def _hover(self, row: int) -> None:
-        self._hovered = row
-        self.viewport().update()
-
-    def viewportEvent(self, event: QEvent) -> bool:
-        """Notice when the pointer goes."""
-        if event.type() == QEvent.Type.Leave:
-            self._hover(-1)
-        return super().viewportEvent(event)
 
     def current(self) -> ToolEntry | None:
         """The tool under the cursor."""
-        row = self.currentIndex().row()
-        return self.tools.rows[row].offered if 0 <= row < len(self.tools.rows) else None
+        return self._tool_in(self.currentIndex().row())
 
-    def keyboardSearch(self, search: str) -> None:
-        """Letters are keys of the screen; the field above searches."""
+    def _tool_in(self, row: int) -> ToolEntry | None:
+        item = self.tools.item(row)
+        return item.offered if item is not None else None
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Enter and plus add the tool under the cursor."""
-        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Plus, Qt.Key.Key_Space):
+        if event.key() in (*ENTER, Qt.Key.Key_Plus, Qt.Key.Key_Space):
             if event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier & ~Qt.KeyboardModifier.ShiftModifier:
                 event.ignore()
             elif (one := self.current()) is not None and not event.isAutoRepeat():
                 self.typed.emit(one.tool.tool_name)
-            return
-        if event.text() and event.text().isprintable():
-            event.ignore()
             return
         super().keyPressEvent(event)
 
@@ -267,30 +214,14 @@ class ToolsView(QListView):
         """Begin at the first tool."""
         super().focusInEvent(event)
         if self.current() is None and (first := self.tools.first()) >= 0:
-            self.setCurrentIndex(self.tools.index(first))
-        self.viewport().update()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        """The chosen row goes grey."""
-        super().focusOutEvent(event)
-        self.viewport().update()
-
-    def changeEvent(self, event: QEvent) -> None:
-        """Measure the rows again when the density changes."""
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.StyleChange:
-            self.scheduleDelayedItemsLayout()
+            self.setCurrentIndex(self.tools.index(first, 0))
 
     # The pointer
-
-    def _tool_at(self, at: QPoint) -> ToolEntry | None:
-        index = self.indexAt(at)
-        return self.tools.rows[index.row()].offered if index.isValid() else None
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """The plus adds; elsewhere a drag may begin."""
         at = event.position().toPoint()
-        one = self._tool_at(at)
+        one = self._tool_in(self.row_under(at))
         if one is not None and event.button() == Qt.MouseButton.LeftButton:
             if at.x() >= self.viewport().width() - PLUS:
                 self.add_wanted.emit(one.tool.tool_name)
@@ -303,7 +234,6 @@ class ToolsView(QListView):
         at = event.position().toPoint()
         if self._pressed is None or not event.buttons() & Qt.MouseButton.LeftButton:
             super().mouseMoveEvent(event)
-            self._hover(self.indexAt(at).row())
             return
         far = (at - self._pressed[0]).manhattanLength() >= QApplication.startDragDistance()
         if far and not self._dragging:
@@ -333,6 +263,6 @@ class ToolsView(QListView):
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         """Add the tool."""
         at = event.position().toPoint()
-        one = self._tool_at(at)
+        one = self._tool_in(self.row_under(at))
         if one is not None and at.x() < self.viewport().width() - PLUS:
             self.add_wanted.emit(one.tool.tool_name)

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QMenu
 from app.items.table_model import cell_text, spoken
 from app.screens.fleet.actions import FleetActions
 from app.screens.fleet.device_dialogs import start_edit
-from app.screens.fleet.device_rows import DEVICE_COLUMNS, NAME, device_row
+from app.screens.fleet.device_rows import DEVICE_COLUMNS, NAME
 from app.screens.fleet.devices_view import copy_rows
 from app.screens.targets import OpenQuery
 from app.text import plural
@@ -85,8 +85,8 @@ def _narrow(screen: FleetActions, term: str) -> None:
 
 
 def _cell_words(device: Device, column: int) -> str:
-    cell = device_row(device).cells[column]
-    return spoken(DEVICE_COLUMNS[column].kind, cell_text(cell))
+    made = DEVICE_COLUMNS[column]
+    return spoken(made.kind, cell_text(made.cell(device) if made.cell is not None else ""))
 
 
 def _shortened(words: str) -> str:

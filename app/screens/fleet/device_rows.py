@@ -1,11 +1,16 @@
-"""Devices and tools as rows of tables: words, order, colours."""
+"""Devices and tools as rows of tables: what each column shows, and what it is sorted by."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any
 
-from app.items.table_model import Cell, Column, Kind, Row, cell_text, spoken
+from PySide6.QtCore import QObject, Qt
+
+from app.items.keyed_model import Index
+from app.items.table_model import Cell, Column, Kind, RowStyle, TableModel
 from app.text import last_heard, one_line, parse_time
 from app.widgets.charts import HOT_PERCENT, PERCENT
 from core.fleet.models import Device, Health, Tool, Unavailable
@@ -23,27 +28,6 @@ PLATFORM_ICONS = {
     "macos": "macos",
     "darwin": "macos",
 }
-
-# The load and the trip say how a device is, its tags what it is for; how many tools it has its panel tells.
-DEVICE_COLUMNS = (
-    Column("device", "Device", Kind.NAME, 148),
-    Column("health", "Health", Kind.HEALTH, 124),
-    Column("tags", "Tags", Kind.TEXT, 116, drop=1),
-    Column("tools", "Tools", Kind.NUMBER, 48, drop=5),
-    Column("round_trip", "Trip, ms", Kind.SPARK, 72, drop=4),
-    Column("cpu", "CPU, %", Kind.SPARK, 66, drop=2),
-    Column("memory", "Mem, %", Kind.SPARK, 66, drop=3),
-    Column("doing", "Doing now", Kind.TEXT, 110, stretch=True),
-    Column("heard", "Last heard", Kind.TIME, 120),
-)
-NAME = 0
-
-TOOL_COLUMNS = (
-    Column("tool", "Tool", Kind.MONO, 150, stretch=True),
-    Column("effect", "Effect", Kind.TEXT, 76),
-    Column("risk", "Risk", Kind.RISK, 92),
-    Column("source", "Source", Kind.TEXT, 72, tone="text3", drop=1),
-)
 
 
 def is_measured(device: Device) -> bool:
@@ -68,13 +52,6 @@ def platform_icon(platform: str) -> str:
     return PLATFORM_ICONS.get(platform.lower(), "device")
 
 
-def _percents(values: list[float]) -> Cell:
-    if not values:
-        return Cell("—", tone="text3")
-    hot = values[-1] >= HOT_PERCENT
-    return Cell(f"{values[-1]:.0f}", spark=tuple(values[-24:]), scale=PERCENT, tone="warn" if hot else "")
-
-
 def trip_scale(values: Sequence[float]) -> tuple[float, float] | None:
     """What the edges of a line of round trips stand for: nothing, and half more than the middle one or more.
 
@@ -90,89 +67,121 @@ def natural(name: str) -> str:
     return _NUMBER.sub(lambda found: found[0].zfill(_DIGITS), name)
 
 
-def said_aloud(row: Row) -> str:
-    """A device's name, and what else only colours and shapes say of its row."""
-    cell = row.cells[NAME]
-    said = [cell_text(cell)]
-    if row.production:
-        said.append("production")
-    if row.tint:
-        said.append("marked")
-    return f"{DEVICE_COLUMNS[NAME].title}: {', '.join(said)}"
+NONE = Cell("—", tone="text3")
 
 
-def row_words(row: Row) -> str:
-    """A device's row as one line of words between tabs, for other programs."""
-    words = (
-        spoken(column.kind, cell_text(cell)) for column, cell in zip(DEVICE_COLUMNS, row.cells, strict=True)
-    )
-    # A tab or line break within a cell would move what follows into other cells.
-    return "\t".join(word.translate({9: " ", 10: " ", 13: " "}) for word in words)
+def _name(device: Device) -> Cell:
+    return Cell(device.name, icon=platform_icon(device.platform))
 
 
-def _trip_words(ms: float | None) -> str:
-    """As exact as `milliseconds` is, under a head that names the unit."""
-    if ms is None:
-        return "—"
-    return f"{ms:.1f}" if ms < 10 else f"{ms:.0f}"
-
-
-def device_row(device: Device, marked: bool = False) -> Row:
-    """One device, ready to be painted; production sorts before the rest within the names.
-
-    A marked device has a check before its name instead of its platform.
-    """
-    plain_tags = [tag for tag in device.tags if tag != "prod"]
+def _tags(device: Device) -> Cell:
+    plain = tuple(tag for tag in device.tags if tag != "prod")
     bold = "prod" if "prod" in device.tags else "production" if device.production else ""
-    trip, trips = _trip_words(device.round_trip_ms), tuple(device.round_trips_ms[-24:])
+    words = ", ".join(plain) + ("," if plain and bold else "")
+    return Cell(words, bold=bold, tip=", ".join(device.tags), parts=plain)
+
+
+def _tools(device: Device) -> str | Cell:
+    # What was measured before the link was lost is not so now.
+    return str(device.tool_count) if knows_tool_count(device) else NONE
+
+
+def _trip(device: Device) -> Cell:
+    if not is_measured(device):
+        return NONE
+    ms, trips = device.round_trip_ms, tuple(device.round_trips_ms[-24:])
+    # As exact as `milliseconds` is, under a head that names the unit.
+    words = "—" if ms is None else f"{ms:.1f}" if ms < 10 else f"{ms:.0f}"
+    return Cell(words, spark=trips, scale=trip_scale(trips))
+
+
+def _percents(device: Device, values: Sequence[float]) -> Cell:
+    if not values or not is_measured(device):
+        return NONE
+    tone = "warn" if values[-1] >= HOT_PERCENT else ""
+    return Cell(f"{values[-1]:.0f}", spark=tuple(values[-24:]), scale=PERCENT, tone=tone)
+
+
+def _last(device: Device, values: Sequence[float]) -> float | None:
+    return values[-1] if values and is_measured(device) else None
+
+
+def _doing(device: Device) -> Cell:
     reason = one_line(device.reason)
-    needs_answer = "approval" in device.doing or "waits" in device.doing
-    doing = (
-        Cell(one_line(device.doing), glyph="sand", tone="waiting")
-        if device.doing and needs_answer
-        else Cell(one_line(device.progress or device.doing), tip=one_line(device.progress) or reason)
-    )
+    if device.doing and ("approval" in device.doing or "waits" in device.doing):
+        return Cell(one_line(device.doing), glyph="sand", tone="waiting")
     if not device.progress and not device.doing and device.health is not Health.ONLINE:
-        doing = Cell(reason, tip=reason, tone="text3")
-    measured = is_measured(device)
-    none = Cell("—", tone="text3")
-    heard = parse_time(device.last_heard).timestamp() if device.last_heard else 0.0
-    return Row(
-        key=device.name,
-        cells=(
-            Cell(device.name, glyph="check_disc", tone="accent")
-            if marked
-            else Cell(device.name, icon=platform_icon(device.platform)),
-            Cell(device.health.value, tip=reason),
-            Cell(
-                ", ".join(plain_tags) + ("," if plain_tags and bold else ""),
-                bold=bold,
-                tip=", ".join(device.tags),
-                parts=tuple(plain_tags),
-            ),
-            # What was measured before the link was lost is not so now.
-            str(device.tool_count) if knows_tool_count(device) else none,
-            Cell(trip, spark=trips, scale=trip_scale(trips)) if measured else none,
-            _percents(device.cpu_percents) if measured else none,
-            _percents(device.memory_percents) if measured else none,
-            doing,
-            last_heard(device.last_heard),
-        ),
-        production=device.production,
-        muted=device.health is Health.OFFLINE,
-        tint="accent_tint" if marked else "",
-        order=(
-            f"{0 if device.production else 1} {natural(device.name)}",
-            _HEALTH_ORDER[device.health],
-            None,
-            device.tool_count,
-            device.round_trip_ms if measured else None,
-            device.cpu_percents[-1] if measured and device.cpu_percents else None,
-            device.memory_percents[-1] if measured and device.memory_percents else None,
-            None,
-            -heard,
-        ),
-    )
+        return Cell(reason, tip=reason, tone="text3")
+    return Cell(one_line(device.progress or device.doing), tip=one_line(device.progress) or reason)
+
+
+# The load and the trip say how a device is, its tags what it is for; how many tools it has its panel tells.
+# Production sorts before the rest within the names.
+DEVICE_COLUMNS: tuple[Column[Device], ...] = (
+    Column(
+        "device", "Device", Kind.NAME, 148,
+        cell=_name, sort=lambda one: f"{0 if one.production else 1} {natural(one.name)}",
+    ),
+    Column(
+        "health", "Health", Kind.HEALTH, 124,
+        cell=lambda one: Cell(one.health.value, tip=one_line(one.reason)),
+        sort=lambda one: _HEALTH_ORDER[one.health],
+    ),
+    Column("tags", "Tags", Kind.TEXT, 116, drop=1, cell=_tags),
+    Column("tools", "Tools", Kind.NUMBER, 48, drop=5, cell=_tools, sort=lambda one: one.tool_count),
+    Column(
+        "round_trip", "Trip, ms", Kind.SPARK, 72, drop=4,
+        cell=_trip, sort=lambda one: one.round_trip_ms if is_measured(one) else None,
+    ),
+    Column(
+        "cpu", "CPU, %", Kind.SPARK, 66, drop=2,
+        cell=lambda one: _percents(one, one.cpu_percents), sort=lambda one: _last(one, one.cpu_percents),
+    ),
+    Column(
+        "memory", "Mem, %", Kind.SPARK, 66, drop=3,
+        cell=lambda one: _percents(one, one.memory_percents),
+        sort=lambda one: _last(one, one.memory_percents),
+    ),
+    Column("doing", "Doing now", Kind.TEXT, 110, stretch=True, cell=_doing),
+    Column(
+        "heard", "Last heard", Kind.TIME, 120, cell=lambda one: last_heard(one.last_heard),
+        sort=lambda one: -parse_time(one.last_heard).timestamp() if one.last_heard else 0.0,
+    ),
+)  # fmt: skip
+NAME = 0
+
+
+class DeviceModel(TableModel[Device]):
+    """Devices by name. A marked one has a check before its name instead of its platform."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(DEVICE_COLUMNS, attrgetter("name"), self._look_of, parent)
+        self._marks: frozenset[str] = frozenset()
+
+    def set_marks(self, marks: frozenset[str]) -> None:
+        """Mark exactly these."""
+        changed, self._marks = marks ^ self._marks, marks
+        self.refresh(changed)
+
+    def _look_of(self, device: Device) -> RowStyle:
+        tint = "accent_tint" if device.name in self._marks else ""
+        muted = device.health is Health.OFFLINE
+        return RowStyle(production=device.production, muted=muted, tint=tint)
+
+    def cell_of(self, item: Device, column: int) -> str | Cell:
+        """As its column says, but for the check."""
+        if column == NAME and item.name in self._marks:
+            return Cell(item.name, glyph="check_disc", tone="accent")
+        return super().cell_of(item, column)
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """As of every table; a name is read aloud with what its band and its check say."""
+        words = super().data(index, role)
+        if role == Qt.ItemDataRole.AccessibleTextRole and index.column() == NAME and words:
+            device = self.items[index.row()]
+            more = ("production" if device.production else "", "marked" if device.name in self._marks else "")
+            return ", ".join(filter(None, (words, *more)))
+        return words
 
 
 def tool_title(tool: Tool) -> str:
@@ -182,34 +191,39 @@ def tool_title(tool: Tool) -> str:
     return one_line(f"{tool.namespace}.{tool.tool_name}")
 
 
-def tool_rows(tools: Iterable[Tool]) -> list[Row]:
-    """One row a tool; one that changed is tinted, because it is blocked."""
-    return [
-        Row(
-            key=tool.tool_key,
-            cells=(
-                Cell(tool_title(tool), tip=tool.contract.effect.why),
-                tool.contract.effect.value.value,
-                tool.contract.risk.value.value,
-                tool.contract.effect.source.value,
-            ),
-            tint="warn_tint" if tool.changed else "",
-            order=(None, None, tool.contract.risk.value.rank, None),
-        )
-        for tool in tools
-    ]
+TOOL_COLUMNS: tuple[Column[Tool], ...] = (
+    Column(
+        "tool", "Tool", Kind.MONO, 150, stretch=True,
+        cell=lambda tool: Cell(tool_title(tool), tip=tool.contract.effect.why),
+    ),
+    Column("effect", "Effect", Kind.TEXT, 76, cell=lambda tool: tool.contract.effect.value.value),
+    Column(
+        "risk", "Risk", Kind.RISK, 92,
+        cell=lambda tool: tool.contract.risk.value.value, sort=lambda tool: tool.contract.risk.value.rank,
+    ),
+    Column(
+        "source", "Source", Kind.TEXT, 72, tone="text3", drop=1,
+        cell=lambda tool: tool.contract.effect.source.value,
+    ),
+)  # fmt: skip
 
 
-UNAVAILABLE_COLUMNS = (
-    Column("tool", "Not available", Kind.MONO, 150),
-    Column("reason", "Why, and how to get it", Kind.TEXT, 220, stretch=True),
+def tool_model() -> TableModel[Tool]:
+    """Tools by their keys; one that changed is tinted, because it is blocked."""
+    return TableModel(
+        TOOL_COLUMNS,
+        attrgetter("tool_key"),
+        lambda tool: RowStyle(tint="warn_tint" if tool.changed else ""),
+    )
+
+
+def _reason(tool: Unavailable) -> Cell:
+    words = one_line(f"{tool.reason} {tool.how_to_fix}".strip())
+    return Cell(words, tip=words)
+
+
+# Tools that a device could offer but does not.
+UNAVAILABLE_COLUMNS: tuple[Column[Unavailable], ...] = (
+    Column("tool", "Not available", Kind.MONO, 150, cell=lambda one: Cell(one_line(one.tool), tone="text2")),
+    Column("reason", "Why, and how to get it", Kind.TEXT, 220, stretch=True, cell=_reason),
 )
-
-
-def unavailable_rows(unavailable: Iterable[Unavailable]) -> list[Row]:
-    """Tools that a device could offer but does not."""
-    rows = []
-    for one in unavailable:
-        words = one_line(f"{one.reason} {one.how_to_fix}".strip())
-        rows.append(Row(one.tool, (Cell(one_line(one.tool), tone="text2"), Cell(words, tip=words))))
-    return rows

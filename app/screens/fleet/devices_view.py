@@ -1,38 +1,31 @@
 """The devices as a table or as a wall: one choice, one set of marks, one way to be shown.
 
 Only the one in front is brought up to date, and a large fleet less often than it changes: what is painted is
-always the newest state, and nothing is worked out for what nobody sees.
+always the newest state, and nothing is worked out for the one behind.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from PySide6.QtCore import QSettings, QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QImage, QShowEvent
 from PySide6.QtWidgets import QStackedWidget
 
-from app.items.table_model import Row
 from app.items.tile_painter import TileItem
 from app.items.tile_view import TileView
-from app.screens.fleet.device_rows import device_row, row_words
+from app.screens.fleet.device_rows import DeviceModel
 from app.screens.fleet.device_table import DeviceTable
 from app.screens.fleet.device_tiles import device_tile, group_devices
 from app.screens.fleet.tile_thumbnails import TileThumbnails
 from app.service_client import ConsoleLink
-from core.fleet.models import Device, Health
+from core.fleet.models import Device
 from core.service.console import LivePicture
 
 LARGE = 100
-# The work of one turn of the loop, counted in rows that are made. One in sight is painted too, and that
-# costs as much as so many others.
-MOST_AT_ONCE = 150
-IN_SIGHT = 12
 TABLE_PAUSE_S, LARGE_TABLE_PAUSE_S, WALL_PAUSE_S = 0.0, 0.25, 0.5
 REFRESH_TIMES_MS = 10_000
-# No device that is shown is this one.
-_OUTDATED = Device(name="", health=Health.OFFLINE, since="")
 
 
 class DevicesView(QStackedWidget):
@@ -43,7 +36,7 @@ class DevicesView(QStackedWidget):
         opened(name): Enter or a double click.
         marks_changed: `marked()` is another.
         due: devices changed and it is time to show them; answer with `show_devices`.
-        filled: what `show_devices` was given is shown; at once, or in a moment when it is a lot.
+        filled: what `show_devices` was given is shown.
         menu_asked(column, point): the menu of the chosen devices is wanted at a point of the screen.
     """
 
@@ -57,11 +50,8 @@ class DevicesView(QStackedWidget):
     def __init__(self) -> None:
         super().__init__()
         self._devices: dict[str, Device] = {}
-        # Those whose rows have not been looked at yet, and whether there was a change since they were given.
-        self._left: Iterator[Device] = iter(())
-        self._changed_since = False
-        self._rows: dict[str, tuple[Device, bool, Row]] = {}
-        self._tiles: dict[str, tuple[Device, LivePicture | None, TileItem]] = {}
+        # Which picture the tile of each device showed last.
+        self._pictures: dict[str, str] = {}
         # How the live picture of a device stands; None where none is wished for.
         self.live_of: Callable[[str], LivePicture | None] = lambda name: None
         self._marks: frozenset[str] = frozenset()
@@ -81,10 +71,6 @@ class DevicesView(QStackedWidget):
         self._soon = QTimer(self)
         self._soon.setSingleShot(True)
         self._soon.timeout.connect(self.due)
-        self._go_on = QTimer(self)
-        self._go_on.setSingleShot(True)
-        self._go_on.setInterval(0)
-        self._go_on.timeout.connect(self._fill)
         self._times = QTimer(self)
         self._times.setInterval(REFRESH_TIMES_MS)
         self._times.timeout.connect(self._times_passed)
@@ -137,10 +123,6 @@ class DevicesView(QStackedWidget):
         """Something is different: ask for it at once, or when the last time is long enough ago."""
         if not self.isVisible():
             return
-        if self._go_on.isActive():
-            # To begin anew now might mean never to end, where changes come faster than rows are made.
-            self._changed_since = True
-            return
         pause = WALL_PAUSE_S
         if not self.is_wall:
             pause = LARGE_TABLE_PAUSE_S if len(self._devices) > LARGE else TABLE_PAUSE_S
@@ -153,90 +135,41 @@ class DevicesView(QStackedWidget):
     def show_devices(self, devices: Iterable[Device]) -> None:
         """Show these devices in the view in front."""
         self._soon.stop()
-        self._go_on.stop()
-        self._changed_since = False
         self._devices = {device.name: device for device in devices}
         if self.is_wall:
             self.wall.show_groups(
                 group_devices(self._devices.values(), self._group), heads=self._group != "none"
             )
-            self._end_showing()
         else:
-            self._left = iter(self._devices.values())
-            self._fill()
-
-    def _fill(self) -> None:
-        """Make the rows that changed, as many as one turn has time for, so that nothing else waits for long.
-
-        What stays in its place is shown at once; what comes, goes or moves once all of them are made.
-        """
-        work = 0
-        made: list[Row] = []
-        in_sight = self.table.places_in_sight()
-        for device in self._left:
-            if not self._make_row(device):
-                continue
-            made.append(self._rows[device.name][2])
-            work += IN_SIGHT if self.table.rows_model.place_of(device.name) in in_sight else 1
-            if work >= MOST_AT_ONCE:
-                break
-        self.table.device_rows.change_rows(made)
-        # Showing all of them is work too.
-        if work > MOST_AT_ONCE / 2:
-            self._go_on.start()
-            return
-        self.table.show_rows([self._rows[name][2] for name in self._devices])
-        self._end_showing()
-
-    def _end_showing(self) -> None:
+            self.table.devices.sync(self._devices.values())
         # After the work: a slow machine gets its pause all the same.
         self._shown_at = time.monotonic()
         self.filled.emit()
-        if self._changed_since:
-            self._changed_since = False
-            self.devices_changed()
 
     def shown_count(self) -> int:
         """How many devices are shown."""
         return len(self._devices)
 
-    def _make_row(self, device: Device) -> bool:
-        """Make the row of a device anew when the device is another object than before; True if it was."""
-        marked = device.name in self._marks
-        kept = self._rows.get(device.name)
-        if kept is not None and kept[0] is device and kept[1] == marked:
-            return False
-        row = device_row(device, marked)
-        self._rows[device.name] = (device, marked, row)
-        self.table.measure_name(row)
-        return True
-
     def _tile(self, name: str) -> TileItem | None:
         device = self._devices.get(name)
         if device is None:
             return None
-        kept, live = self._tiles.get(name), self.live_of(name)
-        if kept is None or kept[0] is not device or kept[1] != live:
-            tile = device_tile(device, live)
-            self._tiles[name] = (device, live, tile)
-            old = kept[2].picture if kept is not None else ""
-            if old and tile.picture and old != tile.picture and self._thumbs is not None:
+        tile, old = device_tile(device, self.live_of(name)), self._pictures.get(name, "")
+        if tile.picture != old:
+            self._pictures[name] = tile.picture
+            if old and tile.picture and self._thumbs is not None:
                 self._thumbs.replace(old, tile.picture)
-            return tile
-        return kept[2]
+        return tile
 
     def _is_shown(self, picture: str) -> bool:
-        return any(tile.picture == picture for _, _, tile in self._tiles.values())
+        return picture in self._pictures.values()
 
     def _picture(self, blob: str, px: int) -> QImage | None:
         return self._thumbs.get(blob, px) if self._thumbs is not None else None
 
     def _times_passed(self) -> None:
         """ "6 min ago" changes by the clock alone."""
-        self._go_on.stop()
-        self._rows.clear()
-        # Made anew when they are painted; which pictures they showed is still of use then.
-        self._tiles = {name: (_OUTDATED, *kept[1:]) for name, kept in self._tiles.items()}
+        self.view.viewport().update()
         if self.isVisible():
             self.due.emit()
 
@@ -248,7 +181,6 @@ class DevicesView(QStackedWidget):
         """Another screen is in front."""
         self._times.stop()
         self._soon.stop()
-        self._go_on.stop()
 
     def showEvent(self, event: QShowEvent) -> None:
         """What changed unseen is shown."""
@@ -269,8 +201,8 @@ class DevicesView(QStackedWidget):
         """Move the cursor to the first device."""
         if self.is_wall:
             self.wall.choose(self.wall.wall_model.key_at(0))
-        elif (first := self.table.rows_model.row_at(0)) is not None:
-            self.table.choose(first.key)
+        else:
+            self.table.choose(self.table.devices.key_at(0))
 
     def marked(self) -> list[str]:
         """Marked devices that are shown; without any, the chosen ones when they are several."""
@@ -299,6 +231,7 @@ class DevicesView(QStackedWidget):
             return
         self._marks = names
         self.wall.set_marks(names)
+        self.table.devices.set_marks(names)
         self._say_tile()
         self.due.emit()
         self.marks_changed.emit()
@@ -331,6 +264,8 @@ class DevicesView(QStackedWidget):
         self.table.save_columns(store, key)
 
 
-def copy_rows(devices: list[Device]) -> None:
+def copy_rows(devices: Iterable[Device]) -> None:
     """Put devices on the clipboard as the table shows them, a line each."""
-    QGuiApplication.clipboard().setText("\n".join(row_words(device_row(device)) for device in devices))
+    rows = DeviceModel()
+    rows.sync(devices)
+    QGuiApplication.clipboard().setText("\n".join(map(rows.words, range(rows.rowCount()))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.items.table_view import Cell, Column, Kind, Row, TableView
+from app.items.table_view import Cell, Column, Kind, TableModel, TableView
 from app.query import Query
 from app.screens.screen import Navigator
 from app.screens.targets import OpenEntry
@@ -18,22 +18,20 @@ from core.service.console import EntryPage
 ROWS = 50
 # A busy device writes many entries a second; the list follows them once in so long.
 AGAIN_MS = 1000
-COLUMNS = (
-    Column("time", "Time", Kind.TIME, 84),
-    Column("what", "What", Kind.TEXT, 140, stretch=True, tone="text"),
-    Column("verdict", "Verdict", Kind.VERDICT, 104),
-)
 
 
-def entry_row(entry: Entry) -> Row:
-    """One entry in short: the tool first, for beside a narrow list it is what tells entries apart."""
+def _what(entry: Entry) -> Cell:
+    """The tool first, for beside a narrow list it is what tells entries apart."""
     kind = entry.kind.value.replace("_", " ")
     what = f"{entry.tool}, {kind}" if entry.tool else kind.capitalize()
-    return Row(
-        key=str(entry.seq),
-        cells=(clock(entry.time), Cell(what, tip=f"{what}, {entry.actor}"), entry.verdict or ""),
-        order=(-entry.seq, None, None),
-    )
+    return Cell(what, tip=f"{what}, {entry.actor}")
+
+
+COLUMNS: tuple[Column[Entry], ...] = (
+    Column("time", "Time", Kind.TIME, 84, cell=lambda entry: clock(entry.time)),
+    Column("what", "What", Kind.TEXT, 140, stretch=True, tone="text", cell=_what),
+    Column("verdict", "Verdict", Kind.VERDICT, 104, cell=lambda entry: entry.verdict or ""),
+)
 
 
 class HistoryTab(QWidget):
@@ -44,7 +42,12 @@ class HistoryTab(QWidget):
         self._nav = nav
         self._name, self._shown = "", False
         self._entries = Query(self, link, self._show_entries, self._say_failed, "read the entries")
-        self.table = TableView(COLUMNS, "Recent entries of the device", rows="journal", sortable=False)
+        self.table = TableView(
+            TableModel(COLUMNS, lambda entry: str(entry.seq)),
+            "Recent entries of the device",
+            rows="journal",
+            sortable=False,
+        )
         self.place = ContentOrEmpty(self.table)
         self.place.empty.acted.connect(lambda _key: self._entries.refresh())
         self.table.opened.connect(lambda key: self._nav.open("journal", OpenEntry(int(key))))
@@ -79,7 +82,7 @@ class HistoryTab(QWidget):
         self._entries.load(lambda console: console.journal.entries(query, limit=ROWS))
 
     def _show_entries(self, page: EntryPage) -> None:
-        self.table.show_rows([entry_row(entry) for entry in page.entries])
+        self.table.show_rows(page.entries)
         if page.entries:
             self.place.show_content()
         else:

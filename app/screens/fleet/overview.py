@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 from app.items.table_view import TableView
 from app.records.device_text import clock_words, direction_words, feature_words
 from app.screens.fleet.contract_review_dialog import start_review
-from app.screens.fleet.device_rows import TOOL_COLUMNS, is_measured, no_tools_words, tool_rows, tool_title
+from app.screens.fleet.device_rows import is_measured, no_tools_words, tool_model, tool_title
 from app.screens.fleet.health_series import band_start, device_series, health_spans
 from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
@@ -49,7 +49,7 @@ class OverviewTab(QWidget):
         self.notice.acted.connect(self._review)
         self.notice.hide()
         self.plot = HealthPlot()
-        self.table = TableView(TOOL_COLUMNS, "Tools of the device")
+        self.table = TableView(tool_model(), "Tools of the device")
         self.table.opened.connect(self.tool_opened)
         self.place = ContentOrEmpty(self.table)
         self.place.setMinimumHeight(IN_COLUMN)
@@ -108,7 +108,7 @@ class OverviewTab(QWidget):
         self._device = device
         self._tools = tools or []
         self._show_notice(device)
-        self.table.show_rows(tool_rows(self._tools))
+        self.table.show_rows(self._tools)
         if self._tools:
             self.place.show_content()
         elif tools is None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
-from app.items.table_view import TableView
+from app.items.table_view import TableModel, TableView
 from app.screens.fleet.contract_review_dialog import start_review
 from app.screens.fleet.contract_view import ContractFacts, DefinitionBox
 from app.screens.fleet.device_rows import (
-    TOOL_COLUMNS,
     UNAVAILABLE_COLUMNS,
     no_tools_words,
-    tool_rows,
+    tool_model,
     tool_title,
-    unavailable_rows,
 )
 from app.screens.screen import Navigator
 from app.screens.targets import OpenTool
@@ -65,13 +65,15 @@ class ToolsTab(QWidget):
         finding.addWidget(self.search, 1)
         finding.addWidget(self.found)
         self._finding.hide()
-        self.table = TableView(TOOL_COLUMNS, "All tools of the device")
+        self.table = TableView(tool_model(), "All tools of the device")
         self.place = ContentOrEmpty(self.table)
         self.place.empty.acted.connect(lambda _key: self.search.clear())
         self.search.down_pressed.connect(self._enter_table)
         self.table.current_changed.connect(self._show_tool)
         self.table.opened.connect(self._call)
-        self.missing = TableView(UNAVAILABLE_COLUMNS, "Tools that are not available")
+        self.missing = TableView(
+            TableModel(UNAVAILABLE_COLUMNS, attrgetter("tool")), "Tools that are not available"
+        )
         self.details = ToolDetails()
         self.details.called.connect(self._call)
         self.details.review_asked.connect(self._review)
@@ -122,11 +124,10 @@ class ToolsTab(QWidget):
         self._no_tools = no_tools_words(device)
         self._finding.setVisible(len(self._tools) > MANY)
         self._show_rows()
-        rows = unavailable_rows(device.unavailable)
-        self.missing.show_rows(rows)
-        self.missing.setVisible(bool(rows))
-        metrics_row = self.missing.row_height()
-        self.missing.setFixedHeight(metrics_row * (min(len(rows), 5) + 1) + 4)
+        missing = device.unavailable
+        self.missing.show_rows(missing)
+        self.missing.setVisible(bool(missing))
+        self.missing.setFixedHeight(self.missing.row_height() * (min(len(missing), 5) + 1) + 4)
 
     def _enter_table(self) -> None:
         self.table.setFocus(Qt.FocusReason.TabFocusReason)
@@ -135,12 +136,11 @@ class ToolsTab(QWidget):
         """Show the tools that are looked for, one of them always chosen."""
         words = self.search.text().casefold().split() if len(self._tools) > MANY else []
         found = [tool for tool in self._tools.values() if all(word in _searched(tool) for word in words)]
-        self.table.show_rows(tool_rows(found))
+        self.table.show_rows(found)
         self._say_nothing(bool(found))
         self.found.setText(f"{count_words(len(found))} of {count_words(len(self._tools))}" if words else "")
         if found and not self.table.current_key():
-            first = self.table.rows_model.row_at(0)
-            self.table.choose(first.key if first else "")
+            self.table.choose(self.table.rows_model.key_at(0))
         self._show_tool(self.table.current_key())
 
     def say_no_tools(self, why: str) -> None:

@@ -26,7 +26,7 @@ from core.errors import QuarterdeckError
 from core.service.console import EntryPage
 
 REACH = 10
-COLUMNS = (
+COLUMNS: tuple[Column[Row], ...] = (
     Column("seq", "Entry", Kind.NUMBER, 64, tone="text3"),
     Column("time", "Time", Kind.MONO, 106),
     Column("kind", "What", Kind.TEXT, 140, stretch=True, tone="text"),

@@ -5,33 +5,31 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 
-from PySide6.QtCore import QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
+from PySide6.QtCore import QObject, Qt, Signal
 
-from app.items.table_model import Cell, Row, TableModel, cell_text, spoken
-from app.screens.journal.entry_text import COLUMNS, Present, entry_row, placeholder_row
-from app.widgets.labels import escaped_tooltip
+from app.items.keyed_model import NO_PARENT, Index
+from app.items.table_model import Cell, RowStyle, TableModel
+from app.screens.journal.entry_text import COLUMNS, ENTRY, OUTCOME, Present, outcome_cell
+from app.text import count_words
 from core.audit.entries import Entry
 
-Index = QModelIndex | QPersistentModelIndex
-_NO_PARENT = QModelIndex()
 PAGES_KEPT = 40
 PAGE = 200
 
 
 @dataclass(eq=False, slots=True)
 class _Page:
-    """Entries that were read together: always their numbers, the entries and rows while they are near."""
+    """Entries that were read together: always their numbers, the entries themselves while they are near."""
 
     seqs: Sequence[int]
     entries: list[Entry] | None = None
-    rows: list[Row] = field(default_factory=list)
 
 
-class EntryModel(TableModel):
+class EntryModel(TableModel[Entry]):
     """Entries, newest first, in pages.
 
     Eight bytes a row are kept for good, none where numbers follow each other; of the entries themselves the
@@ -44,59 +42,68 @@ class EntryModel(TableModel):
     """
 
     page_wanted = Signal(int, int)
+    more_wanted = Signal()
 
     def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(COLUMNS, parent)
+        super().__init__(COLUMNS, attrgetter("seq"), parent=parent)
         self._present = Present()
         self._pages: list[_Page] = []
         self._starts: list[int] = []
         self._count = 0
         self._near: OrderedDict[int, _Page] = OrderedDict()
         self._asked_pages: set[int] = set()
+        self._more = self._asked = False
 
     # what Qt and the table ask
 
-    def rowCount(self, parent: Index = _NO_PARENT) -> int:
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
         """Number of rows that are known."""
         return 0 if parent.isValid() else self._count
 
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """Ready strings; the delegate reads `row_at` instead."""
-        row = self.row_at(index.row()) if index.isValid() else None
-        if row is None:
-            return None
-        cell, column = row.cells[index.column()], self.columns[index.column()]
-        if role == Qt.ItemDataRole.ToolTipRole:
-            return escaped_tooltip(cell.tip) if isinstance(cell, Cell) and cell.tip else None
-        if role not in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
-            return None
-        words = spoken(column.kind, cell_text(cell))
-        return f"{column.title}: {words}" if role == Qt.ItemDataRole.AccessibleTextRole else words
+    def canFetchMore(self, parent: Index) -> bool:
+        """True while there are entries that are not here yet."""
+        return self._more and not self._asked and not parent.isValid()
+
+    def fetchMore(self, parent: Index) -> None:
+        """Ask for the next page; it comes later, through `extend`."""
+        if self.canFetchMore(parent):
+            self._asked = True
+            self.more_wanted.emit()
+
+    def set_more(self, more: bool) -> None:
+        """Say whether there are entries after the last one."""
+        self._more, self._asked = more, False
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
         """The journal has one order."""
 
-    def row_at(self, place: int) -> Row | None:
-        """The row in this place; a placeholder while its page is away."""
-        if not 0 <= place < self._count:
-            return None
-        page, offset = self._locate(place)
-        return page.rows[offset] if page.rows else placeholder_row(page.seqs[offset])
+    def key_at(self, row: int) -> str:
+        """The number of an entry as a key."""
+        seq = self.seq_at(row)
+        return str(seq) if seq is not None else ""
 
-    def place_of(self, key: str) -> int:
+    def cell(self, row: int, column: int) -> str | Cell:
+        """What stands in a cell; of an entry that is being read again its number."""
+        entry = self.entry_at(row)
+        if entry is None:
+            return count_words(self.seq_at(row) or 0) if column == ENTRY else ""
+        return outcome_cell(entry, self._present) if column == OUTCOME else self.cell_of(entry, column)
+
+    def style(self, row: int) -> RowStyle:
+        """How a row looks."""
+        entry = self.entry_at(row)
+        production = entry is not None and entry.device in self._present.production
+        return RowStyle(production=production, muted=entry is None)
+
+    def row_of(self, key: Hashable) -> int:
         """Where the entry with this number is; -1 when it is not here."""
-        seq = int(key) if key.isdigit() else 0
+        seq = int(str(key)) if str(key).isdigit() else 0
         number = bisect_right(self._pages, -seq, key=lambda page: -page.seqs[0]) - 1
         if number < 0:
             return -1
         page = self._pages[number]
         offset = bisect_right(page.seqs, -seq, key=lambda one: -one) - 1
         return self._starts[number] + offset if page.seqs[offset] == seq else -1
-
-    @property
-    def rows(self) -> tuple[Row, ...]:
-        """All rows; for tests."""
-        return tuple(row for place in range(self._count) if (row := self.row_at(place)))
 
     # what the screen asks
 
@@ -145,7 +152,7 @@ class EntryModel(TableModel):
         )
         if not older:
             return
-        self.beginInsertRows(_NO_PARENT, self._count, self._count + len(older) - 1)
+        self.beginInsertRows(NO_PARENT, self._count, self._count + len(older) - 1)
         for start in range(0, len(older), PAGE):
             seqs = older[start : start + PAGE]
             self._pages.append(_Page(seqs if isinstance(seqs, range) else array("q", seqs)))
@@ -158,12 +165,11 @@ class EntryModel(TableModel):
         newer = [one for one in entries if one.seq > self.newest]
         if not newer:
             return 0
-        self.beginInsertRows(_NO_PARENT, 0, len(newer) - 1)
+        self.beginInsertRows(NO_PARENT, 0, len(newer) - 1)
         first = self._pages[0] if self._pages else None
         if first is not None and first.entries is not None and len(first.seqs) + len(newer) <= PAGE:
             # Single entries that come one by one share a page.
             first.entries[:0] = newer
-            first.rows[:0] = self._rows_of(newer)
             first.seqs = _numbers(first.entries)
         else:
             self._pages.insert(0, self._page(newer))
@@ -176,7 +182,7 @@ class EntryModel(TableModel):
         given = {one.seq: one for one in entries}
         if not given:
             return
-        place = self.place_of(str(max(given)))
+        place = self.row_of(str(max(given)))
         if place < 0:
             return
         page, _ = self._locate(place)
@@ -184,7 +190,6 @@ class EntryModel(TableModel):
         if page.entries is not None or any(seq not in given for seq in page.seqs):
             return
         page.entries = [given[seq] for seq in page.seqs]
-        page.rows = self._rows_of(page.entries)
         self._touch(page)
         start = self._starts[self._pages.index(page)]
         last = start + len(page.seqs) - 1
@@ -207,34 +212,29 @@ class EntryModel(TableModel):
                 self._asked_pages.add(id(page))
                 self.page_wanted.emit(page.seqs[0], page.seqs[-1])
         if bottom >= self._count - 100:
-            self.fetchMore(_NO_PARENT)
+            self.fetchMore(NO_PARENT)
 
     def show_present(self, present: Present) -> None:
         """Other devices are production, or other commands wait: the rows say so."""
         if present == self._present:
             return
         self._present = present
-        for page in self._near.values():
-            page.rows = self._rows_of(page.entries or [])
         if self._count:
             self.dataChanged.emit(self.index(0, 0), self.index(self._count - 1, len(self.columns) - 1))
 
     # pages
 
     def _page(self, entries: Sequence[Entry]) -> _Page:
-        page = _Page(_numbers(entries), list(entries), self._rows_of(entries))
+        page = _Page(_numbers(entries), list(entries))
         self._touch(page)
         return page
-
-    def _rows_of(self, entries: Sequence[Entry]) -> list[Row]:
-        return [entry_row(entry, self._present) for entry in entries]
 
     def _touch(self, page: _Page) -> None:
         self._near[id(page)] = page
         self._near.move_to_end(id(page))
         while len(self._near) > PAGES_KEPT:
             _, far = self._near.popitem(last=False)
-            far.entries, far.rows = None, []
+            far.entries = None
 
     def _count_starts(self) -> None:
         self._starts, self._count = [], 0

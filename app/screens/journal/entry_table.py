@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from PySide6.QtCore import QEvent, QItemSelectionModel, QPoint, Qt, Signal
+from PySide6.QtCore import QEvent, QItemSelectionModel, Qt, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
     QKeyEvent,
@@ -109,13 +109,15 @@ class EntryTable(TableView):
 
     def __init__(self) -> None:
         self.entries = EntryModel()
-        super().__init__(COLUMNS, "Entries", self.entries, rows="journal", multiple=True, sortable=False)
-        self.entries.setParent(self)
+        super().__init__(self.entries, "Entries", rows="journal", multiple=True, sortable=False)
         self.above = NewAbove(self)
         self.above.clicked.connect(self.newest_wanted)
         self._joined = False
         self._away = False
+        self._kept: tuple[str, list[str]] = ("", [])
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
+        self.entries.modelAboutToBeReset.connect(self._keep_choice)
+        self.entries.modelReset.connect(self._restore_choice)
         self.entries.modelReset.connect(self._scrolled)
         self.entries.rowsInserted.connect(lambda *_: self._scrolled())
         self.entries.dataChanged.connect(lambda *_: self._fit_soon.start())
@@ -176,7 +178,15 @@ class EntryTable(TableView):
         # Everything may be chosen, a million rows: a row of each of them took 24 s to make.
         places = self.marked_places()
         kept = places if len(places) <= MOST_KEPT else []
-        self._kept = (self.current_key(), [str(self.entries.seq_at(place)) for place in kept])
+        self._kept = (self.current_key(), [self.entries.key_at(place) for place in kept])
+
+    def _restore_choice(self) -> None:
+        current, marked = self._kept
+        flags = QItemSelectionModel.SelectionFlag
+        if current and self.choose(current):
+            for key in marked:
+                if (index := self.entries.index_of(key)).isValid():
+                    self.selectionModel().select(index, flags.Select | flags.Rows)
 
     def arrange(self) -> None:
         """Hide what narrow panes have no room for: actor and tool share a column first, then Took goes."""
@@ -204,9 +214,8 @@ class EntryTable(TableView):
         count = self.entries.rowCount()
         if not count:
             return
-        top = max(0, self.rowAt(0))
-        bottom = self.rowAt(self.viewport().height() - 1)
-        bottom = bottom if bottom >= 0 else count - 1
+        sight = self.rows_in_sight()
+        top, bottom = sight.start, sight.stop - 1
         self.entries.look_at(top, bottom)
         self.looked.emit(top, bottom)
 
@@ -246,17 +255,11 @@ class EntryTable(TableView):
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         """Copy, filter, exclude: for the cell under the pointer, or the row under the cursor."""
-        by_key = event.reason() == QContextMenuEvent.Reason.Keyboard
-        index = self.currentIndex() if by_key else self.indexAt(event.pos())
-        if not index.isValid():
+        if (place := self.menu_place(event)) is None:
             return
-        if not self.selectionModel().isRowSelected(index.row()):
-            flags = QItemSelectionModel.SelectionFlag
-            self.selectionModel().setCurrentIndex(index, flags.ClearAndSelect | flags.Rows)
-        place = self.visualRect(index).center() if by_key else event.pos()
-        menu = self.menu_for(index.row(), index.column())
+        menu = self.menu_for(place.cell.row(), place.cell.column())
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.popup(self.viewport().mapToGlobal(QPoint(place)))
+        menu.popup(place.point)
 
     def menu_for(self, row: int, column: int) -> QMenu:
         """The context menu of one cell."""

@@ -5,23 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.items.table_model import Cell, Column, Kind, Row
+from app.items.table_model import Cell, Column, Kind
 from app.text import count_words, one_line, parse_time, person_words
 from core.audit.entries import Entry
 from core.audit.entries import Kind as EntryKind
 
 ENTRY, TIME, KIND, DEVICE, ACTOR, TOOL, BY, OUTCOME, TOOK = range(9)
-COLUMNS = (
-    Column("seq", "Entry", Kind.NUMBER, 64, tone="text3"),
-    Column("time", "Time", Kind.MONO, 104),
-    Column("kind", "Kind", Kind.TEXT, 146, tone="text"),
-    Column("device", "Device", Kind.NAME, 122),
-    Column("actor", "Actor", Kind.TEXT, 124),
-    Column("tool", "Tool", Kind.MONO, 120, stretch=True, tone="text2"),
-    Column("by", "Actor, tool", Kind.TEXT, 200, tone="text2"),
-    Column("outcome", "Outcome", Kind.VERDICT, 122),
-    Column("took", "Took", Kind.NUMBER, 70),
-)
 # Fields of the query language that a column's value can be filtered by.
 COLUMN_FIELDS = {
     ENTRY: "seq",
@@ -120,39 +109,43 @@ def device_words(entry: Entry) -> str:
     return ""
 
 
-def entry_row(entry: Entry, present: Present) -> Row:
-    """One entry, ready to be painted."""
-    tool, actor = one_line(entry.tool), one_line(actor_words(entry))
-    outcome = outcome_of(entry, present)
-    return Row(
-        key=str(entry.seq),
-        cells=(
-            count_words(entry.seq),
-            Cell(time_words(entry.time), tone="text", tip=entry.time),
-            Cell(entry_words(entry), tone=KIND_TONES.get(entry.kind, "text")),
-            device_words(entry),
-            Cell(actor, tip=one_line(entry.actor)),
-            Cell(tool, tip=tool),
-            Cell(_by_words(actor, tool), tip=", ".join(filter(None, (one_line(entry.actor), tool)))),
-            Cell(outcome, tip="waits for an operator" if outcome == "waiting" else ""),
-            took_words(entry.duration_ms),
-        ),
-        production=entry.device in present.production,
-    )
-
-
-def _by_words(actor: str, tool: str) -> str:
+def _by(entry: Entry) -> Cell:
     """Actor and tool in one narrow column: who it was is left out where it is the usual one for a tool."""
-    if tool and actor in ("device", "service"):
-        return tool
-    return ", ".join(part for part in (actor, tool) if part)
+    tool, actor = one_line(entry.tool), one_line(actor_words(entry))
+    words = tool if tool and actor in ("device", "service") else ", ".join(filter(None, (actor, tool)))
+    return Cell(words, tip=", ".join(filter(None, (one_line(entry.actor), tool))))
 
 
-def placeholder_row(seq: int) -> Row:
-    """An entry that is being read again."""
-    cells: list[str | Cell] = [""] * len(COLUMNS)
-    cells[ENTRY] = count_words(seq)
-    return Row(key=str(seq), cells=tuple(cells), muted=True)
+def _tool(entry: Entry) -> Cell:
+    tool = one_line(entry.tool)
+    return Cell(tool, tip=tool)
+
+
+def outcome_cell(entry: Entry, present: Present) -> Cell:
+    """How it ended, or that it waits."""
+    outcome = outcome_of(entry, present)
+    return Cell(outcome, tip="waits for an operator" if outcome == "waiting" else "")
+
+
+COLUMNS: tuple[Column[Entry], ...] = (
+    Column("seq", "Entry", Kind.NUMBER, 64, tone="text3", cell=lambda one: count_words(one.seq)),
+    Column(
+        "time", "Time", Kind.MONO, 104, cell=lambda one: Cell(time_words(one.time), tone="text", tip=one.time)
+    ),
+    Column(
+        "kind", "Kind", Kind.TEXT, 146, tone="text",
+        cell=lambda one: Cell(entry_words(one), tone=KIND_TONES.get(one.kind, "text")),
+    ),
+    Column("device", "Device", Kind.NAME, 122, cell=device_words),
+    Column(
+        "actor", "Actor", Kind.TEXT, 124,
+        cell=lambda one: Cell(one_line(actor_words(one)), tip=one_line(one.actor)),
+    ),
+    Column("tool", "Tool", Kind.MONO, 120, stretch=True, tone="text2", cell=_tool),
+    Column("by", "Actor, tool", Kind.TEXT, 200, tone="text2", cell=_by),
+    Column("outcome", "Outcome", Kind.VERDICT, 122, cell=lambda one: outcome_cell(one, Present())),
+    Column("took", "Took", Kind.NUMBER, 70, cell=lambda one: took_words(one.duration_ms)),
+)  # fmt: skip
 
 
 def field_value(entry: Entry, column: int) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from PySide6.QtGui import QGuiApplication
 
-from app.items.table_model import cell_text, spoken
+from app.items.table_model import cell_text, spoken, tab_line
 from app.screens.journal.entry_table import MOST_COPIED, EntryTable
-from app.screens.journal.entry_text import BY, COLUMNS, Present, entry_row
+from app.screens.journal.entry_text import BY, COLUMNS
 from app.service_client import ConsoleLink
 from app.text import count_words, plural
 from core.audit.entries import Entry
@@ -73,10 +73,5 @@ def json_line(entry: Entry) -> str:
 
 def tsv_line(entry: Entry) -> str:
     """The words of the row, without the column that joins two others; a tab in one becomes a space."""
-    row = entry_row(entry, Present())
-    words = (
-        spoken(column.kind, cell_text(cell))
-        for number, (column, cell) in enumerate(zip(COLUMNS, row.cells, strict=True))
-        if number != BY
-    )
-    return "\t".join(word.translate({9: " ", 10: " ", 13: " "}) for word in words)
+    shown = (column for number, column in enumerate(COLUMNS) if number != BY)
+    return tab_line(spoken(one.kind, cell_text(one.cell(entry))) for one in shown if one.cell is not None)

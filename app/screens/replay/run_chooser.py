@@ -28,7 +28,7 @@ PAUSE_MS = 120
 # A tool-tip of a thousand names covers the screen.
 MOST_NAMED = 40
 WIDTH, HEIGHT = 820, 380
-_COLUMNS = (
+_COLUMNS: tuple[Column[Row], ...] = (
     Column("name", "Run", Kind.TEXT, 200, stretch=True, tone="text"),
     Column("id", "Id", Kind.MONO, 80),
     Column("devices", "Devices", Kind.TEXT, 130),

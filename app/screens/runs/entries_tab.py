@@ -12,7 +12,7 @@ from app.text import count_words, milliseconds, one_line, parse_time
 from app.widgets.empty_state import ContentOrEmpty
 from core.audit.entries import Entry
 
-_COLUMNS = (
+_COLUMNS: tuple[Column[Row], ...] = (
     Column("seq", "Entry", Kind.NUMBER, 84, tone="text3"),
     Column("time", "Time", Kind.MONO, 116),
     Column("kind", "Kind", Kind.TEXT, 170, tone="text"),

@@ -7,7 +7,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from app.screens.runs.cell_details import CellDetails
-from app.screens.runs.matrix_view import MatrixView
+from app.screens.runs.matrix_view import RunMatrix
 from app.theme.tokens import SPACE
 from app.widgets.empty_state import Action, EmptyState
 from app.widgets.labels import Link, separator
@@ -27,7 +27,7 @@ class RunsLayout(QStackedWidget):
     divided = Signal(float)
 
     def __init__(
-        self, runs: QWidget, above: list[QWidget], counts: QWidget, matrix: MatrixView, drawer: CellDetails
+        self, runs: QWidget, above: list[QWidget], counts: QWidget, matrix: RunMatrix, drawer: CellDetails
     ) -> None:
         """`above` stand over the counts, from top to bottom."""
         super().__init__()

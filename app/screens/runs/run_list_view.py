@@ -5,25 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import (
-    QAbstractItemView,
-    QListView,
-    QStyle,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtGui import QPainter
+from PySide6.QtWidgets import QAbstractItemView, QListView, QStyleOptionViewItem, QVBoxLayout, QWidget
 
+from app.items.item_view import AnimatedItemView, ItemDelegate
+from app.items.keyed_model import ITEM_ROLE
 from app.records.run_search import RunSearch
 from app.records.run_text import actor_words, cells_words, devices_words, effect_words, list_time, run_look
-from app.screens.runs.run_list_model import RUN_ROLE, RunsModel
+from app.screens.runs.run_list_model import RunsModel
 from app.service_client import ConsoleLink
 from app.text import count_words, one_line
 from app.theme.theme import Theme, theme_of
 from app.widgets import painting
-from app.widgets.animation_timer import animation_timer_of
 from app.widgets.badges import paint_state
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.fields import SearchField
@@ -43,38 +36,24 @@ CHANGED_PAUSE_MS = 1000
 FILTER_NAME = "Filter runs by name, id, state, device, tool, effect or who asked"
 
 
-class _RunPainter(QStyledItemDelegate):
+class RunDelegate(ItemDelegate):
     """Draws name and state, what the run does, and then devices, time, who asked and how much is done."""
 
-    def __init__(self, view: RunListView) -> None:
-        super().__init__(view)
-        self._view = view
+    _view: RunListView
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         """Three lines."""
-        return QSize(
-            self._view.viewport().width(), 66 if theme_of(self._view).density == "comfortable" else 60
-        )
+        height = 66 if theme_of(self._view).density == "comfortable" else 60
+        return QSize(self._view.viewport().width(), height)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw one run."""
-        run: RunSummary = index.data(RUN_ROLE)
         theme = theme_of(self._view)
         rect = QRect(option.rect)
-        current = self._view.currentIndex() == index
-        hovered = bool(option.state & QStyle.StateFlag.State_MouseOver)
-        fill = "base"
-        if current:
-            fill = "selected" if self._view.hasFocus() else "sel_idle"
-        elif hovered:
-            fill = "hover"
         painter.save()
-        painter.fillRect(rect, theme.color(fill))
-        painter.fillRect(rect.x(), rect.bottom(), rect.width(), 1, theme.color("border"))
-        if current:
-            painter.fillRect(rect.right() - 1, rect.y(), 2, rect.height() - 1, theme.color("accent"))
+        self.paint_card_back(painter, rect, index.row(), theme)
         line = QRectF(rect.x() + LEFT, rect.y() + 5, rect.width() - LEFT - RIGHT, 20)
-        self._paint_lines(painter, line, run, theme)
+        self._paint_lines(painter, line, index.data(ITEM_ROLE), theme)
         painter.restore()
 
     def _paint_lines(self, painter: QPainter, line: QRectF, run: RunSummary, theme: Theme) -> None:
@@ -98,53 +77,21 @@ class _RunPainter(QStyledItemDelegate):
         painting.text(painter, room, words, theme, "meta", "text3")
 
 
-class RunListView(QListView):
+class RunListView(AnimatedItemView, QListView):
     """The runs; arrow keys choose, running ones turn."""
 
     def __init__(self, model: RunsModel, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__("Runs, newest first", parent)
         self.runs = model
-        self._pulse = animation_timer_of(self)
         self.setModel(model)
-        self.setItemDelegate(_RunPainter(self))
-        self.setAccessibleName("Runs, newest first")
+        self.setItemDelegate(RunDelegate(self))
         self.setUniformItemSizes(True)
-        self.setMouseTracking(True)
-        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
 
-    def turn(self) -> int:
-        """How far rings have turned."""
-        return self._pulse.step
-
-    def still_turns(self) -> bool:
-        """Asked by the shared timer."""
-        return self.isVisible() and self._turning_in_sight()
-
-    def _turning_in_sight(self) -> bool:
-        return any(self._turning_rows())
-
-    def _turning_rows(self) -> Iterator[QModelIndex]:
-        first = max(0, self.indexAt(self.viewport().rect().topLeft()).row())
-        for row in range(first, min(self.runs.rowCount(), first + 40)):
-            run = self.runs.run_at(row)
-            if run is not None and run.state is RunState.RUNNING:
-                yield self.runs.index(row)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the runs; keep rings turning."""
-        super().paintEvent(event)
-        if not self._pulse.running and self._turning_in_sight():
-            self._pulse.keep_turning(self)
-
-    def update(self, *args: object) -> None:
-        """The shared timer asks for a repaint: of the rows in which something turns."""
-        if args:
-            super().update(*args)
-        else:
-            for index in self._turning_rows():
-                super().update(index)
+    def turning(self) -> Iterator[QModelIndex]:
+        """The runs in sight that go on."""
+        for row in self.rows_in_sight():
+            if (run := self.runs.item(row)) is not None and run.state is RunState.RUNNING:
+                yield self.runs.index(row, 0)
 
     def dataChanged(self, first: Index, last: Index, roles: Sequence[int] = ()) -> None:
         """A run's row is painted anew where it is: rows have one height, so nothing has to be laid out.
@@ -152,23 +99,6 @@ class RunListView(QListView):
         `QListView` would lay out and paint the whole list, thirty times a second while a run goes on.
         """
         QAbstractItemView.dataChanged(self, first, last, roles)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Letters are keys of the screen, not a search in the list."""
-        if event.text() and event.text().isprintable():
-            event.ignore()
-            return
-        super().keyPressEvent(event)
-
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        """The chosen run is coloured again."""
-        super().focusInEvent(event)
-        self.viewport().update()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        """The chosen run goes grey."""
-        super().focusOutEvent(event)
-        self.viewport().update()
 
 
 class RunList(QWidget):
@@ -188,7 +118,6 @@ class RunList(QWidget):
         super().__init__(parent)
         set_surface(self, "base")
         self.setAccessibleName("Runs")
-        self._telling = True
         self._current = ""
         self.model = RunsModel(self)
         self.view = RunListView(self.model)
@@ -216,7 +145,7 @@ class RunList(QWidget):
         self.view.activated.connect(self._opened)
         self.view.clicked.connect(self._clicked)
         self.view.verticalScrollBar().valueChanged.connect(self._scrolled)
-        self.model.modelReset.connect(self._restore)
+        self.model.arranged.connect(self._restore)
         self._build()
 
     def _build(self) -> None:
@@ -290,25 +219,23 @@ class RunList(QWidget):
         return bool(self.field.text().strip())
 
     def _restore(self) -> None:
-        self._telling = False
-        place = self.model.place_of(self._current)
-        self.view.setCurrentIndex(self.model.index(place) if place >= 0 else QModelIndex())
-        self._telling = True
-        if place >= 0:
-            self.view.scrollTo(self.model.index(place))
+        index = self.model.index_of(self._current)
+        self.view.setCurrentIndex(index)
+        if index.isValid():
+            self.view.scrollTo(index)
 
     def _moved(self, index: QModelIndex) -> None:
-        run = self.model.run_at(index.row()) if index.isValid() else None
-        if self._telling and run is not None and run.id != self._current:
+        run = self.model.item(index.row())
+        if run is not None and run.id != self._current and not self.model.syncing:
             self._current = run.id
             self.chosen.emit(run.id)
 
     def _opened(self, index: QModelIndex) -> None:
-        if (run := self.model.run_at(index.row())) is not None:
+        if (run := self.model.item(index.row())) is not None:
             self.opened.emit(run.id)
 
     def _clicked(self, index: QModelIndex) -> None:
-        if (run := self.model.run_at(index.row())) is not None:
+        if (run := self.model.item(index.row())) is not None:
             self.clicked.emit(run.id)
 
     # Older runs

@@ -11,7 +11,7 @@ from app.screens.runs.actions import RunActions
 from app.screens.runs.cell_details import CellDetails
 from app.screens.runs.header import InlineConfirm, RunHeader, rules_words, show_notice
 from app.screens.runs.layout import RunsLayout
-from app.screens.runs.matrix_view import MatrixView
+from app.screens.runs.matrix_view import RunMatrix
 from app.screens.runs.run_list_view import RunList
 from app.screens.runs.status_filter import StatusFilter
 from app.screens.screen import Navigator, Screen, Shortcut
@@ -62,7 +62,7 @@ class RunsScreen(Screen):
         self.ask = InlineConfirm()
         self.notice = Banner()
         self.counts = StatusFilter()
-        self.matrix = MatrixView()
+        self.matrix = RunMatrix()
         self.drawer = CellDetails(link, nav)
         self.wishes = RunActions(link, nav, self.ask)
         self._build()
@@ -119,7 +119,7 @@ class RunsScreen(Screen):
             self._wanted_cell = (target.device, target.step) if target.device and target.step else None
             if self._wanted_cell:
                 self._open_drawer()
-            if self.list.model.place_of(target.run) < 0:
+            if self.list.model.row_of(target.run) < 0:
                 self.list.forget_filter()
             self._choose_run(target.run)
             self.list.choose(target.run)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
-from app.items.table_view import Cell, Column, Kind, Row, TableView
+from app.items.table_model import Cell, Column, Kind, RowStyle, TableModel
+from app.items.table_view import TableView
 from app.qt_loop import ended
 from app.query import Mutation, Query
 from app.screens.screen import Navigator
@@ -30,15 +30,6 @@ from core.errors import QuarterdeckError
 from core.text import escape_hidden
 
 REFRESH_PAUSE_MS = 1_000
-COLUMNS = (
-    Column("scope", "What may run", Kind.TEXT, 170, stretch=True, tone="text"),
-    Column("device", "Device", Kind.NAME, 112),
-    Column("author", "Given by", Kind.TEXT, 84, drop=3),
-    Column("left", "Uses left", Kind.NUMBER, 72, drop=1),
-    Column("used", "Last use", Kind.TIME, 94, drop=2),
-    Column("ends", "Ends", Kind.TIME, 92),
-    Column("state", "State", Kind.TEXT, 90),
-)
 HOLDS, USED_UP, ENDED, REVOKED = "holds", "used up", "ended", "revoked"
 
 
@@ -73,41 +64,42 @@ def _names(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} +{len(names) - 1}"
 
 
-def grant_rows(grants: Iterable[Grant]) -> list[Row]:
-    """Rows of the table; what is over is quiet."""
-    rows = []
-    for grant in grants:
-        state, terms = grant_state(grant), grant.terms
-        left = uses_left(grant)
-        rows.append(
-            Row(
-                terms.id,
-                (
-                    grant_scope(grant),
-                    _names(terms.devices),
-                    terms.author,
-                    left if state == HOLDS else "—",
-                    last_heard(grant.last_used_at) if grant.last_used_at else "never",
-                    short_clock(terms.expires),
-                    Cell(
-                        state,
-                        glyph="check" if state == HOLDS else "minus",
-                        tone="" if state == HOLDS else "text3",
-                    ),
-                ),
-                muted=state != HOLDS,
-                order=(
-                    None,
-                    None,
-                    None,
-                    10**9 if left == "any" else int(left),
-                    grant.last_used_at or "",
-                    terms.expires,
-                    None,
-                ),
-            )
-        )
-    return rows
+def _state(grant: Grant) -> Cell:
+    state = grant_state(grant)
+    holds = state == HOLDS
+    return Cell(state, glyph="check" if holds else "minus", tone="" if holds else "text3")
+
+
+def _uses_as_number(grant: Grant) -> int:
+    left = uses_left(grant)
+    return 10**9 if left == "any" else int(left)
+
+
+COLUMNS: tuple[Column[Grant], ...] = (
+    Column("scope", "What may run", Kind.TEXT, 170, stretch=True, tone="text", cell=grant_scope),
+    Column("device", "Device", Kind.NAME, 112, cell=lambda grant: _names(grant.terms.devices)),
+    Column("author", "Given by", Kind.TEXT, 84, drop=3, cell=lambda grant: grant.terms.author),
+    Column(
+        "left", "Uses left", Kind.NUMBER, 72, drop=1, sort=_uses_as_number,
+        cell=lambda grant: uses_left(grant) if grant_state(grant) == HOLDS else "—",
+    ),
+    Column(
+        "used", "Last use", Kind.TIME, 94, drop=2, sort=lambda grant: grant.last_used_at or "",
+        cell=lambda grant: last_heard(grant.last_used_at) if grant.last_used_at else "never",
+    ),
+    Column(
+        "ends", "Ends", Kind.TIME, 92, sort=lambda grant: grant.terms.expires,
+        cell=lambda grant: short_clock(grant.terms.expires),
+    ),
+    Column("state", "State", Kind.TEXT, 90, cell=_state),
+)  # fmt: skip
+
+
+def grant_model() -> TableModel[Grant]:
+    """Grants by their ids; what is over is quiet."""
+    return TableModel(
+        COLUMNS, lambda grant: grant.terms.id, lambda grant: RowStyle(muted=grant_state(grant) != HOLDS)
+    )
 
 
 def scope_shown(grant: Grant) -> list[str]:
@@ -139,7 +131,7 @@ class GrantsPage(QWidget):
         self.which = Segmented(
             [(HOLDS, "In force"), ("over", "Over"), ("all", "All")], "Which grants", in_bar=True
         )
-        self.table = TableView(COLUMNS, "Grants")
+        self.table = TableView(grant_model(), "Grants")
         self.details = GrantDetails()
         self._list = Query(self, link, self._show_list, self._failed, "list the grants")
         self._revoking = Mutation(self, link, self._show_revoked, self._failed, "revoke the grant")
@@ -224,7 +216,7 @@ class GrantsPage(QWidget):
             for one in self._grants.values()
             if (which == "all" or (grant_state(one) == HOLDS) is (which == HOLDS)) and fits_words(one, words)
         ]
-        self.table.show_rows(grant_rows(shown))
+        self.table.show_rows(shown)
         self.table.fit_widths()
         if not self.table.current_key() and shown:
             self.table.choose(shown[0].terms.id)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TypeVar
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit
 
 from app.input_origin import InputOrigin, Stake
-from app.items.table_view import Cell, Column, Kind, Row, TableView
+from app.items.table_model import Cell, Column, Kind, TableModel
+from app.items.table_view import TableView
 from app.query import Buttons, Mutation
 from app.screens.screen import Navigator
 from app.screens.settings.section import SettingsSection
@@ -31,14 +33,6 @@ from core.errors import QuarterdeckError
 from core.service.wishes import operator_added, operator_removed
 
 Answer = TypeVar("Answer")
-
-COLUMNS = (
-    Column("name", "Operator", Kind.NAME, 120),
-    Column("key", "Key", Kind.MONO, 168),
-    Column("passphrase", "Passphrase", Kind.TEXT, 92),
-    Column("registered", "Registered", Kind.TIME, 130, drop=1),
-    Column("here", "In this home", Kind.TEXT, 110, stretch=True),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,25 +71,33 @@ def known_operators(state: AppState, nav: Navigator) -> list[OperatorState]:
     return found
 
 
-def operator_rows(operators: list[OperatorState]) -> list[Row]:
-    """Rows of the table."""
-    rows = []
-    for one in operators:
-        if one.unlocked:
-            here: str | Cell = Cell("unlocked", icon="key", tone="text")
-        elif one.other_key:
-            here = Cell("another key", glyph="help_rhombus", tone="warn")
-        else:
-            here = "locked" if one.here else "elsewhere"
-        registered: str | Cell = (
-            (clock(one.registered_at, seconds=False) if one.registered_at else "yes")
-            if one.registered
-            else Cell("not yet", tone="warn")
-        )
-        passphrase: str | Cell = "yes" if one.has_passphrase else Cell("none", tone="warn")
-        key = short_digest(one.public_key, "ed25519") if one.public_key else "not readable"
-        rows.append(Row(one.name, (one.name, key, passphrase, registered, here)))
-    return rows
+def _here(one: OperatorState) -> str | Cell:
+    if one.unlocked:
+        return Cell("unlocked", icon="key", tone="text")
+    if one.other_key:
+        return Cell("another key", glyph="help_rhombus", tone="warn")
+    return "locked" if one.here else "elsewhere"
+
+
+def _registered(one: OperatorState) -> str | Cell:
+    if not one.registered:
+        return Cell("not yet", tone="warn")
+    return clock(one.registered_at, seconds=False) if one.registered_at else "yes"
+
+
+COLUMNS: tuple[Column[OperatorState], ...] = (
+    Column("name", "Operator", Kind.NAME, 120, cell=lambda one: one.name),
+    Column(
+        "key", "Key", Kind.MONO, 168,
+        cell=lambda one: short_digest(one.public_key, "ed25519") if one.public_key else "not readable",
+    ),
+    Column(
+        "passphrase", "Passphrase", Kind.TEXT, 92,
+        cell=lambda one: "yes" if one.has_passphrase else Cell("none", tone="warn"),
+    ),
+    Column("registered", "Registered", Kind.TIME, 130, drop=1, cell=_registered),
+    Column("here", "In this home", Kind.TEXT, 110, stretch=True, cell=_here),
+)  # fmt: skip
 
 
 class OperatorsPage(SettingsSection):
@@ -110,7 +112,7 @@ class OperatorsPage(SettingsSection):
         self._state, self._link, self._nav = state, link, nav
         self._known: dict[str, OperatorState] = {}
         self._back = ""
-        self.table = TableView(COLUMNS, "Operators", sortable=False)
+        self.table = TableView(TableModel(COLUMNS, attrgetter("name")), "Operators", sortable=False)
         self.place = ContentOrEmpty(self.table)
         self.place.empty.acted.connect(lambda _key: self.name_field.setFocus(Qt.FocusReason.OtherFocusReason))
         self.column.addWidget(self.place)
@@ -188,7 +190,7 @@ class OperatorsPage(SettingsSection):
         """Show who is known, and what is unlocked."""
         known = known_operators(self._state, self._nav)
         self._known = {one.name: one for one in known}
-        self.table.show_rows(operator_rows(known))
+        self.table.show_rows(known)
         if known:
             self.place.show_content()
             self.place.setFixedHeight(self.table.row_height() * (min(len(known), 8) + 1) + 6)

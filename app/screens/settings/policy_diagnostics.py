@@ -16,11 +16,11 @@ from app.widgets.section import SectionHead
 from core.policy.policy_check import PolicyCheck, PolicyProblem, PolicyWarning
 from core.text import escape_hidden, hidden_characters
 
-PROBLEM_COLUMNS = (
+PROBLEM_COLUMNS: tuple[Column[Row], ...] = (
     Column("line", "Line", Kind.NUMBER, 56),
     Column("what", "What is wrong", Kind.TEXT, 240, stretch=True, tone="text"),
 )
-EXAMPLE_COLUMNS = (
+EXAMPLE_COLUMNS: tuple[Column[Row], ...] = (
     Column("rule", "Rule", Kind.MONO, 168),
     Column("example", "Example", Kind.TEXT, 96),
     Column("outcome", "What came of it", Kind.TEXT, 180, stretch=True),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from operator import attrgetter
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.items.table_view import Cell, Column, Kind, Row, TableView
+from app.items.table_model import Cell, Column, Kind, RowStyle, TableModel
+from app.items.table_view import TableView
 from app.query import Query
 from app.screens.screen import Navigator
 from app.screens.targets import OpenEntry
@@ -28,16 +30,33 @@ from core.text import escape_hidden
 
 MOST_ROWS = 1_000
 PLAN = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
-COLUMNS = (
-    Column("time", "Time", Kind.TIME, 106),
-    Column("device", "Device", Kind.NAME, 100),
-    Column("tool", "Tool", Kind.MONO, 104, stretch=True),
-    Column("was", "Was", Kind.PLAN, 76),
-    Column("now", "Now", Kind.PLAN, 76),
-    Column("human", "Human", Kind.TEXT, 76),
-    Column("rule", "Rule", Kind.MONO, 130, drop=1),
-    Column("summary", "What it does", Kind.TEXT, 220, drop=2),
-)
+
+
+def _human(row: TrialRow) -> str | Cell:
+    return Cell(row.human, tone="fail" if row.human == "denied" else "") if row.human else "—"
+
+
+COLUMNS: tuple[Column[TrialRow], ...] = (
+    Column("time", "Time", Kind.TIME, 106, cell=lambda row: short_clock(row.time), sort=attrgetter("time")),
+    Column("device", "Device", Kind.NAME, 100, cell=attrgetter("device")),
+    Column("tool", "Tool", Kind.MONO, 104, stretch=True, cell=attrgetter("tool")),
+    Column("was", "Was", Kind.PLAN, 76, cell=lambda row: PLAN[row.was]),
+    Column("now", "Now", Kind.PLAN, 76, cell=lambda row: PLAN[row.now]),
+    Column("human", "Human", Kind.TEXT, 76, cell=_human),
+    Column("rule", "Rule", Kind.MONO, 130, drop=1, cell=lambda row: row.rule or "profile"),
+    Column(
+        "summary", "What it does", Kind.TEXT, 220, drop=2,
+        cell=lambda row: escape_hidden(row.summary, keep_lines=False),
+    ),
+)  # fmt: skip
+
+
+def _style(row: TrialRow) -> RowStyle:
+    """What a person denied then and would run now is tinted."""
+    against = row.now is Answer.ALLOW and row.human == "denied"
+    return RowStyle(tint="fail_tint" if against else "")
+
+
 FILTERS: tuple[tuple[str, str, Callable[[TrialRow], bool]], ...] = (
     ("all", "All", lambda row: True),
     ("allow", "Would run", lambda row: row.now is Answer.ALLOW),
@@ -102,7 +121,9 @@ class SimulationTab(QWidget):
         self.progress = Progress("Time machine", cancellable=True)
         self.progress.cancelled.connect(self.cancel)
         self.chips = {key: Chip(words, checkable=True) for key, words, _ in FILTERS}
-        self.table = TableView(COLUMNS, "Commands that would be answered otherwise")
+        self.table = TableView(
+            TableModel(COLUMNS, lambda row: str(row.seq), _style), "Commands that would be answered otherwise"
+        )
         self.details = TrialDetails()
         self.details.entry_wanted.connect(lambda seq: nav.open("journal", OpenEntry(seq)))
         self.details.rule_wanted.connect(self.rule_wanted)
@@ -232,7 +253,7 @@ class SimulationTab(QWidget):
         chosen = next((fits for key, _, fits in FILTERS if self.chips[key].isChecked()), FILTERS[0][2])
         shown = [row for row in known if chosen(row)]
         self._rows = {str(row.seq): row for row in shown}
-        self.table.show_rows(trial_rows(shown))
+        self.table.show_rows(shown)
         self.table.fit_widths()
         has = bool(known)
         for widget in (self._filters, self.table):
@@ -261,32 +282,6 @@ def _more_words(trial: Trial) -> str:
             f"{count_words(trial.skipped)} left out: judging them needs more than the journal has of them."
         )
     return " ".join(parts)
-
-
-def trial_rows(rows: Iterable[TrialRow]) -> list[Row]:
-    """Rows of the table; what a person denied then and would run now is tinted."""
-    made = []
-    for row in rows:
-        against = row.now is Answer.ALLOW and row.human == "denied"
-        human = Cell(row.human, tone="fail" if row.human == "denied" else "") if row.human else "—"
-        made.append(
-            Row(
-                str(row.seq),
-                (
-                    short_clock(row.time),
-                    row.device,
-                    row.tool,
-                    PLAN[row.was],
-                    PLAN[row.now],
-                    human,
-                    row.rule or "profile",
-                    escape_hidden(row.summary, keep_lines=False),
-                ),
-                tint="fail_tint" if against else "",
-                order=(row.time, None, None, None, None, None, None, None),
-            )
-        )
-    return made
 
 
 class TrialDetails(QWidget):

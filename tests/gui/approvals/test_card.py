@@ -56,7 +56,7 @@ def test_characters_that_hide_or_reorder_are_shown_by_name_everywhere(play: Play
         assert "4 hidden characters" in card.bytes.facts.text()
         assert "[U+202E]" in card.header.device.text()
         assert "[U+202E]" in card.said.words.text()
-        spoken = desk.screen.queue.model.index(0).data(Qt.ItemDataRole.DisplayRole)
+        spoken = desk.screen.queue.model.index(0, 0).data(Qt.ItemDataRole.DisplayRole)
         assert "\u202e" not in spoken
 
     play(story, requests=[tricky])

@@ -210,7 +210,7 @@ def test_a_group_answers_for_the_same_devices_with_the_filter_and_without(play: 
         assert len(whole) == 3
         ask_for(desk, "device:lab-lnx-02")
         assert {one.id for one in (desk.shown(), *screen.card.others)} == whole
-        index = screen.queue.model.index(0)
+        index = screen.queue.model.index(0, 0)
         assert "3 alike, 1 matches" in screen.queue.model.data(index)
         assert queue_words(desk) == "3 of 4 in 1 card"
         # Closed and opened again under the filter, it is still all of them, and says so.
@@ -296,13 +296,13 @@ def test_what_is_no_filter_is_said_and_the_cards_stay_where_they_are(play: Play)
     async def story(desk: ApprovalsDesk) -> None:
         pane = desk.screen.queue
         ask_for(desk, "device:lab-*")
-        top = pane.view.mapTo(pane, pane.view.visualRect(pane.model.index(0)).topLeft())
+        top = pane.view.mapTo(pane, pane.view.visualRect(pane.model.index(0, 0)).topLeft())
         ask_for(desk, "colour:red")
         assert pane.problem.isVisible()
         assert 'There is no field "colour".' in pane.problem.text()
         assert pane.field.accessibleDescription() == pane.problem.text()
         assert pane.model.ids == ["a-0001", "a-0002"]
-        assert pane.view.mapTo(pane, pane.view.visualRect(pane.model.index(0)).topLeft()) == top
+        assert pane.view.mapTo(pane, pane.view.visualRect(pane.model.index(0, 0)).topLeft()) == top
         ask_for(desk, "risk:high")
         assert not pane.problem.isVisible()
         assert pane.model.ids == ["a-0003"]

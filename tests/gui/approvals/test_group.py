@@ -11,7 +11,6 @@ from PySide6.QtTest import QTest
 from app.input_origin import InputOrigin
 from app.screens.approvals import request_controller
 from app.screens.approvals.grant_dialog import GrantDialog
-from app.screens.approvals.queue_model import DEVICES_ROLE, SUMMARY_ROLE
 from app.screens.approvals.request_groups import RequestGroups, device_words
 from core.approvals.models import Approval, ApprovalState
 from core.errors import JournalUnavailable
@@ -91,8 +90,8 @@ def test_the_same_again_is_one_card_and_one_signature_each(play: Play) -> None:
         await desk.guard_over()
         model = desk.screen.queue.model
         assert model.ids == ["a-0001"]
-        assert model.data(model.index(0), SUMMARY_ROLE) == "Runs uptime, 5 times"
-        assert model.data(model.index(0), DEVICES_ROLE) == "lab-lnx-01"
+        assert model.items[0].summary == "Runs uptime, 5 times"
+        assert model.items[0].devices == "lab-lnx-01"
         assert desk.screen.card.header.device.text() == "lab-lnx-01"
         assert desk.screen.card.group.head.title.text() == "5 requests"
         assert len(desk.screen.card.group.box.toPlainText().splitlines()) == 5
@@ -147,7 +146,7 @@ def test_one_act_signs_one_statement_for_each_member(play: Play) -> None:
     async def story(desk: ApprovalsDesk) -> None:
         await desk.guard_over()
         assert desk.screen.queue.model.ids == ["a-0001"]
-        assert "5 alike" in desk.screen.queue.model.data(desk.screen.queue.model.index(0))
+        assert "5 alike" in desk.screen.queue.model.data(desk.screen.queue.model.index(0, 0))
         assert "5 in 1 card" in desk.screen.queue.head.detail.text()
         listed = desk.screen.card.group.box.toPlainText()
         assert all(f"lab-lnx-{number:02}" in listed for number in range(1, 6))
@@ -371,7 +370,7 @@ def test_a_group_of_which_others_answered_some_says_what_became_of_each(play: Pl
         assert [line.split()[-1] for line in lines] == ["approved", "denied", "denied", "denied"]
         assert "lab-lnx-01: Approved by root" in screen.card.end_banner.words()
         row = screen.queue.model.row_of("a-0001")
-        assert "1 approved, 3 denied" in screen.queue.model.data(screen.queue.model.index(row))
+        assert "1 approved, 3 denied" in screen.queue.model.data(screen.queue.model.index(row, 0))
 
     play(story, requests=[alike(number) for number in range(1, 5)])
 

@@ -11,7 +11,9 @@ from PySide6.QtGui import QMouseEvent
 from PySide6.QtTest import QAbstractItemModelTester, QTest
 from PySide6.QtWidgets import QApplication
 
-from app.screens.approvals.queue_model import FATE_ROLE, QueueModel
+from app.screens.approvals.queue_model import QueueModel
+from app.screens.approvals.queue_pane import QueuePane
+from app.screens.approvals.request_groups import Group
 from app.screens.approvals.text import TimeLeft, clock_words
 from core.approvals.models import Approval, ApprovalState
 from tests.fakes.approvals_desk import ApprovalsDesk, Play, make_approval
@@ -34,6 +36,11 @@ def hover(desk: ApprovalsDesk, row: int) -> None:
 
 def leave(desk: ApprovalsDesk) -> None:
     QApplication.sendEvent(desk.screen.queue.view.viewport(), QEvent(QEvent.Type.Leave))
+
+
+def place_of(pane: QueuePane, row: int) -> QPoint:
+    """Where a card is drawn in its pane."""
+    return pane.view.mapTo(pane, pane.view.visualRect(pane.model.index(row, 0)).topLeft())
 
 
 def numbers(*approvals: int) -> list[str]:
@@ -84,7 +91,8 @@ def test_nothing_moves_under_the_pointer_until_it_leaves(play: Play) -> None:
         pane = desk.screen.queue
         hover(desk, 1)
         before = [
-            pane.view.mapTo(pane, pane.view.visualRect(pane.model.index(row)).topLeft()) for row in (0, 1, 2)
+            pane.view.mapTo(pane, pane.view.visualRect(pane.model.index(row, 0)).topLeft())
+            for row in (0, 1, 2)
         ]
         desk.console.request(make_approval(8, risk="high"))
         desk.console.request(make_approval(9, risk="critical"))
@@ -93,7 +101,8 @@ def test_nothing_moves_under_the_pointer_until_it_leaves(play: Play) -> None:
         assert pane.new_above.text() == "2 new above"
         assert pane.model.ids == numbers(1, 2, 3)
         after = [
-            pane.view.mapTo(pane, pane.view.visualRect(pane.model.index(row)).topLeft()) for row in (0, 1, 2)
+            pane.view.mapTo(pane, pane.view.visualRect(pane.model.index(row, 0)).topLeft())
+            for row in (0, 1, 2)
         ]
         assert after == before
         leave(desk)
@@ -133,10 +142,10 @@ def test_what_is_new_is_said_to_be_above_until_it_has_been_in_sight(play: Play) 
         await desk.until(pane.new_above.isVisible, "the line says what is new")
         leave(desk)
         assert pane.model.ids[:2] == numbers(99, 98)
-        assert pane.view.visualRect(pane.model.index(1)).bottom() < 0
+        assert pane.view.visualRect(pane.model.index(1, 0)).bottom() < 0
         assert pane.new_above.isVisible()
         assert pane.new_above.text() == "2 new above"
-        pane.view.scrollTo(pane.model.index(1))
+        pane.view.scrollTo(pane.model.index(1, 0))
         assert pane.new_above.text() == "1 new above"
         pane.view.scrollToTop()
         assert not pane.new_above.isVisible()
@@ -155,7 +164,7 @@ def test_what_is_new_above_is_said_without_the_pointer_too_and_the_line_leads_th
         await desk.until(pane.new_above.isVisible, "the line says what is new")
         assert pane.new_above.text() == "1 new above"
         pane.new_above.click()
-        assert pane.view.visualRect(pane.model.index(0)).top() >= 0
+        assert pane.view.visualRect(pane.model.index(0, 0)).top() >= 0
         assert not pane.new_above.isVisible()
 
     play(story, requests=[make_approval(n) for n in range(1, 30)])
@@ -244,7 +253,7 @@ def test_a_thousand_requests_show_quickly_and_stay_smooth(play: Play) -> None:
         for filled in within(0.3):
             fresh = QueueModel()
             with filled:
-                fresh.show_waiting(desk.state.waiting())
+                fresh.show(Group((one,)) for one in desk.state.waiting())
         for shown in within(0.5):
             with shown:
                 view.doItemsLayout()
@@ -347,16 +356,16 @@ def test_times_left_are_written_as_clocks(seconds: float, words: str) -> None:
 def test_the_model_keeps_qts_promises_through_every_change(qapp: QApplication) -> None:
     model = QueueModel()
     tester = QAbstractItemModelTester(model, QAbstractItemModelTester.FailureReportingMode.Fatal)
-    made = [make_approval(n) for n in range(40)]
-    model.show_waiting(made[5:30:3])
-    model.show_waiting(made, frozen=True)
+    made = [Group((make_approval(n),)) for n in range(40)]
+    model.show(made[5:30:3])
+    model.show(made, frozen=True)
     assert model.held_back > 0
-    model.show_waiting(made)
+    model.show(made)
     assert model.held_back == 0
-    assert model.ids == [one.id for one in made]
-    model.show_waiting(made[::2], keep=["a-0001"], frozen=False)
-    assert model.ids == ["a-0000", "a-0001", *(one.id for one in made[2::2])]
-    model.show_waiting([])
+    assert model.ids == [one.leader.id for one in made]
+    model.show(made[::2], keep=["a-0001"], frozen=False)
+    assert model.ids == ["a-0000", "a-0001", *(one.leader.id for one in made[2::2])]
+    model.show([])
     assert model.rowCount() == 0
     del tester
 
@@ -387,9 +396,9 @@ def test_what_was_answered_elsewhere_says_so_in_the_row_that_stays_under_the_poi
             desk.console.request(gone)
         await desk.until(lambda: queue.shown == 1, "the queue was told")
         assert queue.model.ids == ["a-0001", "a-0002", "a-0003"]
-        fates = [queue.model.data(queue.model.index(row), FATE_ROLE) for row in range(3)]
+        fates = [card.fate for card in queue.model.items]
         assert fates == ["", word, word]
-        assert word in queue.model.data(queue.model.index(1))
+        assert word in queue.model.data(queue.model.index(1, 0))
         leave(desk)
         assert queue.model.ids == ["a-0001"]
 

@@ -79,7 +79,7 @@ def ids(screen: BatchScreen) -> list[str]:
 
 def card(screen: BatchScreen, place: int) -> QPoint:
     view = screen.steps.view
-    return view.visualRect(view.steps.index(place)).center()
+    return view.visualRect(view.steps.index(place, 0)).center()
 
 
 def drag(source: QWidget, start: QPoint, target: QWidget, end: QPoint) -> None:
@@ -141,13 +141,13 @@ def test_three_steps_are_built_with_the_pointer_and_run(theme: Theme, tmp_path: 
         tools, view = screen.tools.list, screen.steps.view
 
         def at(name: str) -> QPoint:
-            place = next(n for n, row in enumerate(tools.tools.rows) if row.words == name)
-            return tools.visualRect(tools.tools.index(place)).center()
+            place = next(n for n, row in enumerate(tools.tools.items) if row.words == name)
+            return tools.visualRect(tools.tools.index(place, 0)).center()
 
         drag(tools.viewport(), at("get_system_info"), screen.steps.empty, QPoint(40, 40))
         assert ids(screen) == ["system_info"]
         QTest.mouseDClick(tools.viewport(), Left, Mod.NoModifier, at("screenshot"))
-        end = QPoint(60, view.visualRect(view.steps.index(0)).top() + 4)
+        end = QPoint(60, view.visualRect(view.steps.index(0, 0)).top() + 4)
         drag(tools.viewport(), at("list_processes"), view.viewport(), end)
         assert ids(screen) == ["list_processes", "system_info", "screenshot"]
         await seen(lambda: screen.head.run.isEnabled() and screen._plan is not None)
@@ -276,7 +276,7 @@ def test_a_card_dragged_above_another_goes_before_it_and_esc_stops_a_drag(
         screen = await batch_of(desk)
         screen.editor.load(content_of(three()))
         view = screen.steps.view
-        above_first = QPoint(60, view.visualRect(view.steps.index(0)).top() + 3)
+        above_first = QPoint(60, view.visualRect(view.steps.index(0, 0)).top() + 3)
         drag(view.viewport(), card(screen, 2), view.viewport(), above_first)
         assert ids(screen) == ["c", "a", "b"]
         QTest.mousePress(view.viewport(), Left, Mod.NoModifier, card(screen, 2))
@@ -297,7 +297,7 @@ def test_p_lets_a_step_run_with_the_next_one_and_again_alone(theme: Theme, tmp_p
         first = screen.editor.content.as_batch().steps[0]
         assert isinstance(first, Parallel)
         assert [step.id for step in first.parallel] == ["a", "b"]
-        assert [row.bracket for row in screen.steps.view.steps.rows] == ["first", "last", ""]
+        assert [row.bracket for row in screen.steps.view.steps.items] == ["first", "last", ""]
         press(desk, Key.Key_P)
         assert screen.editor.content.as_batch() == three()
 

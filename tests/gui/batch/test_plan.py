@@ -28,7 +28,7 @@ def test_the_plan_says_what_runs_asks_and_is_denied_and_its_counts_stand_on_the_
         screen = await batch_of(desk, risky("os:linux tag:lab,prod"))
         await seen(lambda: screen._plan is not None)
         assert screen.dock.counts.words() == "10 run, 10 ask"
-        rows = screen.steps.view.steps.rows
+        rows = screen.steps.view.steps.items
         assert [row.note.counts for row in rows] == [{"runs": 10}, {"asks": 10}]
         assert "nothing was sent" in screen.dock.state.text()
         desk.window.choose_profile(Profile.OBSERVE)
@@ -120,8 +120,8 @@ def test_words_of_a_device_are_never_taken_for_markup(theme: Theme, tmp_path: Pa
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
         model = screen.tools.list.tools
-        place = next(n for n, row in enumerate(model.rows) if row.offered and row.offered.tool == tools[0])
-        tip = model.data(model.index(place), Qt.ItemDataRole.ToolTipRole)
+        place = next(n for n, row in enumerate(model.items) if row.offered and row.offered.tool == tools[0])
+        tip = model.data(model.index(place, 0), Qt.ItemDataRole.ToolTipRole)
         assert "&lt;b&gt;Harmless" in tip
 
     play_frame(theme, tmp_path, console, scenario)
@@ -140,9 +140,9 @@ def test_secrets_are_neither_on_the_card_nor_in_its_words(theme: Theme, tmp_path
         screen = await batch_of(desk)
         secret = {"token": "hunter2", "deep": {"password": "hunter2"}}
         screen.editor.add(tools[0].tool_name, parameters=secret)
-        row = screen.steps.view.steps.rows[0]
+        row = screen.steps.view.steps.items[0]
         assert row.note.summary == "token •••, deep •••"
-        assert "hunter2" not in str(screen.steps.view.steps.data(screen.steps.view.steps.index(0)))
+        assert "hunter2" not in str(screen.steps.view.steps.data(screen.steps.view.steps.index(0, 0)))
 
     play_frame(theme, tmp_path, console, scenario)
 

@@ -71,13 +71,13 @@ def test_one_long_name_pushes_no_column_out_for_good_nor_over_a_restart(theme: T
 
     async def scenario(desk: ConsoleApplication) -> None:
         table = fleet_of(desk).table
-        await seen(lambda: table.rows_model.place_of(long.name) >= 0)
+        await seen(lambda: table.rows_model.row_of(long.name) >= 0)
         await seen(lambda: table.columnWidth(NAME) >= table.widest_name())
         assert table.horizontalHeader().length() <= table.viewport().width()
         assert "tags" in columns_in(desk)
         shown.append(columns_in(desk))
         await desk.link.ask(lambda door: door.devices.forget(long.name))
-        await seen(lambda: table.rows_model.place_of(long.name) < 0)
+        await seen(lambda: table.rows_model.row_of(long.name) < 0)
         await seen(lambda: table.columnWidth(NAME) < table.widest_name())
         shown.append(columns_in(desk))
 
@@ -104,9 +104,10 @@ def test_names_that_would_look_alike_are_shown_whole_and_other_columns_give_way(
         await seen(lambda: table.columnWidth(NAME) > table.widest_name())
         name = DEVICE_COLUMNS[NAME]
         room = table.columnWidth(NAME) - FRAME.first_column
-        assert all(cell_width(name, row.cells[NAME], theme) <= room for row in table.rows_model.rows)
+        cells = [table.devices.cell(row, NAME) for row in range(table.devices.rowCount())]
+        assert all(cell_width(name, cell, theme) <= room for cell in cells)
         assert "tags" not in columns_in(desk)
-        places = [table.rows_model.place_of(name) for name in names]
+        places = [table.rows_model.row_of(name) for name in names]
         assert places == sorted(places)
 
     play(theme, tmp_path, console, scenario)
@@ -122,7 +123,7 @@ def test_load_and_round_trip_stand_beside_the_panel_and_last_heard_is_whole(
         hidden = [c.key for n, c in enumerate(DEVICE_COLUMNS) if head.isSectionHidden(n)]
         assert hidden == ["tools"]
         heard = len(DEVICE_COLUMNS) - 1
-        place = table.rows_model.place_of("kiosk-yard")
+        place = table.rows_model.row_of("kiosk-yard")
         needed = table.sizeHintForIndex(table.model().index(place, heard)).width()
         assert needed <= table.columnWidth(heard)
 
@@ -189,13 +190,13 @@ def test_an_empty_list_says_why_and_what_to_do_next(theme: Theme, tmp_path: Path
 def test_home_and_end_go_to_the_first_and_the_last_device(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
-        rows = fleet.table.rows_model.rows
+        names = [device.name for device in fleet.table.devices.items]
         QTest.keyClick(fleet.table, Qt.Key.Key_End)
-        assert fleet.table.current_key() == rows[-1].key
+        assert fleet.table.current_key() == names[-1]
         QTest.keyClick(fleet.table, Qt.Key.Key_Home)
-        assert fleet.table.current_key() == rows[0].key
+        assert fleet.table.current_key() == names[0]
         QTest.keyClick(fleet.table, Qt.Key.Key_End, SHIFT)
-        assert fleet.table.marked_keys() == [row.key for row in rows]
+        assert fleet.table.marked_keys() == names
 
     play(theme, tmp_path, story(), scenario)
 
@@ -208,7 +209,7 @@ def test_shift_chooses_the_tiles_between_as_one_reads_and_ctrl_c_copies_all_of_t
         wall = fleet.wall
         columns = wall._layout.columns
         fleet._group_by("none")
-        keys = wall.wall_model.keys
+        keys = wall.wall_model.items
         wall.choose(keys[columns - 1])
         for _ in range(2):
             QTest.keyClick(wall, Qt.Key.Key_Right, SHIFT)

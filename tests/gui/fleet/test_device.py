@@ -15,7 +15,7 @@ from app.items.table_model import Cell, cell_text
 from app.main import ConsoleApplication
 from app.screens.fleet.call_tab import CallTab
 from app.screens.fleet.connection_tab import ConnectionTab
-from app.screens.fleet.device_rows import device_row, no_tools_words, tool_title, unavailable_rows
+from app.screens.fleet.device_rows import DEVICE_COLUMNS, UNAVAILABLE_COLUMNS, no_tools_words, tool_title
 from app.screens.fleet.diagnostics import TITLES
 from app.screens.fleet.health_series import band_start, device_series, health_spans
 from app.screens.fleet.history_tab import HistoryTab
@@ -133,9 +133,10 @@ def test_no_word_of_a_device_hides_turns_around_or_makes_a_row_of_its_own(
     play(theme, tmp_path, console, scenario)
     device = console.fleet["lab-lnx-01"]
     texts = [fact.value for fact in device_facts(device)]
-    for row in (device_row(device), *unavailable_rows(device.unavailable)):
-        for cell in row.cells:
-            texts += [cell_text(cell), cell.tip if isinstance(cell, Cell) else ""]
+    cells = [column.cell(device) for column in DEVICE_COLUMNS if column.cell is not None]
+    cells += [column.cell(one) for one in device.unavailable for column in UNAVAILABLE_COLUMNS if column.cell]
+    for cell in cells:
+        texts += [cell_text(cell), cell.tip if isinstance(cell, Cell) else ""]
     texts.append(tool_title(make_tools(device)[0].model_copy(update={"tool_name": ODD})))
     assert AS_SEEN in texts
     assert not [text for text in texts if {"\u202e", "\n", "\t"} & set(text)]
@@ -151,9 +152,9 @@ def test_refused_attempts_stand_on_the_page_with_peer_reason_and_count(theme: Th
         fleet = page_of(desk, "lab-win-03", "link")
         tab = fleet.panel.link_tab
         await seen(lambda: tab.refused.rows_model.rowCount() == 2)
-        newest = tab.refused.rows_model.rows[0]
+        newest = tab.refused.rows_model.items[0]
         assert newest.cells[1] == "10.4.9.31:51022"
-        assert tab.refused.rows_model.rows[1].cells[3] == "4"
+        assert tab.refused.rows_model.items[1].cells[3] == "4"
         assert fleet.panel.tabs.tabText(4) == "Link 5"
         page_of(desk, "lab-lnx-01", "link")
         await seen(tab.none_refused.isVisible)

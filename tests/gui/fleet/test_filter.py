@@ -86,7 +86,7 @@ def test_the_count_of_a_thousand_devices_is_live(theme: Theme, tmp_path: Path) -
         QTest.keyClicks(fleet.filter_field, "tag:kiosk !os:windows")
         await seen(lambda: fleet.head.detail.text() == "42 of 1,000 devices")
         fleet.show_as(True)
-        await seen(lambda: len(fleet.wall.wall_model.keys) == 42)
+        await seen(lambda: len(fleet.wall.wall_model.items) == 42)
 
     play(theme, tmp_path, FakeConsole(many_devices(1000), story().operators), scenario)
 
@@ -99,7 +99,7 @@ def test_an_error_names_the_column_and_what_is_allowed(theme: Theme, tmp_path: P
         await seen(fleet.problem.isVisible)
         assert fleet.problem.text().startswith("Filter, column 1: There is no field")
         assert fleet.filter_field.accessibleDescription() == fleet.problem.text()
-        assert len(fleet.wall.wall_model.keys) == 24
+        assert len(fleet.wall.wall_model.items) == 24
 
     play(theme, tmp_path, story(), scenario)
 

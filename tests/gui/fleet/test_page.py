@@ -75,9 +75,7 @@ def test_the_page_shows_health_over_time_without_scrolling_and_looks_tools_up(
         )
         tab.search.setText("FILE _1")
         names = {"write_file_1", "restore_file_1", "read_file_1"}
-        assert {
-            str(row.key).rpartition("::")[2].replace("-", "_") for row in tab.table.rows_model.rows
-        } == names
+        assert {tool.tool_name for tool in tab.table.rows_model.items} == names
         assert tab.found.text() == f"3 of {3 * len(tools)}"
         chosen = tab.chosen()
         assert chosen is not None

@@ -29,7 +29,7 @@ def fleet_of(desk: ConsoleApplication) -> FleetScreen:
 
 
 def names_in(fleet: FleetScreen) -> list[str]:
-    return [row.key for row in fleet.table.rows_model.rows]
+    return [device.name for device in fleet.table.devices.items]
 
 
 def opened_screens(desk: ConsoleApplication) -> list[tuple[str, Target | None]]:
@@ -42,9 +42,9 @@ def opened_screens(desk: ConsoleApplication) -> list[tuple[str, Target | None]]:
 def test_production_devices_come_first_and_carry_their_band(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
         fleet = fleet_of(desk)
-        rows = fleet.table.rows_model.rows
-        marked = [row.key for row in rows if row.production]
-        assert len(rows) == 24
+        devices = fleet.table.devices
+        marked = [device.name for row, device in enumerate(devices.items) if devices.style(row).production]
+        assert len(devices.items) == 24
         assert names_in(fleet)[: len(marked)] == marked
         assert fleet.head.detail.text() == "24 devices"
 
@@ -95,7 +95,8 @@ def test_a_device_keeps_its_row_while_its_state_changes(theme: Theme, tmp_path: 
         fleet = fleet_of(desk)
         fleet.table.choose("lab-lnx-03")
         console.change_device("lab-lnx-01", health=Health.OFFLINE, reason="The line was closed.")
-        await seen(lambda: any(row.key == "lab-lnx-01" and row.muted for row in fleet.table.rows_model.rows))
+        devices = fleet.table.devices
+        await seen(lambda: devices.style(devices.row_of("lab-lnx-01")).muted)
         assert fleet.table.current_key() == "lab-lnx-03"
         assert fleet.panel._name.accessibleName() == "lab-lnx-03"
 
@@ -108,9 +109,8 @@ def test_the_panel_shows_tools_with_effect_risk_and_source(theme: Theme, tmp_pat
         fleet.enter(OpenDevice("lab-lnx-01", "tools"))
         table = fleet.panel.tools_tab.table
         await seen(lambda: table.rows_model.rowCount() == 10)
-        shell = table.rows_model.row_at(table.rows_model.place_of("action::shell_execute"))
-        assert shell is not None
-        assert shell.cells[1:] == ("change", "high", "built-in")
+        shell = table.rows_model.words(table.rows_model.row_of("action::shell_execute"))
+        assert shell.split("\t")[1:] == ["change", "High", "built-in"]
 
     play(theme, tmp_path, story(), scenario)
 
@@ -323,7 +323,7 @@ def test_recent_follows_the_journal(theme: Theme, tmp_path: Path) -> None:
         await seen(lambda: table.rows_model.rowCount() > 0)
         before = console.asked.count("entries")
         newest = console.write(Kind.DEVICE_CONNECTED, "device:db-primary", device="db-primary")
-        await seen(lambda: table.rows_model.place_of(str(newest.seq)) == 0)
+        await seen(lambda: table.rows_model.row_of(str(newest.seq)) == 0)
         assert console.asked.count("entries") == before + 1
 
     play(theme, tmp_path, console, scenario)
@@ -336,7 +336,7 @@ def test_recent_shows_the_journal_of_this_device_only(theme: Theme, tmp_path: Pa
         table = fleet.panel.recent.table
         await seen(lambda: table.rows_model.rowCount() > 3)
         opened = opened_screens(desk)
-        table.opened.emit(table.rows_model.rows[0].key)
+        table.opened.emit(table.rows_model.key_at(0))
         assert opened[0][0] == "journal"
 
     play(theme, tmp_path, story(), scenario)

@@ -14,7 +14,7 @@ from app.items.cell_painter import cell_width, text_that_fits
 from app.items.table_model import Cell
 from app.main import ConsoleApplication
 from app.records.rejected_connections import REFUSED_COLUMNS, refusal_rows
-from app.screens.fleet.device_rows import DEVICE_COLUMNS, device_row
+from app.screens.fleet.device_rows import DEVICE_COLUMNS
 from app.screens.fleet.history_tab import COLUMNS
 from app.screens.fleet.pairing_dialog import LISTENS, PairingDialog
 from app.screens.fleet.screen import FleetScreen
@@ -121,7 +121,7 @@ def test_what_tells_lines_apart_beside_the_devices_is_not_cut(theme: Theme, tmp_
         panel.show_tab("recent")
         recent = panel.recent.table
         await seen(lambda: recent.rows_model.rowCount() > 3)
-        calls = [row.cells[1] for row in recent.rows_model.rows]
+        calls = [recent.rows_model.cell(row, 1) for row in range(recent.rows_model.rowCount())]
         tools = [cell.text.partition(",")[0] for cell in calls if isinstance(cell, Cell)]
         assert {"get_system_info", "shell_execute"} <= set(tools)
         width = max(cell_width(COLUMNS[1], tool, theme) for tool in tools)
@@ -187,10 +187,11 @@ def test_the_page_of_a_device_shows_names_contract_and_call_in_the_smallest_wind
 
 
 def test_a_quick_answer_is_not_shown_as_none_at_all() -> None:
-    trip = next(place for place, column in enumerate(DEVICE_COLUMNS) if column.key == "round_trip")
+    trip = next(column for column in DEVICE_COLUMNS if column.key == "round_trip")
+    assert trip.cell is not None
 
     def shown(ms: float) -> str:
-        cell = device_row(make_devices()[0].model_copy(update={"round_trip_ms": ms})).cells[trip]
+        cell = trip.cell(make_devices()[0].model_copy(update={"round_trip_ms": ms}))
         assert isinstance(cell, Cell)
         return cell.text
 
@@ -198,10 +199,10 @@ def test_a_quick_answer_is_not_shown_as_none_at_all() -> None:
 
 
 def test_the_tag_prod_is_never_cut_by_the_tags_before_it(theme: Theme) -> None:
-    place = next(place for place, column in enumerate(DEVICE_COLUMNS) if column.key == "tags")
-    column = DEVICE_COLUMNS[place]
+    column = next(column for column in DEVICE_COLUMNS if column.key == "tags")
+    assert column.cell is not None
     for tags in (["db", "lab", "prod"], ["floor", "warehouse-2", "linux", "prod"], ["a" * 64, "prod"]):
-        cell = device_row(make_devices()[0].model_copy(update={"tags": tags})).cells[place]
+        cell = column.cell(make_devices()[0].model_copy(update={"tags": tags}))
         assert isinstance(cell, Cell)
         assert cell.bold == "prod"
         room = column.width - 16 - painting.text_width(cell.bold, theme, "head") - 4

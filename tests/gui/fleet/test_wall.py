@@ -15,8 +15,8 @@ from PySide6.QtTest import QAbstractItemModelTester, QTest
 
 from app.images import ImageError, decode_image
 from app.items.tile_layout import LEAST, MOST, USUAL, TileGroup, TileLayout
-from app.items.tile_model import TileModel
 from app.items.tile_painter import fit_picture
+from app.items.tile_view import TileModel
 from app.main import ConsoleApplication
 from app.screens.fleet.device_tiles import device_tile, group_devices, picture_age
 from app.screens.fleet.screen import FleetScreen
@@ -125,9 +125,8 @@ def test_marked_devices_are_what_a_batch_is_made_for(theme: Theme, tmp_path: Pat
         assert "2 marked" in fleet.head.detail.text()
         # Marks are kept while another view, or a filter that hides none of them, is in front.
         fleet.show_as(False)
-        row = fleet.table.rows_model.row_at(fleet.table.rows_model.place_of("lab-lnx-02"))
-        assert row is not None
-        assert row.tint == "accent_tint"
+        devices = fleet.table.devices
+        assert devices.style(devices.row_of("lab-lnx-02")).tint == "accent_tint"
         fleet.enter(OpenQuery("tag:lab"))
         opened: list[Target | None] = []
         desk.window.open = lambda screen, target=None: opened.append(target)  # type: ignore[method-assign]
@@ -205,7 +204,7 @@ def test_only_tiles_in_sight_are_painted_and_only_their_pictures_are_fetched(
         assert len(fleet.wall.painted_keys) < 60
         await seen(lambda: console.asked.count("blob") > 10)
         assert console.asked.count("blob") < 110
-        last = fleet.wall.wall_model.keys[-1]
+        last = fleet.wall.wall_model.items[-1]
         fleet.wall.choose(last)
         await seen(lambda: last in fleet.wall.painted_keys)
 
@@ -216,7 +215,7 @@ def test_a_tile_is_read_aloud_with_health_production_and_load(theme: Theme, tmp_
     async def scenario(desk: ConsoleApplication) -> None:
         fleet = wall_of(desk)
         model = fleet.wall.wall_model
-        index = model.index(model.place_of("db-primary"), 0)
+        index = model.index_of("db-primary")
         words = str(index.data(Qt.ItemDataRole.AccessibleTextRole))
         assert words.startswith("db-primary, Online, Production")
         assert "CPU" in words

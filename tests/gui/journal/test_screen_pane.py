@@ -194,7 +194,7 @@ def test_neighbours_are_shown_and_the_same_command_is_marked(theme: Theme, tmp_p
         screen = await entry_of(desk, 21, "around")
         table = screen.pane.around.table
         await seen(lambda: table.rows_model.rowCount() == 21)
-        assert [row.key for row in table.rows_model.rows if row.tint] == ["23", "21"]
+        assert [row.key for row in table.rows_model.items if row.tint] == ["23", "21"]
         assert table.current_key() == "21"
         assert screen.pane.tabs.tabText(2) == "Around it 2"
         table.choose("23")

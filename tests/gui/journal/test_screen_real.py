@@ -101,7 +101,8 @@ def test_a_real_journal_is_searched_proved_and_verified(theme: Theme, tmp_path: 
         await seen(lambda: screen.feed.loaded and not screen.feed.loading)
         expected = [n + 1 for n in range(COUNT) if n % 4 == 3 and n % 3 == 0 and n > 100]
         assert screen.feed.total == len(expected)
-        keys = [int(row.key) for row in screen.table.entries.rows]
+        entries = screen.table.entries
+        keys = [entries.seq_at(row) for row in range(entries.rowCount())]
         assert keys == sorted(expected, reverse=True)[: len(keys)]
         screen.bar.field.setFocus()
         screen.bar.field.setText("device:lab")

@@ -40,6 +40,11 @@ async def journal_of(desk: ConsoleApplication, query: str | None = None) -> Jour
     return screen
 
 
+def keys_in(screen: JournalScreen) -> list[str]:
+    entries = screen.table.entries
+    return [entries.key_at(row) for row in range(entries.rowCount())]
+
+
 async def scroll_down(screen: JournalScreen, rows: int) -> None:
     """Scroll on page by page until these rows were seen with their entries."""
     table = screen.table
@@ -88,7 +93,7 @@ def test_the_model_keeps_qts_promises_while_it_grows_at_both_ends(qapp: QApplica
     model.extend(range(499, 299, -1))
     assert model.prepend([made_entry(seq) for seq in range(603, 598, -1)]) == 3
     assert [model.seq_at(place) for place in range(model.rowCount())] == list(range(603, 299, -1))
-    assert [model.place_of(str(seq)) for seq in (603, 600, 499, 300, 299, 604)] == [0, 3, 104, 303, -1, -1]
+    assert [model.row_of(str(seq)) for seq in (603, 600, 499, 300, 299, 604)] == [0, 3, 104, 303, -1, -1]
     model.show([])
     assert model.rowCount() == 0
     del tester
@@ -103,7 +108,7 @@ def test_pages_far_away_are_let_go_and_asked_for_again(qapp: QApplication) -> No
     wanted: list[tuple[int, int]] = []
     model.page_wanted.connect(lambda first, last: wanted.append((first, last)))
     assert model.entry_at(5) is None
-    assert model.row_at(5).cells[0] == "99,995", "its number is still known"
+    assert model.cell(5, 0) == "99,995", "its number is still known"
     model.look_at(0, 30)
     model.look_at(0, 30)
     assert wanted == [(100_000, 99_801)], "asked once"
@@ -111,11 +116,35 @@ def test_pages_far_away_are_let_go_and_asked_for_again(qapp: QApplication) -> No
     assert model.entry_at(5) == made_entry(99_995)
 
 
+def test_older_entries_are_asked_for_once_until_they_came(qapp: QApplication) -> None:
+    model = model_of(100, 110)
+    asked: list[int] = []
+    model.more_wanted.connect(lambda: asked.append(1))
+    model.set_more(True)
+    nowhere = model.index(-1, -1)
+    model.fetchMore(nowhere)
+    model.fetchMore(nowhere)
+    assert asked == [1]
+    model.extend([99, 98])
+    model.set_more(True)
+    model.fetchMore(nowhere)
+    assert asked == [1, 1]
+
+
+def test_the_entry_under_the_cursor_keeps_it_while_others_are_shown(theme: Theme, qtbot: QtBot) -> None:
+    table = EntryTable()
+    qtbot.addWidget(table)
+    table.entries.show([made_entry(seq) for seq in (9, 8, 7)])
+    table.choose_seq(8)
+    table.entries.show([made_entry(seq) for seq in (12, 11, 8)])
+    assert (table.current_key(), table.currentIndex().row()) == ("8", 2)
+
+
 def test_production_rows_follow_the_devices(qapp: QApplication) -> None:
     model = model_of(1, 20)
     name = made_entry(10).device or ""
     model.show_present(Present(production=frozenset({name})))
-    marked = {row.cells[DEVICE] for row in model.rows if row.production}
+    marked = {model.cell(row, DEVICE) for row in range(model.rowCount()) if model.style(row).production}
     assert marked == {name}
 
 
@@ -187,13 +216,13 @@ def test_a_million_chosen_rows_do_not_stop_the_window_when_others_come(qtbot: Qt
     table.choose_seq(MILLION - 7)
     table.selectAll()
     made: list[int] = []
-    row_at = table.entries.row_at
+    seq_at = table.entries.seq_at
 
     def counted(place: int) -> object:
         made.append(place)
-        return row_at(place)
+        return seq_at(place)
 
-    table.entries.row_at = counted  # type: ignore[method-assign]
+    table.entries.seq_at = counted  # type: ignore[method-assign]
     table.entries.show([made_entry(seq) for seq in range(MILLION, MILLION - 50, -1)])
     assert len(made) < 1_000
     assert table.current_key() == str(MILLION - 7)
@@ -287,7 +316,7 @@ def test_a_late_answer_to_an_earlier_query_is_dropped(theme: Theme, tmp_path: Pa
         screen.bar.set_query("seq:21..30")
         held.set()
         await seen(lambda: not screen.feed.loading)
-        assert [row.key for row in screen.table.entries.rows] == [str(seq) for seq in range(30, 20, -1)]
+        assert keys_in(screen) == [str(seq) for seq in range(30, 20, -1)]
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -356,12 +385,12 @@ def test_rows_say_what_happened_in_words_and_colours(theme: Theme, tmp_path: Pat
 
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk, "kind:command_refused")
-        row = screen.table.entries.row_at(0)
-        assert (row.cells[KIND].text, row.cells[KIND].tone) == ("command refused", "fail")
+        cell: Any = screen.table.entries.cell(0, KIND)
+        assert (cell.text, cell.tone) == ("command refused", "fail")
         console.write(Kind.DEVICE_LOST, "service", device="lab-mac-01")
         screen.bar.set_query("kind:device_lost")
         await seen(lambda: screen.feed.query == "kind:device_lost" and not screen.feed.loading)
-        assert screen.table.entries.row_at(0).cells[KIND].tone == "warn"
+        assert screen.table.entries.cell(0, KIND).tone == "warn"
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -371,10 +400,10 @@ def test_a_request_waits_for_you_only_as_long_as_it_does(theme: Theme, tmp_path:
 
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk, "call:c-0419-1 kind:approval_requested")
-        assert screen.table.entries.row_at(0).cells[7].text == "waiting"
+        assert screen.table.entries.cell(0, 7).text == "waiting"
         await desk.link.ask(lambda door: door.service.stop_all())
         await seen(lambda: not desk.state.approvals)
-        await seen(lambda: screen.table.entries.row_at(0).cells[7].text == "")
+        await seen(lambda: screen.table.entries.cell(0, 7).text == "")
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -385,7 +414,7 @@ def test_hidden_characters_from_a_device_are_seen(theme: Theme, tmp_path: Path) 
 
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk)
-        assert screen.table.entries.row_at(0).cells[TOOL].text == "rm[U+202E]gnp.exe[U+000A]second"
+        assert screen.table.entries.cell(0, TOOL).text == "rm[U+202E]gnp.exe[U+000A]second"
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -440,7 +469,7 @@ def test_the_menu_filters_by_the_value_that_is_pointed_at(
         action.trigger()
         assert screen.bar.field.text() == f"{sign}device:{entry.device}"
         await seen(lambda: not screen.feed.loading)
-        devices = {row.cells[DEVICE] for row in screen.table.entries.rows}
+        devices = {screen.table.entries.cell(row, DEVICE) for row in range(screen.table.entries.rowCount())}
         assert (devices == {entry.device}) == (word == "Only")
         menu.deleteLater()
 

@@ -107,7 +107,7 @@ def test_an_answer_that_comes_too_late_is_told_and_the_outcome_stays_unknown(
         await seen(lambda: drawer.banner.fact.text().startswith("An answer came too late"))
         assert f"{late.seq:,}" in drawer.banner.detail.text().replace("\u202f", ",")
         assert drawer.badge.accessibleName() == "Outcome: unknown"
-        keys = [row.key for row in drawer.entries.table.rows_model.rows]
+        keys = [row.key for row in drawer.entries.table.rows_model.items]
         assert str(late.seq) in keys
 
     play_frame(theme, tmp_path, console, scenario)
@@ -319,7 +319,7 @@ def test_enter_on_an_entry_opens_it_in_the_journal(theme: Theme, tmp_path: Path)
         await seen(lambda: drawer.entries.table.rows_model.rowCount() == 1)
         QTest.mouseClick(drawer.tabs._group.button(4), Qt.MouseButton.LeftButton)
         opened = opened_screens(desk)
-        row = drawer.entries.table.rows_model.row_at(0)
+        row = drawer.entries.table.rows_model.item(0)
         assert row is not None
         drawer.entries.table.choose(row.key)
         QTest.keyClick(drawer.entries.table, Qt.Key.Key_Return)

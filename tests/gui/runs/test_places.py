@@ -9,7 +9,7 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from app.main import ConsoleApplication
-from app.screens.runs.matrix_view import MatrixView
+from app.screens.runs.matrix_view import RunMatrix
 from app.screens.runs.screen import RunsScreen
 from app.screens.targets import OpenRun
 from app.theme.theme import Theme
@@ -73,7 +73,7 @@ def test_a_closed_drawer_says_how_it_opens_and_a_run_of_one_device_has_its_own(
 
 
 def test_few_columns_of_many_devices_have_words_and_many_columns_shapes(theme: Theme, qtbot: QtBot) -> None:
-    matrix = MatrixView()
+    matrix = RunMatrix()
     qtbot.addWidget(matrix)
     matrix.resize(1000, 400)
     matrix.show()

@@ -135,7 +135,7 @@ def test_moving_from_cell_to_cell_makes_no_label_anew(
 ) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "disk")
-        await seen(lambda: drawer.entries.table.rows_model.rows)
+        await seen(lambda: drawer.entries.table.rows_model.items)
         made: list[str] = []
         real = Label.__init__
 
@@ -146,7 +146,7 @@ def test_moving_from_cell_to_cell_makes_no_label_anew(
         monkeypatch.setattr(Label, "__init__", counted)
         for device in ("lab-lnx-02", "lab-lnx-03", "lab-lnx-02"):
             other = await drawer_of(desk, device, "disk")
-            await seen(lambda other=other: other.entries.table.rows_model.rows)
+            await seen(lambda other=other: other.entries.table.rows_model.items)
             assert other.facts.value("Verdict").text() == "confirmed"
         assert made == []
 
@@ -156,7 +156,7 @@ def test_moving_from_cell_to_cell_makes_no_label_anew(
 def test_a_decision_is_built_when_its_tab_comes_to_be_seen(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "edge-gw-11", "clean")
-        await seen(lambda: drawer.entries.table.rows_model.rows)
+        await seen(lambda: drawer.entries.table.rows_model.items)
         assert drawer.decision.findChildren(Label) == []
         drawer.choose_tab("decision")
         await seen(lambda: drawer.decision.findChildren(Label))
@@ -176,7 +176,7 @@ def test_what_changes_of_one_run_paints_one_row_of_the_list(theme: Theme, tmp_pa
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await runs_of(desk, OpenRun(CLEAN))
         view = screen.list.view
-        row = view.visualRect(screen.list.model.index(0)).height()
+        row = view.visualRect(screen.list.model.index(0, 0)).height()
         await seen(lambda: screen.matrix.isVisible())
         painted = Painted()
         summary = console.work.find("r-0409").summary

@@ -26,7 +26,7 @@ from tests.fakes.window import play_frame, seen
 
 def listed(screen: RunsScreen) -> list[str]:
     model = screen.list.model
-    return [run.id for row in range(model.rowCount()) if (run := model.run_at(row)) is not None]
+    return [run.id for row in range(model.rowCount()) if (run := model.item(row)) is not None]
 
 
 def at_cell(screen: RunsScreen) -> tuple[str, str]:
@@ -117,7 +117,7 @@ def test_runs_are_listed_newest_first_with_state_and_how_much_is_done(theme: The
         screen = await runs_of(desk)
         known = desk.state.runs_newest_first()
         assert listed(screen) == [run.id for run in known]
-        place = screen.list.model.index(screen.list.model.place_of(CLEAN))
+        place = screen.list.model.index_of(CLEAN)
         said = str(place.data(Qt.ItemDataRole.AccessibleTextRole))
         assert said.startswith("Free disk space, r-0418, waits, 7 devices")
         assert said.endswith("19 of 42 done")
@@ -157,7 +157,7 @@ def test_the_filter_finds_any_run_there_is_by_device_tool_and_asker(theme: Theme
             screen.list.field.setText(text)
             screen.list.apply_filter()
             await seen(lambda: listed(screen) == ["r-0003"])
-        words = screen.list.model.data(screen.list.model.index(0), Qt.ItemDataRole.AccessibleTextRole)
+        words = screen.list.model.data(screen.list.model.index(0, 0), Qt.ItemDataRole.AccessibleTextRole)
         assert "lab-lnx-02" in str(words)
         assert "night-shift" in str(words)
         await seen(lambda: not screen.list.place.words)
@@ -183,7 +183,7 @@ def test_a_filter_is_one_question_to_the_service_however_many_runs_there_are(
             await seen(lambda: not screen.list.search.busy and listed(screen) == ["r-0007"])
         assert console.asked[before:].count("find_runs") == 2
         assert "runs" not in console.asked[before:]
-        words = str(screen.list.model.data(screen.list.model.index(0), Qt.ItemDataRole.AccessibleTextRole))
+        words = str(screen.list.model.data(screen.list.model.index(0, 0), Qt.ItemDataRole.AccessibleTextRole))
         assert "Deletes /srv/artifacts and everything in it" in words
         # Without the filter the list goes on where it was: no run between is missing from it.
         screen.list.forget_filter()
@@ -219,7 +219,7 @@ def test_a_click_leaves_the_arrow_keys_in_the_list_and_enter_goes_into_the_run(
         desk.window.resize(1500, 900)
         screen = await runs_of(desk)
         view = screen.list.view
-        rows = [view.visualRect(screen.list.model.index(row)).center() for row in range(3)]
+        rows = [view.visualRect(screen.list.model.index(row, 0)).center() for row in range(3)]
         QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=rows[1])
         await seen(lambda: screen.matrix.current_cell() is not None)
         assert view.hasFocus()

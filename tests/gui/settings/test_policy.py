@@ -315,7 +315,7 @@ def test_examples_are_ticked_or_crossed_with_the_reason(theme: Theme, tmp_path: 
     async def scenario(desk: ConsoleApplication) -> None:
         page = await policy_of(desk)
         page.show_tab("examples")
-        first = page.examples.table.rows_model.row_at(0)
+        first = page.examples.table.rows_model.item(0)
         assert first is not None
         assert first.cells[0] == "spool-files"
         outcome = first.cells[2]
@@ -354,7 +354,7 @@ def test_a_loose_pattern_is_warned_of_with_a_line_that_slips_through(theme: Them
         page.show_tab("check")
         assert page.check.sentence.text() == "Nothing is wrong with this policy."
         assert "1 pattern lets more through." in page.check.more.text()
-        row = page.check.table.rows_model.row_at(0)
+        row = page.check.table.rows_model.item(0)
         assert row is not None
         line, what = row.cells
         assert line == str(start)
