@@ -1,4 +1,4 @@
-"""`python -m tests.mutations [WORD…]`: put faults into a copy of the tree, and run the tests for each.
+"""`python -m tests.mutations [WORD…]`: put faults into the code, one at a time, and run the tests for each.
 
 A fault that no test notices has survived: either it changes nothing that matters, then it is no fault, or a
 test is missing. With words, only faults whose file or description has all of them.
@@ -7,50 +7,45 @@ test is missing. With words, only faults whose file or description has all of th
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-import tempfile
-from pathlib import Path
+from collections import Counter
+
+import pytest
 
 from tests.mutations.faults import Fault, all_faults
-from tests.mutations.trial import FAILED, HANGS, PASSED, Copy
+from tests.mutations.trial import Fate, Outcome, Trials
 
 
 def main() -> int:
-    """Try the faults; 0 if none has survived."""
+    """Try the faults; 0 if each was killed."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutations", description=__doc__)
     parser.add_argument("words", nargs="*", help="only faults whose file or description has all of these")
     parser.add_argument("--list", action="store_true", help="print the faults and run nothing")
-    parser.add_argument("--from", type=int, default=1, dest="first", metavar="N", help="begin with fault N")
     given = parser.parse_args()
     faults = [
-        (number, fault)
-        for number, fault in enumerate(all_faults(), 1)
-        if number >= given.first and all(word in f"{fault.file} {fault.breaks}" for word in given.words)
+        fault for fault in all_faults() if all(word in f"{fault.file} {fault.breaks}" for word in given.words)
     ]
     if given.list:
-        for number, fault in faults:
-            print(f"{number:3} {fault.file}: {fault.breaks}")
+        for fault in faults:
+            print(f"{fault.file}: {fault.breaks}")
         return 0
-    with tempfile.TemporaryDirectory(prefix="quarterdeck-mutations-") as folder:
-        return _try_all(faults, Copy(Path(folder) / "tree"), Path(folder) / "output")
+    # What the tests print is of no interest here.
+    out = os.fdopen(os.dup(1), "w")
+    fates: Counter[Fate] = Counter()
 
+    def tell(fault: Fault, outcome: Outcome) -> None:
+        fates[outcome.fate] += 1
+        by = f" [{outcome.test.rpartition('/')[2]}]" if outcome.test else ""
+        print(f"{outcome.fate} {fault.file}: {fault.breaks}{by}", file=out, flush=True)
 
-def _try_all(faults: list[tuple[int, Fault]], copy: Copy, output: Path) -> int:
-    files = sorted({file for _, fault in faults for file in fault.tests})
-    if copy.run(files, output) != PASSED:
-        print(output.read_text()[-5_000:])
-        print("These tests fail without any fault; nothing was tried.")
-        return 2
-    survived = 0
-    for number, fault in faults:
-        with copy.with_fault(fault):
-            code = copy.run(fault.tests, output)
-        words = {PASSED: "SURVIVED", FAILED: "killed", HANGS: "killed (hangs)"}
-        survived += code == PASSED
-        how = words.get(code, f"killed (code {code}: {output.read_text()[-300:]!r})")
-        print(f"{number:3} {how:8} {fault.file}: {fault.breaks}", flush=True)
-    print(f"{len(faults) - survived} of {len(faults)} killed")
-    return 1 if survived else 0
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    files = sorted({file for fault in faults for file in fault.tests})
+    code = pytest.main(["-p", "no:cacheprovider", "--tb=no", *files], plugins=[Trials(faults, tell)])
+    print(", ".join(f"{count} {fate}" for fate, count in fates.items()), file=out, flush=True)
+    return 0 if code == 0 and set(fates) <= {Fate.KILLED, Fate.HANGS} else 1
 
 
 if __name__ == "__main__":
