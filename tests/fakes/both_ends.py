@@ -18,6 +18,7 @@ from core.device.build import build_router
 from core.device.client import DeviceClient
 from core.device.config import DeviceConfig
 from tests.fakes.link_console import QUICK, Bench, running
+from tests.fakes.patience import PATIENCE_S
 
 TOKEN = "a-token-of-d1"
 
@@ -32,7 +33,7 @@ class BothEnds:
         self.metrics: asyncio.Queue[Any] = asyncio.Queue()
 
     async def link(self) -> DeviceLink:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             return await self.connected.get()
 
     def events(self) -> LinkEvents:

@@ -149,14 +149,6 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}dispatcher.py",
-        "        check_bound(command, self._devices.target(request.device))\n"
-        "        return command, adjusted",
-        "        return command, adjusted",
-        "a grant releases a request to a device whose tool changed meanwhile",
-        ("tests/unit/approvals/test_under_grant.py",),
-    ),
-    Fault(
-        f"{_AT}dispatcher.py",
         "        return sketch(parameters), ",
         "        return parameters, ",
         "arguments of an unknown tool are shown with their secrets",

@@ -2,8 +2,8 @@
 
 The fault is put into the loaded code of the fork: the file with the fault is compiled, and each function of
 it gets its new code, wherever a reference to the function is kept; plain data of the module that is other
-then replaces the old. So a fault costs no more than the tests that look for it, and no file changes. Processes
-that tests start load the files, and know of no fault.
+then replaces the old. So a fault costs no more than the tests that look for it, and no file changes.
+Processes that tests start load the files, and know of no fault.
 """
 
 from __future__ import annotations

@@ -48,6 +48,22 @@ class TestGrants:
             rig.approvals.withdraw("enough")
             await task
 
+    @pytest.mark.parametrize("days", [-1, 91, 4_000])
+    async def test_a_grant_that_is_over_or_lasts_for_years_is_refused_with_its_approval(
+        self, home: Home, days: int
+    ):
+        async with open_rig(home) as rig:
+            task = rig.start("shell_execute", **SHELL)
+            approval = await asked(rig)
+            ends = (datetime.now(UTC) + timedelta(days=days)).isoformat()
+            grant = signed_grant(rig.key, terms_for(approval, "anna", expires=ends))
+            with pytest.raises(Refused, match="ends within 90 days"):
+                await rig.approvals.decide(yes(rig.key, approval), grant)
+            assert rig.approvals.get(approval.id).state is ApprovalState.WAITING
+            assert rig.policy.grants.all() == []
+            rig.approvals.withdraw("enough")
+            await task
+
     async def test_a_grant_altered_in_the_journal_does_not_come_back_with_it(self, home: Home):
         async with open_rig(home) as rig:
             task = rig.start("shell_execute", **SHELL)
