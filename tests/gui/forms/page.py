@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QAbstractButton, QWidget
 
+from app.forms import SchemaForm
 from app.forms.array_editor import ArrayEditor
 from tests.gui.page import button_named
+
+
+def row_of(form: SchemaForm, *path: str | int) -> QWidget:
+    """The row of a field, its label and links included."""
+    row = form.row(path)
+    assert row is not None, path
+    return row
 
 
 def add_or_leave_out(inside: QWidget) -> QAbstractButton:

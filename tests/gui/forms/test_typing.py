@@ -18,7 +18,7 @@ from app.forms.union_editor import UnionEditor
 from app.theme.theme import Theme
 from core.schema_forms.validator import FieldError
 from tests.fakes.window import apply_to_parts
-from tests.gui.forms.page import add_item, add_or_leave_out
+from tests.gui.forms.page import add_item, add_or_leave_out, row_of
 from tests.gui.page import button_named
 
 
@@ -201,7 +201,7 @@ def test_an_empty_item_is_flagged_and_an_empty_list_can_be_sent(form: SchemaForm
     assert "empty item" in form.show_problems()[0].message or len(form.problems()) > 1
     button_named(array, "Remove: item 0", "Remove: item 1").click()
     assert form.value() == {}
-    button_named(array, "send []").click()
+    button_named(row_of(form, "tags"), "send []").click()
     assert form.value() == {"tags": []}
 
 
@@ -233,18 +233,17 @@ def choose(box: ChoiceBox, at: int) -> None:
 
 
 def test_an_object_is_left_out_while_nothing_in_it_is_filled_in(form: SchemaForm) -> None:
-    options = of(form, "options")
-    add_or_leave_out(options).click()
+    add_or_leave_out(row_of(form, "options")).click()
     assert form.value() == {}
     type_into(of(form, "options", "depth"), "2")
     assert form.value() == {"options": {"depth": 2}}
-    add_or_leave_out(options).click()
+    add_or_leave_out(row_of(form, "options")).click()
     assert form.value() == {}
-    add_or_leave_out(options).click()
+    add_or_leave_out(row_of(form, "options")).click()
     assert form.value() == {"options": {"depth": 2}}
     QTest.keyClick(of(form, "options", "depth"), Qt.Key.Key_Backspace)
     assert form.value() == {}
-    button_named(options, "send {}").click()
+    button_named(row_of(form, "options"), "send {}").click()
     assert form.value() == {"options": {}}
 
 
@@ -323,11 +322,11 @@ def test_own_names_are_typed_in_rows(qtbot: QtBot) -> None:
     schema = {"properties": {"env": {"type": "object", "additionalProperties": {"type": "string"}}}}
     form = shown(qtbot, schema)
     env = of(form, "env")
-    add_or_leave_out(env).click()
+    add_or_leave_out(row_of(form, "env")).click()
     button_named(env, "Add field").click()
-    name, value = [one for one in env.findChildren(QLineEdit) if one.isVisible()]
+    name = next(one for one in env.findChildren(LineInput) if one.accessibleName().startswith("name of a"))
     type_into(name, "PATH")
-    type_into(value, "/bin")
+    type_into(name.parentWidget().row.own_inputs()[0], "/bin")
     assert form.value() == {"env": {"PATH": "/bin"}}
     button_named(env, "Remove this field").click()
     assert form.value() == {}

@@ -154,6 +154,12 @@ def test_a_device_that_wants_signatures_wants_them_for_a_hosted_tool_that_only_c
     assert own.answer is Answer.ALLOW
 
 
+def test_profile_observe_reads_at_low_risk_only():
+    read = a_tool("read_file", "data_collection")
+    for path, answer in (("/home/anna/a.txt", Answer.ALLOW), ("/home/anna/.ssh/id_ed25519", Answer.DENY)):
+        assert judged('profile = "observe"', read, {"file_path": path}).answer is answer, path
+
+
 def test_a_rule_that_asks_says_how_many_and_how_long_and_what_evidence():
     said = judged(
         rule("ask", "approvers = 2\nexpires = 90\nevidence = ['before']", "a")
