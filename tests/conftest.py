@@ -18,7 +18,6 @@ from PySide6.QtCore import QCoreApplication, QEvent
 
 from core.approvals.operator_keys import OperatorKey, create_operator_key
 from core.home import Home
-from tests.fakes import pace
 from tests.fakes.compiled import compile_all
 from tests.fakes.desk import Whistle
 from tests.fakes.display import virtual_display
@@ -41,14 +40,6 @@ gc.disable()
 load_profile()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--pace", action="store_true", help="hold tests to their bounds in seconds; only those")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    pace.strict = config.getoption("--pace")
-
-
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile before this process starts its workers."""
     several = session.config.getoption("numprocesses", None)
@@ -58,9 +49,6 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with a slow test first: begun last, one would keep one worker while the others have nothing."""
-    if pace.strict:
-        bounds = {id(pace.within), id(pace.once_within)}
-        items[:] = [item for item in items if bounds & set(map(id, vars(item.module).values()))]  # type: ignore[attr-defined]
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 

@@ -15,9 +15,9 @@ import psutil
 import structlog
 
 from tests.bench import (
-    bounds_bench,
     fleet_bench,
     flip_bench,
+    frames_bench,
     journal_bench,
     kill_bench,
     limits_bench,
@@ -36,7 +36,7 @@ def main() -> int:
     parser.add_argument(
         "which",
         nargs="*",
-        help="round-trips, policy, journal, window, fleet, screenshots, kills, flips, mcp, limits, bounds",
+        help="round-trips, policy, journal, window, fleet, screenshots, kills, flips, mcp, limits, frames",
     )
     parser.add_argument("--kills", type=int, default=kill_bench.KILLS)
     parser.add_argument(
@@ -55,7 +55,7 @@ def main() -> int:
         "flips": flip_bench.run,
         "mcp": mcp_bench.run,
         "limits": limits_bench.run,
-        "bounds": bounds_bench.run,
+        "frames": frames_bench.run,
     }
     unknown = [name for name in given.which if name not in benches]
     if unknown:

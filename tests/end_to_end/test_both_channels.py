@@ -27,9 +27,10 @@ from core.dispatch.models import CommandResult, Verdict
 from core.fleet.models import BUILT_IN_NAMESPACE, Device
 from core.home import Home
 from core.service.console import CellChanged, Console, DeviceChanged
-from tests.fakes.desk import PATIENCE, approve, choose_channel, next_approval, open_service
+from tests.fakes.desk import approve, choose_channel, next_approval, open_service
 from tests.fakes.mcp_server import proper, rogue
 from tests.fakes.mcp_web import Reply, Web, web_server
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.signing import signing
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -48,7 +49,7 @@ class Desk:
         run = await self.console.runs.call(HERE, await self.listed_as(tool), given)
         if asks:
             await approve(self.console, await next_approval(self.console), self.key)
-        [cell] = (await self.console.runs.wait(run.summary.id, PATIENCE)).cells
+        [cell] = (await self.console.runs.wait(run.summary.id, PATIENCE_S)).cells
         assert cell.result is not None
         return cell.result
 
@@ -56,7 +57,7 @@ class Desk:
         return {tool.tool_name for tool in await self.console.devices.tools(HERE)}
 
     async def until(self, true: Callable[[Device], Awaitable[bool]]) -> Device:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             events = self.console.events()
             device = (await self.console.service.state()).devices[0]
             while not await true(device):
@@ -231,7 +232,7 @@ async def test_a_server_behind_an_address_that_refuses_is_slow_or_dies_is_seen_w
         assert "it is asked again" in told(device, "dying")
         await alive.enter_async_context(web_server(dying))
         await here.until(says("dying", ""))
-        [cell] = (await here.console.runs.wait(run.summary.id, PATIENCE)).cells
+        [cell] = (await here.console.runs.wait(run.summary.id, PATIENCE_S)).cells
         assert cell.result is not None
         assert cell.result.error is None, cell.result.error
         assert dying.done == [{}]
@@ -258,13 +259,13 @@ async def test_what_a_command_prints_is_seen_while_it_runs(here: Desk, tmp_path:
     await here.console.runs.call(HERE, "shell_execute", {"command": f"echo begun; read x < '{fifo}'"})
     await approve(here.console, await next_approval(here.console), here.key)
     seen: Cell | None = None
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         while seen is None or "begun" not in seen.output_tail:
             event = await anext(events)
             if isinstance(event, CellChanged):
                 seen = event.cell
     await asyncio.to_thread(fifo.write_text, "\n")
-    await here.console.runs.wait(seen.run, PATIENCE)
+    await here.console.runs.wait(seen.run, PATIENCE_S)
 
 
 async def test_the_load_of_the_machine_is_known(here: Desk):
@@ -286,7 +287,7 @@ async def test_a_run_is_found_by_what_it_does_while_it_waits_and_after_a_restart
         [waiting] = (await here.console.runs.find(f"effect:found.txt state:waiting {HERE}")).runs
         assert (waiting.id, waiting.effect) == (run.summary.id, request.decision.summary)
         await approve(here.console, request, here.key)
-        ended = (await here.console.runs.wait(run.summary.id, PATIENCE)).summary
+        ended = (await here.console.runs.wait(run.summary.id, PATIENCE_S)).summary
         assert (await here.console.runs.find("state:done tool:write_file")).runs == [ended]
     async with desk(home, operator, "in-process", {}) as here:
         [again] = (await here.console.runs.find("found.txt")).runs

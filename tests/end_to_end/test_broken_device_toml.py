@@ -14,7 +14,8 @@ from core.fleet.this_computer import _how_it_ended, _in_words
 from core.home import Home
 from core.service.console import DeviceChanged
 from core.service.service import Service
-from tests.fakes.desk import PATIENCE, choose_channel, online
+from tests.fakes.desk import choose_channel, online
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.signing import signing
 
 CHANNELS = ["process", "in-process"]
@@ -39,7 +40,7 @@ async def waiting(service: Service, words: str) -> Device:
     """The device, once it waits for its file because of `words`."""
     console = signing(service.console("operator:test"), service.home)
     events = console.events()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         [device] = (await console.service.state()).devices
         if words in device.reason and "waits" in device.reason:
             return device
@@ -102,7 +103,7 @@ async def test_while_the_file_stays_broken_nothing_is_started_again(
     monkeypatch.setattr(this_computer.ThisComputer, "_stamp", counted)
     async with opened(home) as service:
         device = await waiting(service, "limits.max_processes")
-        await asyncio.wait_for(often.wait(), PATIENCE)
+        await asyncio.wait_for(often.wait(), PATIENCE_S)
         assert service.this_computer.pid is None
         assert service.fleet.get("this-computer").since == device.since
 

@@ -26,12 +26,12 @@ from core.home import Home
 from core.service.console import Console
 from tests.fakes.accessible_session import accessible_session
 from tests.fakes.desk import next_approval
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import ROOT
 from tests.fakes.remote_device import stands
 from tests.fakes.service_process import service_process
 from tests.fakes.session_attacker import BusAttacker, XAttacker, on_the_bus
 
-PATIENCE = 40.0
 NAME, OPERATOR = "this-computer", "anna"
 PASSPHRASE = "calm seas and wind"
 SIGN = "Sign and apply"
@@ -69,7 +69,7 @@ class Desk:
 
     async def ends(self, run: Run) -> None:
         """The run ends as it should."""
-        [cell] = (await self.console.runs.wait(run.summary.id, PATIENCE)).cells
+        [cell] = (await self.console.runs.wait(run.summary.id, PATIENCE_S)).cells
         assert cell.result is not None
         assert cell.result.error is None, cell.result.error
 
@@ -105,7 +105,7 @@ async def open_desk(
         stack.push_async_callback(window.wait)
         stack.callback(window.kill)
         assert window.stdout is not None
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             assert await window.stdout.readline() == b"ready\n"
         bus = await stack.enter_async_context(on_the_bus(window.pid))
         x = XAttacker(session["DISPLAY"])

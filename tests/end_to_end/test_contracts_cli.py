@@ -17,6 +17,7 @@ from core.fleet.models import DeviceSettings, Health
 from core.home import Home
 from core.service.console import Console, DeviceChanged
 from tests.fakes.lab_device import AWAY, FEATURES
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import Ended, run
 from tests.fakes.remote_device import make_listening_home, stands
 from tests.fakes.scripted_device import ScriptedDevice, scripted, tool
@@ -124,7 +125,7 @@ async def test_what_changed_again_since_it_was_looked_at_is_not_signed(home: Hom
         events = console.events()
         device.tools = [tool("poke", "Sends it all away."), tool("prod")]
         await device.say(type="quarterdeck.tools_changed")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while (await console.devices.tool_change("lab-1", key)).after["description"] == EVIL:
                 while not isinstance(await anext(events), DeviceChanged):
                     pass

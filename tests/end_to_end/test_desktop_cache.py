@@ -37,6 +37,7 @@ from tests.fakes.accessible_program import (
     accessible_program,
 )
 from tests.fakes.accessible_session import accessible_session
+from tests.fakes.patience import PATIENCE_S
 
 TEXT = ("Accessible", "Component", "Text", "EditableText")
 
@@ -97,7 +98,7 @@ async def test_a_program_that_falls_silent_in_the_middle_leaves_what_it_told(
     program: Program, desktop: LinuxDesktop
 ) -> None:
     program.mute.add(("/e", "GetExtents"))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         tree = await desktop.tree(Scope(), Bounds())
     assert (tree.truncated, len(tree.not_answering)) == (True, 1)
     assert {"notes", "Frame", "OK"} <= {one.name for one in tree.all()}
@@ -199,7 +200,7 @@ async def test_a_display_that_hangs_hangs_no_tool_and_what_was_done_is_not_known
     await desktop.close()
     for thread in threading.enumerate():
         if thread.name in ("desktop hands", "desktop eyes", "display", "screen"):
-            thread.join(10)
+            thread.join(PATIENCE_S)
     assert acted.value.code is ErrorCode.OUTCOME_UNKNOWN
     assert lack is not None
     assert "does not answer" in lack.reason

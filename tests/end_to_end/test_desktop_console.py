@@ -24,6 +24,7 @@ from core.fleet.fleet import ConnectionInfo
 from core.home import Home
 from tests.fakes.accessible_session import App, accessible_session, running_app
 from tests.fakes.device_process import device, running_console
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import Rig, open_rig
 
 SECRET = "s3cret-größer"
@@ -57,7 +58,7 @@ async def ask(rig: Rig, tool: str, **parameters: Any) -> CommandResult:
 
 async def approve_next(rig: Rig) -> str:
     """Sign what waits; what its card shows."""
-    approval = await asyncio.wait_for(rig.asked.get(), 10)
+    approval = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
     signed = rig.key.sign(statement_for(approval, "approve", "anna", ""))
     await rig.approvals.decide(signed)
     return approval.model_dump_json()
@@ -107,7 +108,7 @@ async def field_named(rig: Rig, name: str) -> dict[str, Any]:
             yield node
             yield from within(node["children"])
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             found = await ask(rig, "get_ui_tree", max_nodes=60)
             for one in within((found.result or {}).get("tree", [])):

@@ -22,6 +22,7 @@ from core.device import DeviceConfig, Router, build_router
 from core.device.desktop.linux import actions, atspi
 from core.tasks import TaskGroupOwner
 from tests.fakes.accessible_session import App, accessible_session, running_app
+from tests.fakes.patience import PATIENCE_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -75,7 +76,7 @@ class Device:
 
     async def control(self, name: str) -> dict[str, Any]:
         """The control with a name, waiting until the program has told the bus about itself."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 tree = await self.result("get_ui_tree", process_name=PROCESS)
                 for one in flat((tree.result or {}).get("tree", [])):
@@ -197,7 +198,7 @@ async def test_text_goes_in_at_the_caret_in_place_of_a_selection(device: Device,
     await app.obey("focus line")
     await app.told("focused")
     await device.run("press_key", key="ctrl+a")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while "focused" not in (await device.control("Your name"))["states"]:
             pass
     await device.run("type_text", text="new", control_id=line["id"])
@@ -246,7 +247,7 @@ async def test_caps_lock_changes_no_text_and_stays_as_it_was(device: Device, app
 async def test_a_secret_typed_by_keys_hides_what_had_the_focus(device: Device, app: App) -> None:
     await app.obey("focus canvas")
     await app.told("focused")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while app.boxes["canvas"] not in (await device.run("screenshot"))["masked"]:
             typed = await device.run("type_text", text="x", secret=True)
     assert typed["method"] == "keys"
@@ -376,7 +377,7 @@ async def test_a_program_that_hangs_hangs_no_tool(
     assert "does not answer" in refusal
     assert len((await device.run("list_windows"))["windows"]) == 1
     app.process.send_signal(signal.SIGCONT)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while (
             await device.result("click_element", control_id=button["id"])
         ).status is not ResultStatus.SUCCESS:

@@ -20,7 +20,8 @@ from core.fleet.models import Health
 from core.home import Home
 from core.service.console import Console, DeviceChanged, Event
 from core.service.service import Service
-from tests.fakes.desk import PATIENCE, Whistle, approve, choose_channel, next_approval, online, open_service
+from tests.fakes.desk import Whistle, approve, choose_channel, next_approval, online, open_service
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.signing import signing
 
 
@@ -32,7 +33,7 @@ async def run_shell(console: Console, key: OperatorKey, command: str) -> str:
 
 async def tells_that_it_was_killed(events: AsyncIterator[Event]) -> None:
     """Every window is told why the device is away."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         async for event in events:
             if isinstance(event, DeviceChanged) and "killed by SIGKILL" in event.device.reason:
                 assert event.device.health is Health.RECONNECTING
@@ -54,7 +55,7 @@ async def test_a_device_killed_in_the_middle_of_an_action_leaves_it_unknown_and_
         events = console.events()
         os.kill(first, signal.SIGKILL)
         await tells_that_it_was_killed(events)
-        ended = await console.runs.wait(run, PATIENCE)
+        ended = await console.runs.wait(run, PATIENCE_S)
         [cell] = ended.cells
         assert cell.state is CellState.UNKNOWN
         assert cell.result
@@ -67,7 +68,7 @@ async def test_a_device_killed_in_the_middle_of_an_action_leaves_it_unknown_and_
         device = (await console.service.state()).devices[0]
         assert device.restarts == 1
         again = await console.runs.call("this-computer", "get_system_info", {"info_type": "os"})
-        assert (await console.runs.wait(again.summary.id, PATIENCE)).summary.state is RunState.DONE
+        assert (await console.runs.wait(again.summary.id, PATIENCE_S)).summary.state is RunState.DONE
         assert count.read_text() == "x\n"
         kinds = [entry.kind for entry in (await console.journal.command(cell.call_id or "")).entries]
         assert kinds.count(Kind.COMMAND_SENT) == 1
@@ -113,7 +114,7 @@ async def test_the_device_s_tools_cannot_reach_the_home_of_the_console(home: Hom
         console = signing(service.console("operator:anna"), service.home)
         for path in (home.path / "journal.db", home.keys / "journal.key", home.operators):
             run = await console.runs.call("this-computer", "read_file", {"file_path": str(path)})
-            [cell] = (await console.runs.wait(run.summary.id, PATIENCE)).cells
+            [cell] = (await console.runs.wait(run.summary.id, PATIENCE_S)).cells
             assert cell.result
             assert cell.result.error
             assert cell.result.error.code is ErrorCode.PATH_NOT_ALLOWED

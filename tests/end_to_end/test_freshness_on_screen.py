@@ -22,6 +22,7 @@ from core.errors import ErrorCode
 from core.fleet.fleet import ConnectionInfo
 from core.home import Home
 from tests.fakes.accessible_session import App, accessible_session, running_app
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import Rig, open_rig
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -60,7 +61,7 @@ class Bench:
         assert result.status is ResultStatus.SUCCESS, result.error
 
     async def control(self, name: str) -> dict[str, Any]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 rest = list(((await self.ask("get_ui_tree", max_nodes=60)).result or {}).get("tree", []))
                 while rest:
@@ -76,7 +77,7 @@ class Bench:
         at = {"x": box["x"] + box["width"] // 2, "y": box["y"] + box["height"] // 2}
         click = self.ask("click_point", **at, observation=shot.result["observation"])
         task = self.rig.tasks.spawn("click", click)
-        return task, await asyncio.wait_for(self.rig.asked.get(), 10)
+        return task, await asyncio.wait_for(self.rig.asked.get(), PATIENCE_S)
 
     async def approve(self, approval: Approval) -> None:
         await self.rig.approvals.decide(self.rig.key.sign(statement_for(approval, "approve", "anna")))
@@ -129,7 +130,7 @@ async def test_a_control_that_looks_otherwise_now_is_held(bench: Bench) -> None:
     box = await bench.control("Remember")
     await bench.ask("screenshot")
     press = bench.rig.tasks.spawn("press", bench.ask("click_element", control_id=box["id"]))
-    approval = await asyncio.wait_for(bench.rig.asked.get(), 10)
+    approval = await asyncio.wait_for(bench.rig.asked.get(), PATIENCE_S)
     await bench.meanwhile("click_element", control_id=box["id"])
     await bench.app.told("toggled", on=True)
     await bench.approve(approval)
@@ -139,6 +140,6 @@ async def test_a_control_that_looks_otherwise_now_is_held(bench: Bench) -> None:
     # On the second look it is what the card shows, so it is pressed.
     await bench.ask("screenshot")
     again = bench.rig.tasks.spawn("press", bench.ask("click_element", control_id=box["id"]))
-    await bench.approve(await asyncio.wait_for(bench.rig.asked.get(), 10))
+    await bench.approve(await asyncio.wait_for(bench.rig.asked.get(), PATIENCE_S))
     assert (await again).error is None
     await bench.app.told("toggled", on=False)

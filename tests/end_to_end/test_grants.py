@@ -20,7 +20,8 @@ from core.home import Home
 from core.ids import new_id
 from core.service.console import Console
 from core.tasks import TaskGroupOwner
-from tests.fakes.desk import PATIENCE, choose_channel, next_approval
+from tests.fakes.desk import choose_channel, next_approval
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import ask, make_home, run, until
 from tests.fakes.service_process import served, service_process, until_online
 from tests.fakes.signing import anna, identify
@@ -59,7 +60,7 @@ async def runs_unasked(console: Console, **parameters: Any) -> bool:
     """Whether this runs without anybody being asked; what is asked about is denied by cancelling."""
     started = await call(console, **parameters)
     owner = TaskGroupOwner("test")
-    ended = owner.spawn("end", console.runs.wait(started.summary.id, PATIENCE))
+    ended = owner.spawn("end", console.runs.wait(started.summary.id, PATIENCE_S))
     asked = owner.spawn("request", next_approval(console))
     done, _ = await asyncio.wait([ended, asked], return_when=asyncio.FIRST_COMPLETED)
     if asked in done:
@@ -82,7 +83,7 @@ async def test_a_grant_lets_the_same_run_and_nothing_else_over_a_restart_until_r
         await identify(console, key)
         first = await call(console, **LINE)
         given = await grant(console, key, await next_approval(console))
-        assert (await console.runs.wait(first.summary.id, PATIENCE)).summary.state.ended
+        assert (await console.runs.wait(first.summary.id, PATIENCE_S)).summary.state.ended
         assert await runs_unasked(console, **LINE)
         assert not await runs_unasked(console, command="printf grantee")
         assert not await runs_unasked(console, **LINE, timeout=5)
@@ -100,12 +101,12 @@ async def test_a_grant_lets_the_same_run_and_nothing_else_over_a_restart_until_r
         with pytest.raises(Refused, match="does not cover this request"):
             await console.approvals.decide(statement, narrow)
         await grant(console, key, waiting, actors=["operator:*"])
-        await console.runs.wait(again.summary.id, PATIENCE)
+        await console.runs.wait(again.summary.id, PATIENCE_S)
         third = await call(console, command="printf third")
         waiting = await next_approval(console)
         wide = {**exact_arguments(waiting.request.parameters), "command": "any"}
         await grant(console, key, waiting, arguments=wide, actors=["*"], devices=["*"])
-        await console.runs.wait(third.summary.id, PATIENCE)
+        await console.runs.wait(third.summary.id, PATIENCE_S)
         assert await runs_unasked(console, command="printf whatever")
         [widest] = [one for one in await console.approvals.grants() if one.terms.arguments == wide]
         await console.approvals.revoke_grant(widest.terms.id)
@@ -139,7 +140,7 @@ async def test_an_approval_for_a_run_ends_with_its_run(home: Home):
         started = await console.runs.start(batch)
         approval = await next_approval(console)
         await grant(console, key, approval, run=approval.run)
-        ended = await console.runs.wait(started.summary.id, PATIENCE)
+        ended = await console.runs.wait(started.summary.id, PATIENCE_S)
         assert ended.summary.state.value == "done"
         assert [cell.result.decision.grant != "" for cell in ended.cells if cell.result] == [
             False,
@@ -157,7 +158,7 @@ async def test_an_approval_for_a_run_ends_with_its_run(home: Home):
         await next_approval(console)
         assert {one.terms.id for one in await console.approvals.grants() if not one.over} == {given.terms.id}
         await console.runs.stop(again.summary.id)
-        await console.runs.wait(again.summary.id, PATIENCE)
+        await console.runs.wait(again.summary.id, PATIENCE_S)
         assert [one.over for one in await console.approvals.grants()] == [True, True]
         await process.kill()
     async with service_process(home) as process:

@@ -18,6 +18,7 @@ from core.home import Home
 from core.policy.models import Profile
 from core.service.console import Console, JournalChanged
 from tests.fakes.desk import Whistle, choose_channel, next_approval
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import environment
 from tests.fakes.program import program as words_of
 from tests.fakes.program import run as command
@@ -27,7 +28,6 @@ from tests.fakes.small_disk import fill, small_disk_at
 from tests.fakes.warm import ROOT, Warm
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits, mounts and modes of POSIX systems")
-PATIENCE = 30.0
 Give = Callable[[], None]
 Take = Callable[[int], Give]
 
@@ -109,11 +109,11 @@ async def test_without_space_no_action_is_sent_and_afterwards_everything_works_w
         while (await console.service.state()).journal.problem:
             await until(console, lambda: anext_says(told, writable=True), told)
         await console.approvals.decide(operator.sign(statement_for(approval, "approve", "anna", "")))
-        ended = await console.runs.wait(waiting.summary.id, PATIENCE)
+        ended = await console.runs.wait(waiting.summary.id, PATIENCE_S)
         assert ended.summary.state is RunState.DONE
         assert count.read_text() == "x\n"
         again = await console.runs.call("this-computer", "write_file", writes)
-        assert (await console.runs.wait(again.summary.id, PATIENCE)).summary.state is RunState.DONE
+        assert (await console.runs.wait(again.summary.id, PATIENCE_S)).summary.state is RunState.DONE
         assert target.read_text() == "x"
         assert (await console.journal.verify()).ok
     assert command(home, "audit", "verify").code == 0
@@ -145,7 +145,7 @@ async def ends_without_space(
     with pytest.raises(JournalUnavailable):
         await console.policy.set_profile(Profile.GUARDED)
     gate.write_text("through\n")
-    return await console.runs.wait(started.summary.id, PATIENCE), give
+    return await console.runs.wait(started.summary.id, PATIENCE_S), give
 
 
 async def test_what_happened_while_the_disk_was_full_is_recorded_late_and_nothing_is_missing(

@@ -16,6 +16,7 @@ from core.policy.models import Profile
 from core.service.console import ControlChanged
 from tests.fakes.desk import next_approval, open_service
 from tests.fakes.kept_home import copy_of
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import make_home, run
 from tests.fakes.service_process import service_process, until_online
 from tests.fakes.signing import accepted
@@ -80,18 +81,20 @@ async def test_a_policy_that_breaks_under_the_service_asks_from_then_on_until_it
             approval = await next_approval(console)
             assert "policy is broken" in approval.decision.reasons[0].text, breaks
             assert not target.exists()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 async for event in events:
                     if isinstance(event, ControlChanged) and event.policy.problem:
                         break
             await console.approvals.decide(operator.sign(statement_for(approval, "deny", "anna", "")))
-            [cell] = (await console.runs.wait(started.summary.id, 20)).cells
+            [cell] = (await console.runs.wait(started.summary.id, PATIENCE_S)).cells
             assert cell.state is CellState.REFUSED, breaks
             if home.policy.is_dir():
                 home.policy.rmdir()
             home.policy.write_text('profile = "trusted"\n')
             again = await console.runs.call("this-computer", "write_file", writes)
-            assert (await console.runs.wait(again.summary.id, 20)).cells[0].state is CellState.DONE, breaks
+            assert (await console.runs.wait(again.summary.id, PATIENCE_S)).cells[0].state is CellState.DONE, (
+                breaks
+            )
             assert target.read_text() == "x"
             assert (await console.service.state()).policy.problem == ""
 
@@ -151,7 +154,7 @@ async def test_a_broken_device_toml_keeps_the_device_away_and_says_why(home: Hom
             if event.event == "device" and "device.toml" in event.device.reason:
                 break
         started = await console.runs.call("this-computer", "get_system_info", READ)
-        [cell] = (await console.runs.wait(started.summary.id, 20)).cells
+        [cell] = (await console.runs.wait(started.summary.id, PATIENCE_S)).cells
         assert cell.result
         assert cell.result.error
         assert cell.result.error.code is ErrorCode.DEVICE_OFFLINE

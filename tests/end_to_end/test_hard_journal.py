@@ -13,6 +13,7 @@ import pytest_asyncio
 from core.errors import ErrorCode
 from core.home import Home
 from tests.fakes.kept_home import contents, copy_of
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import make_home, run
 from tests.fakes.service_process import service_process, until_online
 
@@ -43,7 +44,7 @@ async def kept_killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         await until_online(console)
         for _ in range(3):
             run = await console.runs.call("this-computer", "get_system_info", {"info_type": "memory"})
-            await console.runs.wait(run.summary.id, 20)
+            await console.runs.wait(run.summary.id, PATIENCE_S)
         assert (await console.journal.verify()).ok
         await service.kill()
     assert (home.path / "journal.db-wal").stat().st_size > 0

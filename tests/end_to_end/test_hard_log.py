@@ -15,6 +15,7 @@ from core.audit.head_file import read_head_file
 from core.errors import ErrorCode
 from core.home import Home
 from tests.fakes.kept_home import contents, copy_of
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import make_home, run
 from tests.fakes.service_process import service_process, until_online
 
@@ -34,7 +35,7 @@ async def kept_killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
             await until_online(console)
             for _ in range(4):
                 started = await console.runs.call("this-computer", "get_system_info", {"info_type": "memory"})
-                await console.runs.wait(started.summary.id, 20)
+                await console.runs.wait(started.summary.id, PATIENCE_S)
             assert (await console.journal.verify()).ok
             await service.kill()
         # A kill in the middle of a commit leaves one that no caller was told of; losing it is no loss.
@@ -181,7 +182,7 @@ async def test_a_running_service_compares_with_a_kept_checkpoint_as_well(states,
         size = int(kept.read_text().split("quarterdeck/journal\n")[1].split("\n")[0])
         while (await console.service.state()).journal.entries <= size:
             started = await console.runs.call("this-computer", "get_system_info", {"info_type": "memory"})
-            await console.runs.wait(started.summary.id, 20)
+            await console.runs.wait(started.summary.id, PATIENCE_S)
         assert (await console.journal.verify()).ok
         done = run(earlier, "audit", "verify", "--checkpoint", str(kept), "--json")
         assert done.code == 8

@@ -24,7 +24,8 @@ from core.policy.constraints import Constraint
 from core.policy.models import Answer
 from core.service.console import Console
 from tests.end_to_end.test_grants import grant
-from tests.fakes.desk import PATIENCE, approve, choose_channel, next_approval
+from tests.fakes.desk import approve, choose_channel, next_approval
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.service_process import service_process, until_online
 from tests.fakes.signing import accepted
 
@@ -113,9 +114,9 @@ async def refusal(console: Console, tool: str, **parameters: Any) -> ErrorCode |
     if decision is Answer.ASK:
         await next_approval(console)
         await console.runs.stop(run.summary.id)
-        await console.runs.wait(run.summary.id, PATIENCE)
+        await console.runs.wait(run.summary.id, PATIENCE_S)
         return ErrorCode.APPROVAL_EXPIRED
-    [cell] = (await console.runs.wait(run.summary.id, PATIENCE)).cells
+    [cell] = (await console.runs.wait(run.summary.id, PATIENCE_S)).cells
     if cell.state is CellState.DONE:
         return None
     assert cell.result is not None
@@ -174,7 +175,7 @@ async def test_a_grant_for_a_folder_does_not_cover_what_a_link_in_it_leads_to(de
     first = await console.runs.call(NAME, "write_file", {"file_path": f"{tree}/open/a", "content": "x"})
     scope = {"file_path": Constraint(below=f"{tree}/open"), "content": "any"}
     await grant(console, desk.key, await next_approval(console), arguments=scope)
-    await console.runs.wait(first.summary.id, PATIENCE)
+    await console.runs.wait(first.summary.id, PATIENCE_S)
     assert await refusal(console, "write_file", file_path=f"{tree}/open/b", content="x") is None
     assert await refusal(console, "write_file", file_path=f"{tree}/open/way/b", content="x") is ASKED
     assert [one.name for one in (tree / "closed").iterdir()] == ["secret"]
@@ -192,7 +193,7 @@ async def test_a_link_that_is_turned_while_an_operator_thinks_is_seen_before_the
     (tree / "open" / "turned").unlink()
     (tree / "open" / "turned").symlink_to(tree / "closed")
     await approve(console, waiting, desk.key)
-    [cell] = (await console.runs.wait(run.summary.id, PATIENCE)).cells
+    [cell] = (await console.runs.wait(run.summary.id, PATIENCE_S)).cells
     assert cell.result is not None
     assert cell.result.error is not None
     assert cell.result.error.code is DENIED

@@ -16,7 +16,8 @@ from core.errors import ErrorCode
 from tests.fakes.ended import all_ended
 from tests.fakes.mcp_hosted import QUICK, TOKEN, code, hosted
 from tests.fakes.mcp_server import rogue
-from tests.fakes.pace import within
+from tests.fakes.patience import PATIENCE_S
+from tests.fakes.work import most_calls_a_turn
 
 
 async def test_a_server_cannot_take_the_place_of_a_built_in_tool(tmp_path: Path):
@@ -87,16 +88,11 @@ async def test_noise_breaks_nothing_and_shows_no_secret(tmp_path: Path, capfd: p
     ],
 )
 async def test_a_server_that_talks_without_end_leaves_the_loop_free(tmp_path: Path, to: int, line: str):
-    loop = asyncio.get_running_loop()
     async with hosted(tmp_path, rogue(tools=["babble"])) as built:
         assert (await built.call("babble", to=to, line=line)).status is ResultStatus.SUCCESS
-        for one in within(0.1):
-            with one:
-                one.seconds = 0.0
-                for _turn in range(30):
-                    began = loop.time()
-                    await asyncio.sleep(0.005)
-                    one.seconds = max(one.seconds, loop.time() - began)
+        with most_calls_a_turn(1):
+            for _turn in range(30):
+                await asyncio.sleep(0.005)
 
 
 async def test_what_stands_before_a_servers_first_message_is_passed_over_or_named(tmp_path: Path):
@@ -170,4 +166,4 @@ async def test_at_the_end_every_process_of_a_server_is_gone_however_stubborn(tmp
         numbers = [family["pid"], family["own"], deaf["own"]]
         assert all(psutil.pid_exists(number) for number in numbers)
     left = [psutil.Process(number) for number in numbers if psutil.pid_exists(number)]
-    await all_ended(left, 20)
+    await all_ended(left, PATIENCE_S)

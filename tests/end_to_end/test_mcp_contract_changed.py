@@ -21,6 +21,7 @@ from core.home import Home
 from tests.fakes.hosting_console import CHANNELS, NAME, hosting_console
 from tests.fakes.mcp_hosted import QUICK, Hosted
 from tests.fakes.mcp_server import rogue
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import Rig
 
 pytestmark = pytest.mark.parametrize("channel", CHANNELS)
@@ -42,7 +43,7 @@ async def ask(rig: Rig, tool: str, **given: str) -> tuple[asyncio.Task[CommandRe
     task = rig.tasks.spawn(
         "call", rig.dispatcher.dispatch(CommandRequest(NAME, f"rogue_{tool}", given, "operator:anna"))
     )
-    return task, await asyncio.wait_for(rig.asked.get(), 20)
+    return task, await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
 
 
 async def approve(rig: Rig, asked: tuple[asyncio.Task[CommandResult], Approval]) -> CommandResult:

@@ -25,6 +25,7 @@ from core.errors import DeviceError
 from tests.fakes.ended import still_running
 from tests.fakes.mcp_hosted import TOKEN, hosted
 from tests.fakes.mcp_server import SCRIPT, rogue
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import ROOT, environment
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the supervisor is for Linux")
@@ -50,6 +51,7 @@ from core.device.mcp.config import ServerConfig
 from core.device.mcp.server_log import ServerLog
 from core.device.mcp.stdio_transport import open_stdio
 from core.device.processes.child_process import Children
+from tests.fakes.patience import PATIENCE_S
 async def main():
     server = ServerConfig("s", "stdio", command=sys.executable, args=("-c", *sys.argv[1:]))
     log = ServerLog(lambda kind, text: None, str)
@@ -68,7 +70,7 @@ def stubborn_words(tmp_path: Path) -> tuple[str, str]:
 
 async def processes(tmp_path: Path) -> list[psutil.Process]:
     """The server and the child that ran away from it, once both are there."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         pids = json.loads(await asyncio.to_thread((tmp_path / "pids").read_text))
     return [psutil.Process(pid) for pid in pids]
 
@@ -120,7 +122,7 @@ async def test_a_server_that_ends_by_itself_takes_along_who_left_its_session(
         found = await processes(tmp_path)
         found[1].kill()
         assert await gone(found)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await lost.wait()
 
 
@@ -133,7 +135,7 @@ async def test_a_killed_monitor_takes_its_server_along(tmp_path: Path, children:
         assert monitor is not None
         monitor.send_signal(signal.SIGKILL)
         assert await gone([own])
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await lost.wait()
     await asyncio.to_thread(found[0].kill)
 
@@ -144,7 +146,7 @@ async def test_a_killed_supervisor_takes_all_of_a_server_along(tmp_path: Path, c
         found = await processes(tmp_path)
         supervisor = supervisor_of(found[1])
         supervisor.kill()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await lost.wait()
         assert await gone(found)
     # The next server gets a new supervisor.
@@ -290,7 +292,7 @@ async def test_a_server_gets_no_descriptor_but_its_standard_streams(
     told = tmp_path / "told"
     script = f"import os; open({str(told)!r}, 'w').write(' '.join(sorted(os.listdir('/proc/self/fd'))))"
     lost = asyncio.Event()
-    async with open_stdio(children, server_of(script), 1000, quiet(), lost.set), asyncio.timeout(10):
+    async with open_stdio(children, server_of(script), 1000, quiet(), lost.set), asyncio.timeout(PATIENCE_S):
         await lost.wait()
     assert told.read_text().split()[:3] == ["0", "1", "2"]
     assert len(told.read_text().split()) <= 5

@@ -24,9 +24,10 @@ from core.errors import ErrorCode
 from core.tasks import TaskGroupOwner
 from tests.fakes.desk import Whistle
 from tests.fakes.device_process import device, running_console
-from tests.fakes.mcp_hosted import PATIENCE, QUICK, TOKEN, Hosted, code, hosted
+from tests.fakes.mcp_hosted import QUICK, TOKEN, Hosted, code, hosted
 from tests.fakes.mcp_server import SCRIPT, proper, rogue
 from tests.fakes.mcp_web import Web, web_server
+from tests.fakes.patience import PATIENCE_S
 
 
 def picture() -> bytes:
@@ -72,7 +73,7 @@ async def behaves(built: Hosted, whistle: Whistle) -> None:
     assert built.router.executor.cancel("long")
     # Whether it stopped, the server does not say.
     assert code(await running) is ErrorCode.OUTCOME_UNKNOWN
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         while (await built.call("waited")).result["structured"] != {"waited": 0}:
             pass
     before = built.announcements
@@ -97,7 +98,7 @@ async def http_server(**options: Any) -> AsyncIterator[int]:
     )
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             yield int(await process.stdout.readline())
     finally:
         if process.returncode is None:
@@ -319,7 +320,7 @@ async def test_the_client_as_a_process_offers_the_tools_of_a_server_to_a_console
             command = Command(
                 tool_name=tool, tool_type="action", parameters=given, call_id=os.urandom(8).hex()
             )
-            return (await link.send_commands([command], PATIENCE))[0]
+            return (await link.send_commands([command], PATIENCE_S))[0]
 
         result = await ask("rogue_say", answer=content)
         assert result.result == {

@@ -34,8 +34,9 @@ from core.service.console import Console, DeviceChanged
 from core.service.service import Service
 from core.tasks import TaskGroupOwner
 from tests.fakes.cutting_proxy import CuttingProxy, Point, cutting_proxy
-from tests.fakes.desk import PATIENCE, approve, next_approval
+from tests.fakes.desk import approve, next_approval
 from tests.fakes.device_process import forked_device
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import expecting, free_port, make_listening_home, running, stands, told
 from tests.fakes.signing import signing
 
@@ -77,7 +78,7 @@ class Desk:
     async def online(self) -> None:
         """Wait until the device can be asked."""
         events = self.console.events()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             if self.service.fleet.get(NAME).health is Health.ONLINE:
                 return
             async for event in events:
@@ -85,7 +86,7 @@ class Desk:
                 if changed is not None and (changed.name, changed.health) == (NAME, Health.ONLINE):
                     return
 
-    async def begin(self, timeout: float = PATIENCE) -> str:
+    async def begin(self, timeout: float = PATIENCE_S) -> str:
         """Let one counting command start; it is approved, and goes on in the background."""
         line = f"echo x >> '{self.count}'"
         run = await self.console.runs.call(NAME, self.tool, {"command": line}, timeout)
@@ -99,7 +100,7 @@ class Desk:
         return cell.result
 
     async def cell(self, run: str) -> Cell:
-        [cell] = (await self.console.runs.wait(run, PATIENCE)).cells
+        [cell] = (await self.console.runs.wait(run, PATIENCE_S)).cells
         return cell
 
     async def journalled(self, result: CommandResult) -> list[Kind]:
@@ -170,7 +171,7 @@ async def test_wherever_the_network_breaks_our_device_runs_it_at_most_once_and_t
 ):
     ours.proxy.cut(point, ours.tool, part)
     run = await ours.begin()
-    await asyncio.wait_for(ours.proxy.has_cut.wait(), PATIENCE)
+    await asyncio.wait_for(ours.proxy.has_cut.wait(), PATIENCE_S)
     ours.proxy.let_in()
     result = await ours.result(run)
     kinds = await ours.journalled(result)
@@ -235,7 +236,7 @@ async def test_a_device_that_is_dialled_is_dialled_again_and_tells_what_became_o
 ):
     dialled.proxy.cut(point, dialled.tool)
     run = await dialled.begin()
-    await asyncio.wait_for(dialled.proxy.has_cut.wait(), PATIENCE)
+    await asyncio.wait_for(dialled.proxy.has_cut.wait(), PATIENCE_S)
     dialled.proxy.let_in()
     result = await dialled.result(run)
     reached = point not in NEVER_RAN
@@ -346,7 +347,7 @@ async def test_wherever_the_network_breaks_a_stock_device_is_never_asked_twice(
         assert result.error is not None
         assert result.error.code is ErrorCode.OUTCOME_UNKNOWN
     assert (await stock.journalled(result)).count(Kind.COMMAND_SENT) == 1
-    await asyncio.wait_for(stock.proxy.has_cut.wait(), PATIENCE)
+    await asyncio.wait_for(stock.proxy.has_cut.wait(), PATIENCE_S)
     stock.proxy.let_in()
     await stock.online()
     assert stock.ran == (0 if point in NEVER_RAN else 1)

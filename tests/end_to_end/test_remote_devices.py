@@ -19,6 +19,7 @@ from core.home import Home
 from core.ids import new_id
 from core.service.console import Console, DeviceForgotten
 from core.service.rpc.client import RemoteConsole
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import make_listening_home, paired, stands
 from tests.fakes.service_process import ServiceProcess, service_process
 
@@ -83,7 +84,7 @@ class TestDiallingIn:
             assert abs(device.clock_offset_ms) < 2000
             assert "get_system_info" in {tool.tool_name for tool in await console.devices.tools(name)}
             run = await console.runs.call(name, "get_system_info", {"info_type": "memory"})
-            ended = await console.runs.wait(run.summary.id, 20)
+            ended = await console.runs.wait(run.summary.id, PATIENCE_S)
             assert ended.cells[0].result.verdict.value == "confirmed"
             assert [one.name for one in await console.devices.match("os:linux tag:here")] == [name]
             assert {check.state for check in await console.devices.diagnose(name)} == {CheckState.PASSED}
@@ -126,7 +127,7 @@ class TestDiallingIn:
             async with paired(tmp_path / "bad", bad.string) as device:
                 assert await device.ended() == 3
             run = await console.runs.call(name, "get_system_info", {"info_type": "memory"})
-            assert (await console.runs.wait(run.summary.id, 20)).cells[0].result.error is None
+            assert (await console.runs.wait(run.summary.id, PATIENCE_S)).cells[0].result.error is None
         assert any("token" in one.reason for one in await console.devices.rejected_connections())
         assert (await console.devices.listening()).refused >= 1
         assert "device_refused" in await kinds_of(console, "kind:device_refused")
@@ -142,7 +143,7 @@ class TestDiallingIn:
             assert (revoked.health, revoked.reason, revoked.paired) == (Health.OFFLINE, "revoked", False)
             assert await device.ended() == 3
         run = await console.runs.call(name, "get_system_info", {"info_type": "memory"})
-        ended = await console.runs.wait(run.summary.id, 20)
+        ended = await console.runs.wait(run.summary.id, PATIENCE_S)
         assert ended.cells[0].result.error.code is ErrorCode.DEVICE_OFFLINE
         assert "device_revoked" in await kinds_of(console, f"device:{name}")
         refusals = (await console.devices.details(name)).refusals
@@ -167,13 +168,13 @@ class TestDiallingIn:
             await stands(console, name, *HERE)
             async with paired(tmp_path / "two", pairing.string):
                 events = console.events()
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(PATIENCE_S):
                     while not (await console.devices.details(name)).refusals:
                         await anext(events)
             [refusal] = (await console.devices.details(name)).refusals
             assert "already registered" in refusal.reason
             run = await console.runs.call(name, "get_system_info", {"info_type": "memory"})
-            assert (await console.runs.wait(run.summary.id, 20)).cells[0].result.error is None
+            assert (await console.runs.wait(run.summary.id, PATIENCE_S)).cells[0].result.error is None
 
     async def test_a_forgotten_device_is_gone_for_everybody(self, console, service, name, tmp_path):
         pairing = await console.devices.pair(name, DeviceSettings())
@@ -183,7 +184,7 @@ class TestDiallingIn:
             await stands(console, name, *HERE)
             await console.devices.forget(name)
             assert await device.ended() == 3
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not (isinstance(event := await anext(events), DeviceForgotten) and event.name == name):
                 pass
         assert name not in [one.name for one in (await other.service.state()).devices]
@@ -213,7 +214,7 @@ class TestDiallingIn:
         async with service_process(home) as third:
             there = await third.console()
             away = await stands(there, "lab-1", Health.OFFLINE)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 events = there.events()
                 while not (
                     away := next(d for d in (await there.service.state()).devices if d.name == "lab-1")
@@ -277,7 +278,7 @@ class TestListening:
             device = await stands(console, "lab-1", *HERE)
             assert device.secure
             run = await console.runs.call("lab-1", "get_system_info", {"info_type": "memory"})
-            assert (await console.runs.wait(run.summary.id, 20)).cells[0].result.error is None
+            assert (await console.runs.wait(run.summary.id, PATIENCE_S)).cells[0].result.error is None
         plain = pairing.url.replace("wss://", "ws://")
         with pytest.raises((InvalidStatus, OSError, EOFError)):
             async with connect(f"{plain}?token=x"):

@@ -18,6 +18,7 @@ from core.home import Home
 from core.ids import new_id
 from core.service.rpc.client import RemoteConsole
 from tests.fakes.known_devices import dialled, put_trusted
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import free_port, make_listening_home, running, stands, told
 from tests.fakes.service_process import ServiceProcess, service_process
 
@@ -76,7 +77,7 @@ async def test_a_listening_device_is_dialled_and_works_and_comes_back(console, n
         device = await stands(console, name, *HERE)
         assert (device.direction, device.tags, device.secure) == ("out", ["lab"], False)
         run = await console.runs.call(name, "get_system_info", {"info_type": "memory"})
-        assert (await console.runs.wait(run.summary.id, 20)).cells[0].result.error is None
+        assert (await console.runs.wait(run.summary.id, PATIENCE_S)).cells[0].result.error is None
         assert {check.state for check in await console.devices.diagnose(name)} == {CheckState.PASSED}
     assert "attempt" in (await stands(console, name, Health.RECONNECTING, reason="reached")).reason
     check, found, then = await failed_check(console, name)
@@ -85,7 +86,7 @@ async def test_a_listening_device_is_dialled_and_works_and_comes_back(console, n
     assert "Start" in then
     async with running(tmp_path / "d", "--name", name):
         events = console.events()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while (await console.devices.reconnect(name)).health not in HERE:
                 await anext(events)
 

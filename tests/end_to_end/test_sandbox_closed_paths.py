@@ -23,6 +23,7 @@ from core.device.sandbox import bubblewrap
 from core.home import Home
 from core.tasks import TaskGroupOwner
 from tests.fakes.device_process import run as device_command
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.plain_user import seen_folder
 from tests.fakes.read_shell import NEEDS_BUBBLEWRAP, run
 from tests.fakes.service_process import service_process, until_online
@@ -98,7 +99,7 @@ async def test_the_read_only_shell_works_wherever_the_home_lies(
         console = await service.console()
         await until_online(console)
         run = await console.runs.call("this-computer", "shell_execute_read", {"command": line})
-        [cell] = (await console.runs.wait(run.summary.id, 20)).cells
+        [cell] = (await console.runs.wait(run.summary.id, PATIENCE_S)).cells
     assert cell.result is not None
     assert cell.result.error is None
     assert cell.result.result["stdout"] == "open\n"

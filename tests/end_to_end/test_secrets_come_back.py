@@ -30,6 +30,7 @@ from core.service.log_setup import logging_to
 from core.service.rpc.server import ControlServer
 from tests.fakes.desk import approve
 from tests.fakes.device_process import forked_device
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import run
 from tests.fakes.remote_device import Expected, expecting
 from tests.fakes.signing import accepted
@@ -38,7 +39,6 @@ from tests.fakes.vault_server import OTHER_WAYS, WAYS, kept_in, vault
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 NAME = "d1"
-PATIENCE = 60.0
 SECRET = {"type": "string", "writeOnly": True}
 HOW = {"how": {"type": "string"}}
 # Every secret begins with this, so looking for it is looking for all of them, in every encoding.
@@ -107,7 +107,7 @@ class Place:
     async def call(self, tool: str, **given: Any) -> CommandResult:
         run = await self.here.console.runs.call(NAME, tool, given, 30)
         self.runs.append(run.summary.id)
-        [cell] = (ended := await self.here.console.runs.wait(run.summary.id, 30)).cells
+        [cell] = (ended := await self.here.console.runs.wait(run.summary.id, PATIENCE_S)).cells
         self.shown.append(ended.model_dump_json())
         assert cell.result is not None, ended
         return cell.result
@@ -181,7 +181,7 @@ async def shared_place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterato
         url = f"ws://127.0.0.1:{here.port}/ws"
         await stack.enter_async_context(forked_device(url, folder / "device", here.token))
         events = here.console.events()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             while not any(
                 tool.tool_name == "vault_tool_plain" for tool in await here.console.devices.tools(NAME)
             ):
@@ -226,7 +226,7 @@ async def test_what_was_masked_on_the_way_out_is_masked_wherever_it_comes_back(
     said = await place.here.console.runs.call(
         NAME, "vault_tool_plain", {"how": how}, 30, said=f"I used {place.secret} before"
     )
-    await place.here.console.runs.wait(said.summary.id, 30)
+    await place.here.console.runs.wait(said.summary.id, PATIENCE_S)
     assert "•••" in result.model_dump_json() or result.evidence or how == "in progress"
     assert (result.error is None) == (later.error is None)
     await place.says("runs", "show", ran)
@@ -299,7 +299,7 @@ async def test_a_request_that_waits_shows_no_secret_and_neither_does_what_is_sai
     await place.says("approvals", "show", asked.id)
     await place.says("approvals", "list", "--json")
     await approve(console, asked, place.key)
-    ended = await console.runs.wait(run.summary.id, 30)
+    ended = await console.runs.wait(run.summary.id, PATIENCE_S)
     place.shown.append(ended.model_dump_json())
     await place.check_no_trace()
 

@@ -22,6 +22,7 @@ from core.service.rpc.client import RemoteConsole
 from tests.fakes.desk import Whistle, choose_channel, next_approval
 from tests.fakes.ended import all_ended
 from tests.fakes.pace import slowness
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import run as command
 from tests.fakes.service_process import service_process, until_online
 from tests.fakes.signing import anna
@@ -30,7 +31,6 @@ from tests.fakes.signing import anna
 _FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
 KILLS = 8 if _FULL else 5
 KILLS_OF_A_START = 5 if _FULL else 3
-PATIENCE = 30.0
 
 
 async def ask_shell(console: RemoteConsole, line: str) -> tuple[str, Approval]:
@@ -63,7 +63,7 @@ async def test_killed_in_the_middle_of_an_action_it_leaves_no_orphan_and_the_act
         family = service.family()
         assert len(family) >= 3
         await service.kill()
-        await all_ended(family, 10)
+        await all_ended(family, PATIENCE_S)
     async with service_process(home) as service:
         console = await service.console()
         found = await console.runs.get(run)
@@ -78,7 +78,7 @@ async def test_killed_in_the_middle_of_an_action_it_leaves_no_orphan_and_the_act
         await until_online(console)
         # The device is back and idle: had anything been sent again, it would be before this answer.
         again = await console.runs.call("this-computer", "get_system_info", {"info_type": "memory"})
-        assert (await console.runs.wait(again.summary.id, PATIENCE)).summary.state is RunState.DONE
+        assert (await console.runs.wait(again.summary.id, PATIENCE_S)).summary.state is RunState.DONE
         assert times_in(count) == 1
         kinds = [entry.kind for entry in (await console.journal.command(cell.call_id or "")).entries]
         assert kinds.count(Kind.COMMAND_SENT) == 1
@@ -116,7 +116,7 @@ async def test_killed_while_an_approval_waits_it_is_expired_and_nothing_was_sent
         assert late.value.code in (ErrorCode.NOT_FOUND, ErrorCode.APPROVAL_INVALID)
         await until_online(console)
         again = await console.runs.call("this-computer", "get_system_info", {"info_type": "memory"})
-        await console.runs.wait(again.summary.id, PATIENCE)
+        await console.runs.wait(again.summary.id, PATIENCE_S)
         assert again.summary.id != run
     assert not target.exists()
 
@@ -170,7 +170,7 @@ async def test_killed_at_any_moment_after_an_approval_the_command_ran_at_most_on
             family = service.family()
             await service.kill()
             await deciding
-            await all_ended(family, 10)
+            await all_ended(family, PATIENCE_S)
         killed.append((run, count, approves))
     async with service_process(home) as service:
         console = await service.console()

@@ -22,8 +22,9 @@ from core.fleet.models import Health
 from core.home import Home
 from core.statements import short_code
 from tests.fakes.altering_proxy import Frame
-from tests.fakes.desk import PATIENCE, approve, next_approval
+from tests.fakes.desk import approve, next_approval
 from tests.fakes.device_process import device
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import stands
 from tests.fakes.signed_desk import (
     ALLOWS_ALL,
@@ -121,7 +122,7 @@ async def test_hiding_what_the_device_wants_opens_nothing(
                 result = await desk.call("x")
             else:
                 run = await desk.console.runs.call(
-                    NAME, TOOL, {"command": f"echo x >> '{desk.count}'"}, PATIENCE
+                    NAME, TOOL, {"command": f"echo x >> '{desk.count}'"}, PATIENCE_S
                 )
                 result = await desk.result(run.summary.id)
             refused_by_device(result)
@@ -151,7 +152,7 @@ async def test_a_device_that_wants_two_gets_two(home: Home, operator: OperatorKe
             await console.approvals.register_operator(known.operator)
         asker = desk.service.console("window:carl")
         await identify(asker, carl)
-        run = await asker.runs.call(NAME, TOOL, {"command": f"echo x >> '{desk.count}'"}, PATIENCE)
+        run = await asker.runs.call(NAME, TOOL, {"command": f"echo x >> '{desk.count}'"}, PATIENCE_S)
         asked = await next_approval(desk.console)
         assert asked.approvers == 2
         waits = await approve(desk.console, asked, operator)

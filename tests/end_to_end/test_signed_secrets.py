@@ -20,7 +20,8 @@ from core.dispatch.models import CommandResult
 from core.home import Home
 from core.service.console import DeviceChanged
 from tests.fakes.altering_proxy import Frame, honest
-from tests.fakes.desk import PATIENCE, approve, next_approval
+from tests.fakes.desk import approve, next_approval
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.signed_desk import (
     NAME,
     Desk,
@@ -61,7 +62,7 @@ async def shared_desk(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator
     config.write_text(f'mcp_servers = "mcp.json"\n{config.read_text()}')
     async with open_desk(home, operator, folder) as desk, connected(desk):
         events = desk.console.events()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             while not any(
                 tool.tool_name == "vault_log_in" for tool in await desk.console.devices.tools(NAME)
             ):
@@ -78,7 +79,7 @@ def desk(shared_desk: Desk) -> Desk:
 
 
 async def log_in(desk: Desk, **given: Any) -> CommandResult:
-    run = await desk.console.runs.call(NAME, "vault_log_in", given or copy.deepcopy(GIVEN), PATIENCE)
+    run = await desk.console.runs.call(NAME, "vault_log_in", given or copy.deepcopy(GIVEN), PATIENCE_S)
     asked = await next_approval(desk.console)
     shown = json.dumps(asked.request.model_dump(mode="json"))
     assert "tr0ub4dor" not in shown

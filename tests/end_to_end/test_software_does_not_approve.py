@@ -30,12 +30,12 @@ from core.policy.models import Profile
 from core.service.console import Console
 from tests.fakes.accessible_session import accessible_session
 from tests.fakes.desk import next_approval
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import ROOT
 from tests.fakes.read_shell import NO_READ_SHELL
 from tests.fakes.remote_device import stands
 from tests.fakes.service_process import service_process
 
-PATIENCE = 40.0
 NAME = "this-computer"
 BUTTON = "Approve once"
 
@@ -72,7 +72,7 @@ class Attacker:
 
     async def button(self, *, enabled: bool = True) -> dict[str, Any]:
         """The console's Approve, once it can be pressed."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 for one in await self.controls():
                     fits = one["name"] == BUTTON and one["actions"]
@@ -81,7 +81,7 @@ class Attacker:
 
     async def press(self) -> dict[str, Any]:
         """Find the button and do its action, as a script on the bus does."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 pressed = await self.do("click_element", control_id=(await self.button())["id"])
                 # A window on a busy machine may not answer the bus at once; a script would try again.
@@ -93,7 +93,7 @@ class Attacker:
 
     async def reads(self, words: str) -> None:
         """Wait until the window says this."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             while not any(words in one["name"] for one in await self.controls()):
                 pass
 
@@ -122,7 +122,7 @@ async def open_window(home: Home, name: str, environment: dict[str, str]) -> Asy
     )
     try:
         assert process.stdout is not None
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             assert await process.stdout.readline() == b"ready\n"
         yield process.pid
     finally:
@@ -182,7 +182,7 @@ async def an_agents_clicks_are_refused_by_the_dispatcher(desk: Desk) -> None:
         ("press_key", {"key": "ctrl+Return"}),
     ):
         run = await desk.console.runs.call(NAME, tool, parameters)
-        [cell] = (await desk.console.runs.wait(run.summary.id, PATIENCE)).cells
+        [cell] = (await desk.console.runs.wait(run.summary.id, PATIENCE_S)).cells
         assert cell.result is not None
         assert cell.result.basis is Basis.NOTHING_SENT, cell.result
         assert cell.result.error is not None
@@ -196,6 +196,6 @@ async def test_the_same_script_does_approve_what_is_harmless(desk: Desk):
     run, approval = await desk.ask("get_system_info", info_type="memory")
     assert approval.decision.risk.value == "low"
     await desk.attacker.press()
-    ended = await desk.console.runs.wait(run.summary.id, PATIENCE)
+    ended = await desk.console.runs.wait(run.summary.id, PATIENCE_S)
     assert ended.cells[0].result is not None
     assert ended.cells[0].result.error is None

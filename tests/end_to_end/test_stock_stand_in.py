@@ -18,7 +18,8 @@ from core.aip.messages import Command, Result, ToolType
 from core.errors import DeviceError, ErrorCode
 from tests.fakes import stock_client as stand_in
 from tests.fakes.aip_house import House, running_house, soon
-from tests.fakes.stock_ufo import API_KEY, PATIENCE, WHY_NOT, stock_ufo
+from tests.fakes.patience import PATIENCE_S
+from tests.fakes.stock_ufo import API_KEY, WHY_NOT, stock_ufo
 
 pytestmark = [pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT), pytest.mark.slow]
 
@@ -63,7 +64,7 @@ FRAMES: dict[str, list[Command]] = {
 
 async def says(house: House, link: DeviceLink, commands: list[Command]) -> Any:
     try:
-        results = await soon(house.send(link, *commands, timeout=SILENCE_S), PATIENCE)
+        results = await soon(house.send(link, *commands, timeout=SILENCE_S), PATIENCE_S)
     except DeviceError as error:
         return SILENT if error.code is ErrorCode.OUTCOME_UNKNOWN else error.info
     return [comparable(result) for result in results]
@@ -97,11 +98,13 @@ async def test_the_stand_in_answers_and_is_silent_where_the_real_client_is(tmp_p
             ufo.client(f"{url}?token=token-one", "d1"),
             stand_in.stock_client(f"{url}?token=token-two", "d2"),
         ):
-            links = {link.name: link for link in [await soon(house.connected.get(), PATIENCE) for _ in "12"]}
+            links = {
+                link.name: link for link in [await soon(house.connected.get(), PATIENCE_S) for _ in "12"]
+            }
             real, ours = links["d1"], links["d2"]
             assert registered(real) == registered(ours)
             # The first command makes it connect to its MCP server, which may take longer than silence.
-            [warm] = await soon(real.send_commands([run("echo warm")], PATIENCE), PATIENCE)
+            [warm] = await soon(real.send_commands([run("echo warm")], PATIENCE_S), PATIENCE_S)
             assert warm.result["stdout"] == "warm\n"
             different = {}
             for name, commands in FRAMES.items():

@@ -23,10 +23,11 @@ from core.fleet.models import Device, DeviceSettings, Health
 from core.home import Home
 from core.service.rpc.client import RemoteConsole
 from tests.fakes.desk import approve, next_approval
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import free_port, make_listening_home, stands
 from tests.fakes.service_process import service_process
 from tests.fakes.signing import anna
-from tests.fakes.stock_ufo import API_KEY, PATIENCE, WHY_NOT, StockUfo, stock_servers
+from tests.fakes.stock_ufo import API_KEY, WHY_NOT, StockUfo, stock_servers
 
 pytestmark = [pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT), pytest.mark.slow]
 
@@ -70,7 +71,7 @@ async def cell_of(
     contract = next(one.contract for one in await console.devices.tools(NAME) if one.tool_name == tool)
     if contract.risk.value != "low":
         await approve(console, await next_approval(console), key)
-    ended = await console.runs.wait(run.summary.id, PATIENCE)
+    ended = await console.runs.wait(run.summary.id, PATIENCE_S)
     assert ended.summary.state is not RunState.RUNNING
     [cell] = ended.cells
     return cell
@@ -175,7 +176,7 @@ async def test_what_is_falsy_comes_as_no_value_and_another_agent_can_be_chosen(h
 async def device_with(console: RemoteConsole, tool: str) -> None:
     """Wait until the device offers this tool."""
     events = console.events()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         while tool not in {one.tool_name for one in await console.devices.tools(NAME)}:
             await anext(events)
 

@@ -9,7 +9,8 @@ from core.errors import ErrorCode, JournalUnavailable
 from core.home import Home
 from core.service.console import Console
 from tests.fakes.awaited import entries_when
-from tests.fakes.desk import PATIENCE, choose_channel, open_service
+from tests.fakes.desk import choose_channel, open_service
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.service_process import service_process, until_online
 from tests.fakes.signing import signing
 
@@ -19,7 +20,7 @@ READ = {"info_type": "memory"}
 async def read(console: Console) -> ErrorCode | None:
     """Ask this computer for something harmless; the error's code, or None when it was done."""
     run = await console.runs.call("this-computer", "get_system_info", READ)
-    ended = await console.runs.wait(run.summary.id, PATIENCE)
+    ended = await console.runs.wait(run.summary.id, PATIENCE_S)
     result = ended.cells[0].result
     assert result
     return result.error.code if result.error else None

@@ -18,8 +18,9 @@ from core.dispatch.models import Verdict
 from core.errors import ErrorCode
 from core.home import Home
 from core.service.console import Console
-from tests.fakes.desk import PATIENCE, approve, choose_channel, deny, next_approval, open_service
+from tests.fakes.desk import approve, choose_channel, deny, next_approval, open_service
 from tests.fakes.pace import slowness
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.signing import signing
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -97,7 +98,7 @@ async def test_an_operator_runs_a_batch_approves_its_shell_line_and_finds_it_aga
 
         decided = await approve(console, approval, operator)
         assert decided.state is ApprovalState.APPROVED
-        ended = await console.runs.wait(run.summary.id, PATIENCE)
+        ended = await console.runs.wait(run.summary.id, PATIENCE_S)
         assert ended.summary.state is RunState.DONE
         assert target.read_text() == "hello"
         memory, picture, write = ended.cells
@@ -131,7 +132,7 @@ async def test_a_denied_command_is_never_sent_and_says_so_everywhere(desk: Desk,
     run = await console.runs.start(three_steps(target))
     approval = await next_approval(console)
     await deny(console, approval, desk.operator, "not today")
-    ended = await console.runs.wait(run.summary.id, PATIENCE)
+    ended = await console.runs.wait(run.summary.id, PATIENCE_S)
     refused = ended.cells[-1]
     assert refused.state is CellState.REFUSED
     assert refused.result
@@ -154,7 +155,7 @@ async def test_each_stage_of_an_approved_command_is_in_the_journal_in_order(desk
     console = desk.console
     run = await console.runs.call("this-computer", "shell_execute", {"command": "true"})
     await approve(console, await next_approval(console), desk.operator)
-    ended = await console.runs.wait(run.summary.id, PATIENCE)
+    ended = await console.runs.wait(run.summary.id, PATIENCE_S)
     record = await console.journal.command(ended.cells[0].call_id or "")
     assert [entry.kind for entry in record.entries] == [
         Kind.COMMAND_PREPARED,
@@ -174,7 +175,7 @@ async def why_out_of_time(desk: Desk, tool: str, deadline: float | None, **given
     line = "echo begun; sleep 600"
     run = await console.runs.call("this-computer", tool, {"command": line, **given}, deadline)
     await approve(console, await next_approval(console), desk.operator)
-    [cell] = (await console.runs.wait(run.summary.id, PATIENCE + (deadline or 0))).cells
+    [cell] = (await console.runs.wait(run.summary.id, PATIENCE_S + (deadline or 0))).cells
     assert cell.result is not None
     assert cell.result.error is not None
     assert cell.result.error.code is ErrorCode.TIMEOUT
@@ -209,7 +210,7 @@ async def test_a_secret_in_a_run_reaches_no_file_of_the_home_and_no_screen(home:
         run = await console.runs.call(
             "this-computer", "get_system_info", {"info_type": "os", "password": secret}
         )
-        ended = await console.runs.wait(run.summary.id, PATIENCE)
+        ended = await console.runs.wait(run.summary.id, PATIENCE_S)
         assert secret not in ended.model_dump_json()
         await console.journal.entries()
     for path in home.path.rglob("*"):

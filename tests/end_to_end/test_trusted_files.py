@@ -15,8 +15,9 @@ from core.fleet.models import DeviceSettings, Health
 from core.home import Home
 from core.service.console import Console
 from tests.fakes.lab_device import FEATURES
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import run
-from tests.fakes.remote_device import PATIENCE, make_listening_home, stands
+from tests.fakes.remote_device import make_listening_home, stands
 from tests.fakes.scripted_device import scripted, tool
 from tests.fakes.service_process import service_process
 from tests.fakes.trust_desk import edit_json, operator_key
@@ -63,7 +64,7 @@ async def test_neither_a_planted_device_nor_a_missing_list_of_tools_gets_by_the_
             [found] = await console.devices.tools("lab-1")
             assert found.changed
             started = await console.runs.call("lab-1", "poke", {})
-            [cell] = (await console.runs.wait(started.summary.id, PATIENCE)).cells
+            [cell] = (await console.runs.wait(started.summary.id, PATIENCE_S)).cells
             assert cell.result is not None
             assert cell.result.error is not None
             assert cell.result.error.code is ErrorCode.CONTRACT_CHANGED

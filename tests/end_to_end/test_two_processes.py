@@ -24,7 +24,8 @@ from core.home import Home
 from core.service.console import Console
 from core.service.control import ensure_service, stop_service
 from core.service.rpc.client import RemoteConsole
-from tests.fakes.desk import PATIENCE, Whistle, approve, choose_channel, next_approval
+from tests.fakes.desk import Whistle, approve, choose_channel, next_approval
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.signing import anna
 from tests.fakes.window import seen
 
@@ -98,14 +99,14 @@ def test_a_run_goes_on_when_its_window_is_killed_and_the_next_window_shows_it(
                 env=environment,
             )
             assert window.stdout is not None
-            run = (await asyncio.wait_for(window.stdout.readline(), 30)).decode().strip()
+            run = (await asyncio.wait_for(window.stdout.readline(), PATIENCE_S)).decode().strip()
             await approve(console, await next_approval(console), key)
             await whistle.blown()
             window.kill()
             await window.wait()
             assert (await console.runs.get(run)).summary.state is RunState.RUNNING
             (tmp_path / "go").write_text("go\n")
-            ended = await console.runs.wait(run, PATIENCE)
+            ended = await console.runs.wait(run, PATIENCE_S)
             assert ended.summary.state is RunState.DONE
             assert done.read_text() == "done\n"
             return run

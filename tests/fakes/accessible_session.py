@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fakes.display import virtual_display
+from tests.fakes.patience import PATIENCE_S
 
 REPOSITORY = Path(__file__).parents[2]
 _BUS = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
@@ -82,7 +83,7 @@ def _session_bus(folder: Path, environment: dict[str, str]) -> Iterator[str]:
         # The accessibility bus' own programs were started by this one, and share its group.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(bus.pid, signal.SIGTERM)
-        bus.wait(30)
+        bus.wait(PATIENCE_S)
 
 
 class App:
@@ -100,7 +101,7 @@ class App:
     async def told(self, event: str, **wanted: Any) -> dict[str, Any]:
         """The next thing of a kind that it tells, with these values; what comes before is forgotten."""
         assert self.process.stdout is not None
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 line = await self.process.stdout.readline()
                 assert line, f"the program ended before it told {event}"

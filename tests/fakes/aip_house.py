@@ -23,6 +23,7 @@ from core.aip.messages import Command, Result, ResultStatus
 from core.aip.tls import Identity
 from core.errors import DeviceError, ErrorCode
 from core.tasks import TaskGroupOwner
+from tests.fakes.patience import PATIENCE_S
 
 QUICK = LinkLimits(register_s=20, close_s=0.5, max_incoming_bytes=1024 * 1024, max_outgoing_bytes=200_000)
 # For a peer whose silence a test waits out; any other may need its time on a busy machine.
@@ -93,7 +94,7 @@ async def running_house(
         await tasks.close()
 
 
-async def soon(wanted: Any, seconds: float = 20) -> Any:
+async def soon(wanted: Any, seconds: float = PATIENCE_S) -> Any:
     async with asyncio.timeout(seconds):
         return await wanted
 
@@ -171,7 +172,7 @@ async def still_works_as(name: str, house: House, socket: ClientConnection, link
 
 
 async def refused(house: House, said: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             reason, peer = await house.refused.get()
             if said in reason:

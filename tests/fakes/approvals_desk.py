@@ -31,9 +31,9 @@ from core.service.console import Console
 from core.statements import make_request
 from tests.fakes.console import FakeConsole
 from tests.fakes.hand import ScriptedHand
+from tests.fakes.patience import PATIENCE_S
+from tests.gui.approvals.page import end_guard
 
-# Only a test that fails waits so long; a passing one on a busy machine may need some of it.
-PATIENCE_S = 60.0
 KEYS = Qt.Key
 CTRL = Qt.KeyboardModifier.ControlModifier
 
@@ -159,12 +159,10 @@ class ApprovalsDesk:
 
     async def guard_over(self) -> None:
         """Let the open card's guard end now; how long it lasts by itself has tests of its own."""
-        guard = self.screen.bar._guard
-        if guard.isActive():
+        if self.screen.bar.guarded:
             if self.screen.card.approval is not None:
                 await self.until(lambda: "helpers" in self.console.asked, "what helps to judge is read")
-            guard.stop()
-            guard.timeout.emit()
+            end_guard(self.screen.bar)
         await self.until(lambda: not self.screen.bar.guarded, "the guard ends")
 
     async def open(self, approval: Approval) -> None:

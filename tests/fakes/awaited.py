@@ -6,8 +6,7 @@ import asyncio
 
 from core.audit.entries import Entry
 from core.audit.journal import Journal
-
-PATIENCE = 20.0
+from tests.fakes.patience import PATIENCE_S
 
 
 async def entries_when(journal: Journal, query: str, count: int = 1) -> list[Entry]:
@@ -15,7 +14,7 @@ async def entries_when(journal: Journal, query: str, count: int = 1) -> list[Ent
     committed = asyncio.Event()
     leave = journal.watch(committed.set)
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 committed.clear()
                 found = (await journal.query(query, limit=500)).entries
@@ -31,7 +30,7 @@ async def until_writable(journal: Journal) -> None:
     told = asyncio.Event()
     leave = journal.watch(told.set)
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             while not journal.state.writable:
                 told.clear()
                 await told.wait()

@@ -17,6 +17,7 @@ from core.device.build import build_router
 from core.device.client import DeviceClient
 from core.device.config import DeviceConfig
 from tests.fakes.link_console import QUICK, Bench, running
+from tests.fakes.patience import PATIENCE_S
 
 TOKEN = "a-token-of-d1"
 
@@ -31,7 +32,7 @@ class BothEnds:
         self.metrics: asyncio.Queue[Any] = asyncio.Queue()
 
     async def link(self) -> DeviceLink:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             return await self.connected.get()
 
     def events(self) -> LinkEvents:

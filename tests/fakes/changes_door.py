@@ -68,7 +68,7 @@ class ChangesDoor(JournalDoor):
     def _device(self, name: str) -> Device:
         raise NotImplementedError
 
-    def _tell_control(self) -> None:
+    def tell_control(self) -> None:
         raise NotImplementedError
 
     # For tests
@@ -91,7 +91,7 @@ class ChangesDoor(JournalDoor):
         self.policy_on_disk = text
         pending = loosenings(parse_policy(self.accepted_text), parse_policy(text))
         self.policy_status = self.policy_status.model_copy(update={"pending": pending})
-        self._tell_control()
+        self.tell_control()
 
     # Who asks
 
@@ -209,7 +209,7 @@ class ChangesDoor(JournalDoor):
         self.policy_on_disk, self.accepted_policy = text, None
         update = {"profile": file.profile, "problem": "", "pending": [], **(more or {})}
         self.policy_status = self.policy_status.model_copy(update=update)
-        self._tell_control()
+        self.tell_control()
         return self.policy_status
 
     async def on_accept_policy(self, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
@@ -227,7 +227,7 @@ class ChangesDoor(JournalDoor):
         self._settings_accepted().update(planned.change.after)
         pending = pending_settings(self.settings, self._settings_accepted())
         self.policy_status = self.policy_status.model_copy(update={"pending_settings": pending})
-        self._tell_control()
+        self.tell_control()
         return self.policy_status
 
     async def on_set_profile(self, profile: Profile, signed: SignedChange | None = None) -> PolicyStatus:
@@ -238,7 +238,7 @@ class ChangesDoor(JournalDoor):
             self.accepted_policy, self.policy_on_disk = self.accepted_text, text
             self.policy_status = self.policy_status.model_copy(update={"profile": profile})
             self.write(Kind.PROFILE_CHANGED, self.actor, body=body)
-            self._tell_control()
+            self.tell_control()
             return self.policy_status
         proof = self._signed(proposals.policy(self._service(), text), signed)
         self.write(Kind.PROFILE_CHANGED, self.actor, body={**body, **proof})

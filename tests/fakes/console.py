@@ -311,7 +311,7 @@ class FakeConsole(ApprovalsDoor):
         known = operator.model_copy(update={"registered_at": ago(0)})
         self.operators.append(known)
         self.write(Kind.OPERATOR_REGISTERED, self.actor, body=proof)
-        self._tell_control()
+        self.tell_control()
         return known
 
     async def on_remove_operator(self, name: str, signed: SignedChange | None = None) -> None:
@@ -322,9 +322,9 @@ class FakeConsole(ApprovalsDoor):
         for grant in list(self.given):
             if grant.terms.author == name and not grant.over:
                 await self.on_revoke_grant(grant.terms.id)
-        self._tell_control()
+        self.tell_control()
 
-    def _tell_control(self) -> None:
+    def tell_control(self) -> None:
         self.emit(
             ControlChanged(
                 stopped=self.stopped,
@@ -340,7 +340,7 @@ class FakeConsole(ApprovalsDoor):
         self.stopped = True
         self.stopped_note = f"{runs} runs were stopped, {requests} requests were withdrawn."
         self.write(Kind.ALL_STOPPED, "operator:harbour", body={"runs": runs, "requests": requests})
-        self._tell_control()
+        self.tell_control()
         return self.stopped_note
 
     async def on_resume(self, signed: SignedChange | None = None) -> None:
@@ -348,7 +348,7 @@ class FakeConsole(ApprovalsDoor):
         proof = self._signed(proposals.resume(self._service()), signed)
         self.stopped, self.stopped_note = False, ""
         self.write(Kind.ALL_RESUMED, self.actor, body=proof)
-        self._tell_control()
+        self.tell_control()
 
     async def on_batches(self) -> list[str]:
         await self._step("batches")

@@ -16,6 +16,7 @@ from core.service.rpc import protocol
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
 from tests.fakes.memory_console import MemoryHost
+from tests.fakes.patience import PATIENCE_S
 
 Attach = Callable[..., Any]
 
@@ -59,5 +60,5 @@ async def raw(home: Home, **hello: Any) -> ClientConnection:
 
 
 async def within(event: asyncio.Event) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await event.wait()

@@ -14,8 +14,7 @@ from core.fleet.models import Health
 from core.home import Home
 from core.service.console import ApprovalChanged, Console, DeviceChanged
 from core.service.service import Service
-
-PATIENCE = 20.0
+from tests.fakes.patience import PATIENCE_S
 
 
 def choose_channel(home: Home, channel: str) -> None:
@@ -37,7 +36,7 @@ async def open_service(home: Home) -> AsyncIterator[Service]:
 async def online(service: Service, health: Health = Health.ONLINE) -> None:
     """Wait until this computer has that health."""
     console = service.console("operator:test")
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         events = console.events()
         if (await console.service.state()).devices[0].health is health:
             return
@@ -48,7 +47,7 @@ async def online(service: Service, health: Health = Health.ONLINE) -> None:
 
 async def next_approval(console: Console) -> Approval:
     """The request for approval that waits, or the next one that comes."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         events = console.events()
         if waiting := await console.approvals.list():
             return waiting[0]
@@ -82,7 +81,7 @@ class Whistle:
         loop, heard = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(self._descriptor, heard.set)
         try:
-            await asyncio.wait_for(heard.wait(), PATIENCE)
+            await asyncio.wait_for(heard.wait(), PATIENCE_S)
         finally:
             loop.remove_reader(self._descriptor)
         os.read(self._descriptor, 65536)

@@ -20,9 +20,10 @@ from core.aip.frames import acknowledgement
 from core.aip.link_server import DeviceLinkServer, token_table
 from core.aip.messages import Command, Result
 from core.tasks import TaskGroupOwner
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.plain_user import PlainUser
 from tests.fakes.program import Ended, environment
-from tests.fakes.warm import DEVICES, PATIENCE
+from tests.fakes.warm import DEVICES
 
 TOKEN = "one-time-token-nobody-may-see"
 HERE = Path(__file__).parents[2]
@@ -40,13 +41,13 @@ class Device:
 
     async def said(self) -> str:
         assert self.process.stderr is not None
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             return (await self.process.stderr.read()).decode()
 
     async def says(self, word: str) -> str:
         """The next line of its log with `word` in it."""
         assert self.process.stderr is not None
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while line := (await self.process.stderr.readline()).decode():
                 if word in line:
                     return line
@@ -95,7 +96,7 @@ async def forked_device(url: str, folder: Path, token: str) -> AsyncIterator[Non
         yield
     finally:
         process.kill()
-        await asyncio.to_thread(process.wait, PATIENCE)
+        await asyncio.to_thread(process.wait, PATIENCE_S)
 
 
 def _places(folder: Path) -> list[str]:
@@ -116,7 +117,7 @@ class Console:
     refused: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
 
     async def link(self) -> DeviceLink:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             return await self.connected.get()
 
 
@@ -167,7 +168,7 @@ async def hostile(story: Callable[[ServerConnection], Awaitable[None]]) -> Async
 
 
 async def hear(connection: ServerConnection) -> dict[str, Any]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         frame = json.loads(await connection.recv())
     assert isinstance(frame, dict)
     return frame

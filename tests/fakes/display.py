@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.fakes.patience import PATIENCE_S
+
 
 @contextmanager
 def virtual_display(size: str = "1280x800", options: tuple[str, ...] = ()) -> Iterator[str]:
@@ -39,4 +41,4 @@ def virtual_display(size: str = "1280x800", options: tuple[str, ...] = ()) -> It
         yield f":{number}"
     finally:
         server.terminate()
-        server.wait(30)
+        server.wait(PATIENCE_S)

@@ -17,7 +17,8 @@ from core.fleet.fleet import ConnectionInfo
 from core.fleet.registration import arrival_of
 from core.home import Home
 from tests.fakes import link_console
-from tests.fakes.mcp_hosted import PATIENCE, Hosted, hosted
+from tests.fakes.mcp_hosted import Hosted, hosted
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import Rig, open_rig
 
 CHANNELS = ["link", "in-process"]
@@ -71,7 +72,7 @@ async def _link(built: Hosted, state: Path) -> AsyncIterator[DeviceLink]:
     built.router.on_tools_changed = both
     try:
         async with link_console.running(client):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(PATIENCE_S):
                 link = await connected.get()
             yield link
     finally:

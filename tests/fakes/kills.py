@@ -22,10 +22,10 @@ from core.audit.entries import Kind
 from core.audit.journal import Journal
 from core.home import Home
 from core.service.recovery import recover
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import DEVICE, USUAL_TOOLS
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ async def kill_once(victims: asyncio.subprocess.Process, home: Home, rng: random
     assert victims.stdin is not None
     assert victims.stdout is not None
     victims.stdin.write(f"{home.path}\n".encode())
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         port, token, pid = (await victims.stdout.readline()).decode().split()
         try:
             seen = await _serve(int(pid), int(port), token, rng)

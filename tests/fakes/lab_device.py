@@ -7,6 +7,7 @@ import asyncio
 from core.aip.pairing import decode_pairing
 from core.fleet.models import Device, DeviceSettings, Health
 from core.service.console import Console, DeviceChanged
+from tests.fakes.patience import PATIENCE_S
 
 FEATURES = ["progress", "metrics", "tools_changed", "terms", "cancel"]
 AWAY = (Health.OFFLINE, Health.RECONNECTING)
@@ -19,7 +20,7 @@ async def pair(console: Console, **settings: object) -> tuple[str, str]:
 
 async def device_when(console: Console, wanted: str) -> Device:
     """The device as soon as `wanted`, an expression over it, is true."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         events = console.events()
         device = next(one for one in (await console.service.state()).devices if one.name == "lab-1")
         while not eval(wanted, {"Health": Health}, {"device": device}):

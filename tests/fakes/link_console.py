@@ -23,6 +23,7 @@ from core.device.router import Router
 from core.device.tool import Contract, Tool, ToolCall, object_schema
 from core.ids import now_stamp
 from core.tasks import TaskGroupOwner
+from tests.fakes.patience import PATIENCE_S
 
 QUICK = Timing(register=5.0, heartbeat=30.0, ping=5.0, probe=0.3, back_off=(0.01, 0.05))
 PLAIN = ServerMessage(type="heartbeat", status=FrameStatus.OK, timestamp=now_stamp(), response_id="r")
@@ -59,7 +60,7 @@ class Wire:
 
     async def read(self) -> dict[str, Any] | bytes:
         """The next frame: JSON, or the bytes of a binary one."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             data = await self.connection.recv()
         if isinstance(data, bytes):
             return data
@@ -113,7 +114,7 @@ class LinkConsole:
 
     async def link(self) -> Wire:
         """The next device that has registered."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             return await self.links.get()
 
 
@@ -143,7 +144,7 @@ async def running(client: DeviceClient) -> AsyncIterator[DeviceClient]:
         yield client
     finally:
         client.stop()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await run
         await tasks.close()
 
@@ -193,7 +194,7 @@ class Bench:
 
     async def next(self) -> ToolCall:
         """The next call that has begun."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             return await self.began.get()
 
 

@@ -18,9 +18,9 @@ from core.device.mcp.host import McpHost
 from core.device.mcp.server_state import State, Timing
 from core.errors import ErrorCode
 from core.hosted_names import own_name
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.read_shell import NO_READ_SHELL
 
-PATIENCE = 20.0
 QUICK = Timing(
     start_s=15,
     back_off=(0.05, 0.1),
@@ -56,7 +56,9 @@ class Hosted:
         listed = [info.tool_name for info in self.router.tools() if info.namespace == namespace]
         return {own_name(name, namespace) or name for name in listed}
 
-    async def call(self, tool: str, deadline_s: float = PATIENCE, call_id: str = "c", **given: Any) -> Result:
+    async def call(
+        self, tool: str, deadline_s: float = PATIENCE_S, call_id: str = "c", **given: Any
+    ) -> Result:
         """Call a tool, by either of its names."""
         info = self.tool(tool)
         command = Command(
@@ -70,7 +72,7 @@ class Hosted:
         self.progress.append((text, done, total))
 
     async def until(self, true: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             while not true():
                 self.announced.clear()
                 await self.announced.wait()
@@ -108,7 +110,7 @@ async def hosted(
     router.hosted.start()
     try:
         if wait:
-            await router.hosted.settled(PATIENCE)
+            await router.hosted.settled(PATIENCE_S)
         yield built
     finally:
         await router.close()

@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-PATIENCE = 20.0
+from tests.fakes.patience import PATIENCE_S
+
 Reply = tuple[int, dict[str, str], bytes]
 
 
@@ -55,7 +56,7 @@ class Web:
         return {"web": {"type": "http", "url": f"http://127.0.0.1:{self.port}/mcp"}}
 
     async def hears(self, method: str, times: int = 1) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             while self.heard.count(method) < times:
                 self.news.clear()
                 await self.news.wait()

@@ -13,6 +13,7 @@ from core.audit.entries import Kind
 from core.fleet.models import Risk
 from core.ids import new_id
 from core.statements import SignedStatement, signed_bytes
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import DEVICE, Rig
 
 SHELL = {"command": "rm -rf build"}
@@ -20,7 +21,7 @@ TWO = '[[rule]]\nid = "two"\ndecision = "ask"\ntool = "shell_execute"\napprovers
 
 
 async def asked(rig: Rig) -> Approval:
-    return await asyncio.wait_for(rig.asked.get(), 20)
+    return await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
 
 
 def yes(key: OperatorKey, approval: Approval, **changes: Any) -> SignedStatement:

@@ -18,11 +18,10 @@ from core.fleet.models import Device, DeviceSettings, Health
 from core.home import Home
 from core.service.console import Console
 from core.service.service import Service
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import ROOT, environment
 from tests.fakes.signing import signing
 from tests.fakes.warm import DEVICES, Fork
-
-PATIENCE = 30.0
 
 
 def make_listening_home(path: Path, address: str = "127.0.0.1:0") -> Home:
@@ -86,7 +85,7 @@ class RemoteDevice:
 
     async def ended(self) -> int:
         """Its exit code, when it ends by itself."""
-        return await asyncio.to_thread(self.process.wait, PATIENCE)
+        return await asyncio.to_thread(self.process.wait, PATIENCE_S)
 
     async def stop(self) -> None:
         """End it and wait until it is gone."""
@@ -141,7 +140,7 @@ async def paired(state: Path, string: str, *words: str) -> AsyncIterator[RemoteD
 
 async def stands(console: Console, name: str, *healths: Health, reason: str = "") -> Device:
     """The device once its health is one of these, and `reason` is in why."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         events = console.events()
         while True:
             for device in (await console.service.state()).devices:

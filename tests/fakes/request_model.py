@@ -28,6 +28,7 @@ from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError
 from core.home import Home
 from core.statements import SignedStatement, make_request, verify_signature
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig
 
 EXPIRY_S = 60.0
@@ -187,7 +188,7 @@ class RequestModel(RuleBasedStateMachine):
 
     async def _settle(self) -> None:
         """Until every call has ended or waits in the queue: nothing may be anywhere else."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while moving := self._moving():
                 asked = self.rig.tasks.spawn("the next request", self.rig.asked.get())
                 await asyncio.wait([*moving, asked], return_when=asyncio.FIRST_COMPLETED)
@@ -241,7 +242,7 @@ class RequestModel(RuleBasedStateMachine):
         self.rig.disk.broken = False
         self.seconds += EXPIRY_S + MOST_PAUSE_S + 1
         self.rig.approvals.expire_due()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             for call in self.calls.values():
                 await asyncio.wait([call.task])
         assert self.waiting() == []

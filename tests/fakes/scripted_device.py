@@ -11,8 +11,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 
 from core.ids import now_stamp
-
-PATIENCE = 20.0
+from tests.fakes.patience import PATIENCE_S
 
 
 def tool(
@@ -94,7 +93,7 @@ class ScriptedDevice:
 
     async def command(self) -> dict[str, Any]:
         """The next command frame."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             return await self.commands.get()
 
     async def answer(self, frame: dict[str, Any], *values: Any) -> None:

@@ -17,6 +17,7 @@ from core.errors import ErrorCode, ErrorInfo, JournalUnavailable
 from core.fleet.models import Effect, Risk
 from core.policy.models import Answer, Decision, Profile, Reason
 from core.tasks import TaskGroupOwner
+from tests.fakes.patience import PATIENCE_S
 
 S, V, B, C = ResultStatus, Verdict, Basis, ErrorCode
 End = tuple[ResultStatus, Verdict, Basis, ErrorCode | None]
@@ -123,7 +124,7 @@ class ScriptedDispatcher:
 
     async def until_begun(self, device: str, step: str) -> None:
         """Wait until a call is on its way."""
-        async with asyncio.timeout(10), self.arrived:
+        async with asyncio.timeout(PATIENCE_S), self.arrived:
             await self.arrived.wait_for(lambda: (device, step) in self.begun)
 
     def _note(self, order: CommandRequest, kind: Kind, body: dict[str, Any]) -> None:

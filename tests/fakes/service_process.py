@@ -22,12 +22,12 @@ from core.fleet.models import Health
 from core.home import Home
 from core.service.console import Console, DeviceChanged, Event
 from core.service.rpc.client import RemoteConsole
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import environment
 from tests.fakes.program import run as run_command
 from tests.fakes.signing import signing
 from tests.fakes.warm import SERVICES, Fork, Warm
 
-PATIENCE = 30.0
 _LOOK_AGAIN = 0.02
 _PR_CAPBSET_DROP = 24
 _CAPABILITIES_OVER_MODES = (1, 2, 3)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER
@@ -61,7 +61,7 @@ class ServiceProcess:
 
     async def console(self, actor: str = "operator:anna") -> RemoteConsole:
         """Attach, with an operator at the console who signs; waits until the service answers."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 try:
                     console = await RemoteConsole.connect(self.home, "window", actor)
@@ -77,7 +77,7 @@ class ServiceProcess:
 
     async def ends(self) -> tuple[int, ErrorInfo | None]:
         """Its exit code, and the error it gave as the reason, when it has ended by itself."""
-        _, said = await asyncio.to_thread(self.process.communicate, timeout=PATIENCE)
+        _, said = await asyncio.to_thread(self.process.communicate, timeout=PATIENCE_S)
         error = None
         for line in said.splitlines():
             with contextlib.suppress(ValueError, KeyError, TypeError):
@@ -145,7 +145,7 @@ def served(home: Home) -> Iterator[None]:
     assert SERVICES.suits(environment())
     process = SERVICES.start(["--home", str(home.path), "--stay"], environment(), home.path)
     try:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PATIENCE_S
         while not home.socket.exists():
             assert process.poll() is None
             assert time.monotonic() < deadline
@@ -153,14 +153,14 @@ def served(home: Home) -> Iterator[None]:
             time.sleep(_LOOK_AGAIN)
         yield
         assert run_command(home, "service", "stop", "--cancel-work").code == 0
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(PATIENCE_S) == 0
     finally:
         process.kill()
 
 
 async def until(console: Console, wanted: Callable[[], object], events: AsyncIterator[Event]) -> None:
     """Wait for events until `wanted` (which may be async) says so."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             said = wanted()
             if asyncio.iscoroutine(said):
@@ -173,7 +173,7 @@ async def until(console: Console, wanted: Callable[[], object], events: AsyncIte
 async def until_online(console: Console) -> None:
     """Wait until this computer is online."""
     events = console.events()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         if (await console.service.state()).devices[0].health is Health.ONLINE:
             return
         async for event in events:

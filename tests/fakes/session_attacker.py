@@ -16,8 +16,8 @@ from Xlib.ext import xinput, xtest
 from Xlib.protocol import event, rq
 
 from core.device.desktop.linux.atspi import find_bus
+from tests.fakes.patience import PATIENCE_S
 
-PATIENCE = 40.0
 _ATSPI = "org.a11y.atspi."
 _ROOT = "/org/a11y/atspi/accessible/root"
 _CONTROL = "/org/a11y/atspi/registry/deviceeventcontroller"
@@ -59,7 +59,7 @@ class BusAttacker:
             Refused: the answer is an error.
         """
         message = Message(to, path, interface, member, signature=signature, body=body or [])
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             answer = await self._bus.call(message)
         assert answer is not None
         if answer.message_type is MessageType.ERROR:
@@ -108,7 +108,7 @@ class BusAttacker:
 
     async def find(self, name: str, showing: bool = True) -> Control:
         """The control of that name, once it is there."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             while (control := await self._seen(name, showing)) is None:
                 pass
         return control
@@ -124,7 +124,7 @@ class BusAttacker:
 
     async def reads(self, words: str) -> None:
         """Wait until the window says this somewhere."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 async with contextlib.aclosing(self.controls()) as controls:
                     async for control in controls:

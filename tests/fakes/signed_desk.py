@@ -20,8 +20,9 @@ from core.ids import new_id
 from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.altering_proxy import AlteringProxy, Frame, altering_proxy, honest
-from tests.fakes.desk import PATIENCE, approve, next_approval
+from tests.fakes.desk import approve, next_approval
 from tests.fakes.device_process import forked_device
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import expecting, stands
 
 NAME = "d1"
@@ -60,18 +61,18 @@ class Desk:
     async def online(self) -> KnownDevice:
         return await stands(self.console, NAME, Health.ONLINE)
 
-    async def begin(self, word: str = "x", timeout: float = PATIENCE) -> str:
+    async def begin(self, word: str = "x", timeout: float = PATIENCE_S) -> str:
         """Let a command start that leaves `word` in the file, and approve it."""
         run = await self.console.runs.call(NAME, TOOL, {"command": f"echo {word} >> '{self.count}'"}, timeout)
         await approve(self.console, await next_approval(self.console), self.key)
         return run.summary.id
 
     async def result(self, run: str) -> CommandResult:
-        [cell] = (await self.console.runs.wait(run, PATIENCE)).cells
+        [cell] = (await self.console.runs.wait(run, PATIENCE_S)).cells
         assert cell.result is not None
         return cell.result
 
-    async def call(self, word: str = "x", timeout: float = PATIENCE) -> CommandResult:
+    async def call(self, word: str = "x", timeout: float = PATIENCE_S) -> CommandResult:
         return await self.result(await self.begin(word, timeout))
 
     async def still_works(self) -> None:

@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import ROOT
 from tests.fakes.remote_device import free_port
 
@@ -26,7 +27,6 @@ WHY_NOT = (
     else "set QUARTERDECK_UFO to a checkout of UFO, QUARTERDECK_UFO_PYTHON to a Python with its requirements"
 )
 API_KEY = "the-key-of-the-tools"
-PATIENCE = 40.0
 # Where stock configuration expects the servers of its agents. HardwareAgent has one for both types of tools.
 LINUX_PORT, HARDWARE_PORT, MOBILE_READS_PORT, MOBILE_ACTS_PORT = 8010, 8006, 8020, 8021
 
@@ -89,7 +89,7 @@ class StockUfo:
 
 
 async def _listens(port: int, process: asyncio.subprocess.Process) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
                 _, writer = await asyncio.open_connection("localhost", port)

@@ -30,6 +30,7 @@ from core.home import Home
 from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.lab_device import AWAY, FEATURES
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import make_listening_home, stands
 from tests.fakes.scripted_device import ScriptedDevice, scripted, tool
 
@@ -132,7 +133,7 @@ async def trust_desk(home: Home) -> AsyncIterator[TrustDesk]:
         await console.approvals.register_operator(key.operator)
         yield TrustDesk(home, service, console, key)
     finally:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             await service.close()
 
 

@@ -32,8 +32,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from tests.fakes.patience import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 60.0
 _LONGEST = 1 << 18
 # What each has loaded by the time it works; a command that hosts the core itself needs the service too.
 PROGRAMS = {
@@ -121,11 +122,11 @@ class Warm:
         """
         process = self.start(words, environment, folder, said=said)
         try:
-            out, err = process.communicate(PATIENCE)
+            out, err = process.communicate(PATIENCE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             raise
-        return process.wait(PATIENCE), out, err
+        return process.wait(PATIENCE_S), out, err
 
     def _start(self, environment: Mapping[str, str]) -> None:
         """Load the program; its process ends when this one's end of the line closes."""
@@ -151,7 +152,7 @@ class Warm:
         """End the loaded interpreter, if there is one."""
         if self._line is not None and self._process is not None:
             self._line.close()
-            self._process.communicate(timeout=PATIENCE)
+            self._process.communicate(timeout=PATIENCE_S)
         self._line, self._process = None, None
 
 
@@ -166,7 +167,7 @@ class Fork:
         self._line = line
         self._told = line.makefile("rb")
         self._readers = [_Reader(os.fdopen(end, "rb")) for end in read]
-        line.settimeout(PATIENCE)
+        line.settimeout(PATIENCE_S)
         self.pid = int(self._told.readline())
         self.returncode: int | None = None
 

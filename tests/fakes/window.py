@@ -29,9 +29,8 @@ from app.theme.theme import Theme
 from core.home import Home
 from core.service.console import Console
 from tests.fakes.hand import ScriptedHand
+from tests.fakes.patience import PATIENCE_S
 
-# Only a test that fails waits so long; a passing one on a busy machine may need some of it.
-PATIENCE_S = 60.0
 NO_SCREEN = ""
 
 

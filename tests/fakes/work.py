@@ -51,6 +51,61 @@ def most_calls(limit: int) -> Iterator[None]:
     assert calls.count <= limit, f"{calls.count:,} calls, more than {limit:,}"
 
 
+class TurnCalls:
+    """The calls made in the turns of a loop, and the most of one turn; `next_turn` tells the end of each.
+
+    What a turn does in calls is the same on a busy machine; timers that come due at once on one share a turn,
+    so a limit leaves room for some of them.
+    """
+
+    def __init__(self) -> None:
+        self.most = 0
+        self._calls = Calls()
+        self._before = sys.getprofile()
+        sys.setprofile(self._calls._counted)
+
+    def next_turn(self) -> None:
+        """A turn ends and the next one begins."""
+        self.most = max(self.most, self._calls.count)
+        self._calls.count = 0
+
+    def close(self) -> None:
+        """Count no more; the turn that is running counts."""
+        sys.setprofile(self._before)
+        self.next_turn()
+
+    def hold_to(self, limit: int) -> None:
+        """Check that no turn made more calls.
+
+        Raises:
+            AssertionError: one did.
+        """
+        assert self.most <= limit, f"{self.most:,} calls in one turn, more than {limit:,}"
+
+
+@contextmanager
+def most_calls_a_turn(limit: int) -> Iterator[None]:
+    """Hold each turn of the running asyncio loop to a number of calls; for Qt's: `tests.fakes.qt_turns`.
+
+    Raises:
+        AssertionError: one turn made more.
+    """
+    turns, loop = TurnCalls(), asyncio.get_running_loop()
+
+    def tick() -> None:
+        nonlocal handle
+        turns.next_turn()
+        handle = loop.call_soon(tick)
+
+    handle = loop.call_soon(tick)
+    try:
+        yield
+    finally:
+        handle.cancel()
+        turns.close()
+    turns.hold_to(limit)
+
+
 def bytes_read() -> int:
     """What this process has read from files so far."""
     return psutil.Process().io_counters().read_chars

@@ -20,7 +20,6 @@ from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.approvals.second_operator_dialog import SecondOperatorDialog
 from app.screens.fleet.contract_review_dialog import ContractReviewDialog
 from app.screens.fleet.pairing_dialog import PairingDialog
-from app.screens.fleet.screen import FleetScreen
 from app.screens.settings.operators_page import OperatorsPage
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenDevice, OpenSection
@@ -40,6 +39,8 @@ from tests.fakes.hand import ScriptedHand, press_button
 from tests.fakes.sign_sheets import sign_sheet
 from tests.fakes.story import story
 from tests.fakes.window import play, play_frame, seen
+from tests.gui.fleet.page import ToolPage, fleet_in_front
+from tests.gui.page import part_of, problem_in
 
 PASSPHRASE = "calm seas and wind"
 NO_HAND = "from a program, not from your hand"
@@ -48,11 +49,6 @@ NO_HAND = "from a program, not from your hand"
 def settings_of(desk: ConsoleApplication, section: str) -> SettingsScreen:
     desk.window.open("settings", OpenSection(section))
     assert isinstance(desk.window.current, SettingsScreen)
-    return desk.window.current
-
-
-def fleet_of(desk: ConsoleApplication) -> FleetScreen:
-    assert isinstance(desk.window.current, FleetScreen)
     return desk.window.current
 
 
@@ -84,7 +80,7 @@ async def save_policy(desk: ConsoleApplication) -> QAbstractButton:
 
 async def use_trusted(desk: ConsoleApplication) -> QAbstractButton:
     page = settings_of(desk, "policy").policy
-    page.profile._group.button(list(Profile).index(Profile.TRUSTED)).click()
+    part_of(page.profile, Profile.TRUSTED.value).click()
     return await to_sign(desk)
 
 
@@ -112,7 +108,7 @@ async def listen(desk: ConsoleApplication) -> QAbstractButton:
 
 async def pair(desk: ConsoleApplication) -> QAbstractButton:
     desk.window.open("fleet")
-    fleet_of(desk).head.pair_button.click()
+    fleet_in_front(desk).head.pair_button.click()
     sheet = newest(desk, PairingDialog)
     assert isinstance(sheet, PairingDialog)
     await seen(lambda: sheet._listening is not None)
@@ -123,10 +119,10 @@ async def pair(desk: ConsoleApplication) -> QAbstractButton:
 
 async def pair_listening(desk: ConsoleApplication) -> QAbstractButton:
     desk.window.open("fleet")
-    fleet_of(desk).head.pair_button.click()
+    fleet_in_front(desk).head.pair_button.click()
     sheet = newest(desk, PairingDialog)
     assert isinstance(sheet, PairingDialog)
-    sheet.form.direction._group.button(1).click()
+    part_of(sheet.form.direction, "The device listens").click()
     line = Pairing(name="db-4", token="t" * 43, fingerprint="f" * 64, url="wss://127.0.0.1:5001")
     sheet.form.string_field.setPlainText(encode_pairing(line))
     sheet.answer("pair").click()
@@ -135,7 +131,7 @@ async def pair_listening(desk: ConsoleApplication) -> QAbstractButton:
 
 async def set_tags(desk: ConsoleApplication) -> QAbstractButton:
     desk.window.open("fleet", OpenDevice("lab-lnx-05", "link"))
-    fleet_of(desk).panel.link_tab.edit.click()
+    fleet_in_front(desk).panel.link_tab.edit.click()
     sheet = newest(desk, Dialog)
     QTest.keyClick(sheet.focusWidget(), Qt.Key.Key_End)
     QTest.keyClicks(sheet.focusWidget(), " spare")
@@ -145,8 +141,8 @@ async def set_tags(desk: ConsoleApplication) -> QAbstractButton:
 
 async def trust(desk: ConsoleApplication) -> QAbstractButton:
     desk.window.open("fleet", OpenDevice("build-lnx-03", "tools", CHANGED_KEY))
-    tools = fleet_of(desk).panel.tools_tab
-    await seen(lambda: tools.chosen() is not None and tools.details._key == CHANGED_KEY)
+    tools, shown = fleet_in_front(desk).panel.tools_tab, ToolPage(fleet_in_front(desk))
+    await seen(lambda: tools.chosen() is not None and shown.name == "indexer.rebuild")
     tools.details.review_asked.emit()
     await seen(lambda: desk.window.findChildren(ContractReviewDialog))
     sheet = newest(desk, ContractReviewDialog)
@@ -344,7 +340,7 @@ def test_a_press_over_the_bus_loosens_nothing_and_input_of_a_program_asks_for_th
         assert sheet is not None
         QTest.keyClicks(sheet.secret, "wrong words")
         QTest.keyClick(sheet.secret, Qt.Key.Key_Return)
-        await seen(lambda: "does not open" in sheet._problem.text())
+        await seen(lambda: "does not open" in problem_in(sheet))
         assert console.asked.count(act.asks) == before
         sheet.secret.clear()
         QTest.keyClicks(sheet.secret, PASSPHRASE)
@@ -422,7 +418,7 @@ def test_the_first_operator_is_made_by_input_and_not_over_the_bus(theme: Theme, 
 
     async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("fleet")
-        page = fleet_of(desk).first_run
+        page = fleet_in_front(desk).first_run
         await seen(page.without.isVisible)
         page.name_field.setText("harbour")
         for button in (page.without, page.create_button):
@@ -459,10 +455,10 @@ def test_another_operators_passphrase_is_typed_and_their_press_is_input(theme: T
         assert isinstance(sheet, SecondOperatorDialog)
         set_over_the_bus(sheet.secret, "another calm sea")
         assert sheet.secret.text() == ""
-        assert "does not count" in sheet._problem.text()
+        assert "does not count" in problem_in(sheet)
         QTest.keyClicks(sheet.secret, "another calm sea")
         press_over_the_bus(sheet.answer("approve"))
-        assert NO_HAND in sheet._problem.text()
+        assert NO_HAND in problem_in(sheet)
         assert "decide" not in console.asked
         # Typed by a program, as over a remote desktop, it is still the passphrase.
         QTest.keyClick(sheet.secret, Qt.Key.Key_Return)
@@ -549,7 +545,7 @@ def test_a_choice_that_was_changed_without_a_word_is_not_signed(theme: Theme, tm
         # What assistive technology chooses in the list is chosen, and nothing in the window is told.
         sheet.lasts.setCurrentIndex(sheet.lasts.count() - 1)
         press_button(button)
-        assert "is not what was shown" in sheet._problem.text()
+        assert "is not what was shown" in problem_in(sheet)
         assert "decide" not in console.asked
         press_button(button)
         await seen(lambda: "decide" in console.asked)

@@ -15,7 +15,6 @@ from app.main import ConsoleApplication
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.batch.open_dialog import OpenDialog
 from app.screens.fleet.pairing_dialog import PairingDialog
-from app.screens.fleet.screen import FleetScreen
 from app.screens.journal.screen import JournalScreen
 from app.screens.replay.screen import ReplayScreen
 from app.screens.runs.screen import RunsScreen
@@ -32,6 +31,7 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.runs_screen import change_cell, drawer_of, runs_of
 from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
+from tests.gui.fleet.page import open_fleet
 
 
 @dataclass
@@ -83,15 +83,8 @@ def with_many_tools() -> FakeConsole:
 # Fleet
 
 
-def fleet_of(desk: ConsoleApplication) -> FleetScreen:
-    desk.window.open("fleet")
-    fleet = desk.window.current
-    assert isinstance(fleet, FleetScreen)
-    return fleet
-
-
 async def fleet_filter(desk: ConsoleApplication) -> Empty:
-    fleet = fleet_of(desk)
+    fleet = open_fleet(desk)
     fleet.show_as(False)
     fleet.enter(OpenQuery("tag:nobody"))
     head = fleet.table.horizontalHeader().height()
@@ -101,7 +94,7 @@ async def fleet_filter(desk: ConsoleApplication) -> Empty:
 
 
 async def fleet_wall_filter(desk: ConsoleApplication) -> Empty:
-    fleet = fleet_of(desk)
+    fleet = open_fleet(desk)
     fleet.show_as(True)
     fleet.enter(OpenQuery("tag:nobody"))
     head = fleet.table.horizontalHeader().height()
@@ -111,7 +104,7 @@ async def fleet_wall_filter(desk: ConsoleApplication) -> Empty:
 
 
 async def fleet_without_devices(desk: ConsoleApplication) -> Empty:
-    fleet = fleet_of(desk)
+    fleet = open_fleet(desk)
     fleet.show_as(False)
 
     def pairs() -> bool:
@@ -122,7 +115,7 @@ async def fleet_without_devices(desk: ConsoleApplication) -> Empty:
 
 
 async def fleet_tools(desk: ConsoleApplication) -> Empty:
-    fleet = fleet_of(desk)
+    fleet = open_fleet(desk)
     fleet.enter(OpenDevice("lab-lnx-01", "tools"))
     tab = fleet.panel.tools_tab
     await seen(lambda: tab.search.isVisible() and tab.table.rows_model.rowCount())
@@ -131,7 +124,7 @@ async def fleet_tools(desk: ConsoleApplication) -> Empty:
 
 
 async def fleet_refused(desk: ConsoleApplication) -> Empty:
-    fleet = fleet_of(desk)
+    fleet = open_fleet(desk)
     fleet.enter(OpenDevice("lab-lnx-01", "link"))
     await seen(fleet.panel.link_tab.none_refused.isVisible)
     return Empty(fleet.panel.link_tab.none_refused)

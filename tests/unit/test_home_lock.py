@@ -18,6 +18,7 @@ from core.approvals.operators import Operators
 from core.errors import BadInput, ErrorCode, ServiceError
 from core.fleet.tool_pins import Claims, Pin, Pins
 from core.home import Home, HomeLock
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.signing import anna
 from tests.fakes.windows_locks import files_on_windows
 
@@ -56,7 +57,7 @@ def holder(home: Home) -> Iterator[subprocess.Popen[str]]:
     yield process
     process.stdin.close()
     process.stdout.close()
-    process.wait(30)
+    process.wait(PATIENCE_S)
 
 
 class TestLock:
@@ -68,7 +69,7 @@ class TestLock:
 
     def test_the_lock_goes_with_its_owner_however_that_ends(self, home, holder):
         holder.kill()
-        holder.wait(30)
+        holder.wait(PATIENCE_S)
         assert HomeLock(home).probe() is None
         with HomeLock(home):
             assert (home.path / "lock").read_text() == str(os.getpid())
@@ -121,7 +122,7 @@ class TestProbe:
         for looker in lookers:
             looker.start()
         for looker in lookers:
-            looker.join(20)
+            looker.join(PATIENCE_S)
         assert seen == [None] * 1200
 
     def test_who_only_looks_keeps_no_owner_out(self, home):
@@ -141,7 +142,7 @@ class TestProbe:
         finally:
             over.set()
             for looker in lookers:
-                looker.join(20)
+                looker.join(PATIENCE_S)
 
 
 class TestPrivateFiles:

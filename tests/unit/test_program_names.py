@@ -34,6 +34,7 @@ from core.policy.models import Answer
 from core.policy.rule_index import RuleIndex
 from core.policy.rules import Rule
 from core.statements import make_request
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.policy_calls import a_question, a_tool, judged, rule
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
 from tests.fakes.run_size import examples
@@ -240,7 +241,7 @@ class TestDispatch:
         rig.tools.answers.update({"screenshot": screen, "get_ui_tree": tree})
         await rig.call("screenshot")
         call = rig.start("click_element", **{name: "editor", "role": "button", "name": "Save"})
-        waiting = await asyncio.wait_for(rig.asked.get(), 10)
+        waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
         screen.at = (130, 80) if moved else screen.at
         await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
         result = await call

@@ -18,8 +18,9 @@ from core.canonical_json import canonical_bytes
 from core.fleet.models import Risk
 from core.policy.models import Finding, Reason
 from tests.fakes.approvals_desk import ApprovalsDesk, Play, find_in, make_approval
-from tests.fakes.pace import within
+from tests.fakes.work import most_calls
 
+CARD_CALLS = 35_000
 TRICK = "echo safe \u202e# mr\u2066\u200b \x1b[2J"
 
 
@@ -94,7 +95,7 @@ def test_markup_in_a_request_is_text_and_nothing_else(play: Play) -> None:
 
 
 @pytest.mark.parametrize("shape", ["one line", "many lines"])
-def test_20_kb_of_arguments_are_shown_whole_and_quickly(play: Play, shape: str) -> None:
+def test_20_kb_of_arguments_are_shown_whole_in_few_calls(play: Play, shape: str) -> None:
     text = ("x = 'abcdefgh' " * 1400)[:20_000]
     if shape == "many lines":
         text = text.replace("' ", "'\n")
@@ -103,10 +104,9 @@ def test_20_kb_of_arguments_are_shown_whole_and_quickly(play: Play, shape: str) 
     async def story(desk: ApprovalsDesk) -> None:
         await desk.guard_over()
         card = desk.screen.card
-        for one in within(0.5):
-            with one:
-                card.show_request(request, "linux", None)
-                card.grab()
+        with most_calls(CARD_CALLS):
+            card.show_request(request, "linux", None)
+            card.grab()
         assert card.bytes.box.exact_bytes == text.encode()
         assert card.bytes.box.toPlainText() == text
         assert not card.end_was_seen

@@ -26,6 +26,7 @@ from core.statements import verify_signature
 from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press
 from tests.fakes.console import FakeConsole
 from tests.fakes.window import play_frame, seen
+from tests.gui.page import problem_in
 
 
 def write(number: int, path: str = "/srv/a/x.txt", **more: Any) -> Approval:
@@ -211,7 +212,7 @@ def test_words_that_make_no_scope_are_said_and_not_signed(
     async def story(desk: ApprovalsDesk) -> None:
         sheet = await sheet_of(desk)
         sheet.row("file_path").widen(breadth, text)
-        assert words in sheet._problem.text()
+        assert words in problem_in(sheet)
         assert not sheet.approve.isEnabled()
         QTest.mouseClick(sheet.approve, Qt.MouseButton.LeftButton)
         assert "decide" not in desk.console.asked
@@ -241,7 +242,7 @@ def test_high_risk_wants_its_end_seen_before_anything_is_remembered(play: Play) 
     async def story(desk: ApprovalsDesk) -> None:
         sheet = await sheet_of(desk)
         assert not sheet.approve.isEnabled()
-        assert "scroll to the end" in sheet._problem.text()
+        assert "scroll to the end" in problem_in(sheet)
 
     long = "\n".join(f"echo {n}" for n in range(80))
     play(story, requests=[make_approval(1, risk="high", parameters={"command": long})])
@@ -253,7 +254,7 @@ def test_software_that_presses_the_sheets_button_remembers_nothing_of_high_risk(
         await desk.until(lambda: desk.screen.card.end_was_seen)
         sheet = await sheet_of(desk)
         sheet.approve.click()
-        assert "from a program, not from your hand" in sheet._problem.text()
+        assert "from a program, not from your hand" in problem_in(sheet)
         assert "decide" not in desk.console.asked
 
     play(story, requests=[make_approval(1, risk="high", parameters={"command": "x"})])

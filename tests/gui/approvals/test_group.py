@@ -15,6 +15,7 @@ from app.screens.approvals.request_groups import RequestGroups, device_words
 from core.approvals.models import Approval, ApprovalState
 from core.errors import JournalUnavailable
 from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press, stamp
+from tests.gui.approvals.page import keep_guarded
 
 
 def alike(number: int, **changes: Any) -> Approval:
@@ -246,7 +247,7 @@ def test_one_that_comes_before_the_card_takes_an_answer_joins_it_and_it_begins_a
 ) -> None:
     async def story(desk: ApprovalsDesk) -> None:
         screen, begun = desk.screen, list[int]()
-        screen.bar._guard.start(60_000)
+        keep_guarded(screen.bar)
         begin = screen.bar.start_guard
         monkeypatch.setattr(screen.bar, "start_guard", lambda: (begun.append(1), begin()))
         for number in (2, 3):
@@ -270,7 +271,7 @@ def test_one_that_comes_before_the_card_takes_an_answer_joins_it_and_it_begins_a
 
 def test_requests_without_end_do_not_keep_a_card_closed(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(desk: ApprovalsDesk) -> None:
-        desk.screen.bar._guard.start(60_000)
+        keep_guarded(desk.screen.bar)
         monkeypatch.setattr(request_controller, "JOINED_FOR_S", 0.0)
         desk.console.request(alike(2))
         await desk.until(lambda: "a-0002" in desk.screen.queue.model.ids)
@@ -281,7 +282,7 @@ def test_requests_without_end_do_not_keep_a_card_closed(play: Play, monkeypatch:
 
 def test_what_sorts_before_the_open_card_does_not_take_it_over(play: Play) -> None:
     async def story(desk: ApprovalsDesk) -> None:
-        desk.screen.bar._guard.start(60_000)
+        keep_guarded(desk.screen.bar)
         desk.console.request(alike(2, asked_at=stamp(-600)))
         await desk.until(lambda: "a-0002" in desk.screen.queue.model.ids)
         assert desk.shown().id == "a-0001"

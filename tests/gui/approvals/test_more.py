@@ -20,6 +20,7 @@ from core.errors import DeviceError
 from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press
 from tests.fakes.hand import press_button
 from tests.fakes.slow_schema import LARGE, while_checking
+from tests.gui.page import problem_in
 
 PHRASE = "a long passphrase"
 
@@ -88,7 +89,7 @@ def test_an_edit_waits_until_its_arguments_are_checked(play: Play) -> None:
             QTest.mouseClick(sheet.answer("ask"), Qt.MouseButton.LeftButton)
             assert "being checked" in sheet.answer("ask").toolTip()
             sheet.form.set_value({"command": "echo other"})
-            assert "are others than when they were to be checked" in sheet._problem.text()
+            assert "are others than when they were to be checked" in problem_in(sheet)
             sheet.show_versions()
             QTest.mouseClick(sheet.answer("ask"), Qt.MouseButton.LeftButton)
             assert "edit_approval" not in desk.console.asked
@@ -108,7 +109,7 @@ def test_an_edit_that_is_refused_says_so_and_the_request_still_waits(play: Play)
         sheet.form.set_value({"command": "true"})
         sheet.show_versions()
         press_button(sheet.answer("ask"))
-        await desk.until(lambda: "offline" in sheet._problem.text())
+        await desk.until(lambda: "offline" in problem_in(sheet))
         assert desk.console.queue["a-0001"].state is ApprovalState.WAITING
 
     play(story, requests=[make_approval(1)])
@@ -154,7 +155,7 @@ def test_another_operator_approves_once_and_their_key_is_forgotten(play: Play) -
         assert [sheet.who.itemData(n) for n in range(sheet.who.count())] == ["anna"]
         QTest.keyClicks(sheet.secret, "wrong words")
         QTest.keyClick(sheet.secret, KEYS.Key_Return)
-        await desk.until(lambda: "passphrase" in sheet._problem.text())
+        await desk.until(lambda: "passphrase" in problem_in(sheet))
         assert "decide" not in desk.console.asked
         sheet.secret.clear()
         QTest.keyClicks(sheet.secret, PHRASE)

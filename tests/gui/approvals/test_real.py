@@ -24,6 +24,7 @@ from core.service.console import Console
 from tests.fakes.approvals_desk import FakeNav, Uncaught
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.hand import ScriptedHand, press_button
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.window import seen
 
 
@@ -81,7 +82,7 @@ def test_the_service_takes_what_the_screen_signs(
                 QTest.keyClick(screen, Qt.Key.Key_D)
                 QTest.keyClicks(screen.bar.reason, "Not now")
                 QTest.keyClick(screen.bar.reason, Qt.Key.Key_Return)
-            ended = await console.runs.wait(run.summary.id, 20)
+            ended = await console.runs.wait(run.summary.id, PATIENCE_S)
             assert ended.summary.state.ended
             await seen(lambda: screen._log.decided)
             outcome = screen._log.outcome(screen._log.decided[0])
@@ -119,7 +120,7 @@ def test_a_file_is_compared_edited_and_written_as_it_was_approved(
             await seen(screen.bar.approve.isEnabled)
             assert target.read_text() == "one\ntwo\n"
             QTest.keyClick(screen, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
-            await console.runs.wait(run.summary.id, 20)
+            await console.runs.wait(run.summary.id, PATIENCE_S)
             assert target.read_text() == "one\nthree\n"
 
     run_on_qt(qapp, story())

@@ -30,6 +30,7 @@ from tests.fakes.stand_in import (
     standing_in,
 )
 from tests.fakes.window import play, seen
+from tests.gui.approvals.page import end_guard
 
 PASSPHRASE = "correct horse battery"
 FORGED: dict[str, Request] = {
@@ -68,8 +69,7 @@ async def _every_way_to_sign(desk: ConsoleApplication, host: StandIn) -> None:
     screen = desk.window.current
     assert isinstance(screen, ApprovalsScreen)
     await seen(lambda: screen.card.approval is not None)
-    screen.bar._guard.stop()
-    screen.bar._guard.timeout.emit()
+    end_guard(screen.bar)
     await seen(lambda: not screen.bar.guarded)
     assert HARMLESS.encode() in screen.card.bytes.box.exact_bytes
     assert "digest does not fit" in screen.card.banner.words().lower()

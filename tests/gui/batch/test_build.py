@@ -19,6 +19,7 @@ from core.batch.models import Batch, Parallel, Run, Step
 from tests.fakes.console import FakeConsole
 from tests.fakes.pointer import move_pointer
 from tests.fakes.window import play_frame, seen
+from tests.gui.batch.page import is_ticked, words_on_text
 
 Key: TypeAlias = Qt.Key
 Mod: TypeAlias = Qt.KeyboardModifier
@@ -114,7 +115,7 @@ def test_three_steps_are_built_by_keyboard_alone_and_run_exactly_as_typed(
         press(desk, Key.Key_Up)
         press(desk, Key.Key_Return)
         press(desk, Key.Key_Down)
-        await seen(lambda: not screen.planner.busy and screen._plan and len(screen._plan.cells) == 3)
+        await seen(lambda: not screen.planner.busy and screen.dock.plan and len(screen.dock.plan.cells) == 3)
         press(desk, Key.Key_Return, Mod.ControlModifier)
         await seen(lambda: console.started)
         await seen(lambda: opened)
@@ -150,7 +151,7 @@ def test_three_steps_are_built_with_the_pointer_and_run(theme: Theme, tmp_path: 
         end = QPoint(60, view.visualRect(view.steps.index(0, 0)).top() + 4)
         drag(tools.viewport(), at("list_processes"), view.viewport(), end)
         assert ids(screen) == ["list_processes", "system_info", "screenshot"]
-        await seen(lambda: screen.head.run.isEnabled() and screen._plan is not None)
+        await seen(lambda: screen.head.run.isEnabled() and screen.dock.plan is not None)
         QTest.mouseClick(screen.head.run, Left)
         # get_system_info has no argument yet, so the plan says invalid and the run is asked about.
         await seen(lambda: _sheet_is_open(desk))
@@ -182,17 +183,16 @@ def test_the_text_of_a_step_is_called_valid_only_when_the_step_is(theme: Theme, 
         screen.editor.load(content_of(batch))
         facts, listing = (step.key for step in screen.editor.content.steps)
         screen.editor.choose(facts)
-        words = screen.text._words
-        await seen(lambda: "required" in words.accessibleName())
-        assert not screen.text._mark.good
+        await seen(lambda: "required" in words_on_text(screen))
+        assert not is_ticked(screen)
         assert not screen.text.problem, "the text itself can be read, and is what would be sent"
         screen.editor.choose(listing)
-        await seen(lambda: words.accessibleName() == "The text: valid")
-        assert screen.text._mark.good
+        await seen(lambda: words_on_text(screen) == "The text: valid")
+        assert is_ticked(screen)
         screen.editor.choose(facts)
-        await seen(lambda: "required" in words.accessibleName())
+        await seen(lambda: "required" in words_on_text(screen))
         screen.editor.set_parameters(facts, {"info_type": "cpu"})
-        await seen(lambda: words.accessibleName() == "The text: valid")
+        await seen(lambda: words_on_text(screen) == "The text: valid")
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -310,7 +310,7 @@ def test_a_switched_off_step_stays_in_the_batch_and_is_off(theme: Theme, tmp_pat
         screen.editor.load(content_of(three()))
         screen.steps.view.setFocus()
         press(desk, Key.Key_X)
-        await seen(lambda: screen._plan is not None and screen._plan.cells[0].outcome == "off")
+        await seen(lambda: screen.dock.plan is not None and screen.dock.plan.cells[0].outcome == "off")
         assert not screen.editor.content.steps[0].enabled
 
     play_frame(theme, tmp_path, FakeConsole(), scenario)

@@ -26,7 +26,7 @@ def test_the_plan_says_what_runs_asks_and_is_denied_and_its_counts_stand_on_the_
 ) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, risky("os:linux tag:lab,prod"))
-        await seen(lambda: screen._plan is not None)
+        await seen(lambda: screen.dock.plan is not None)
         assert screen.dock.counts.words() == "10 run, 10 ask"
         rows = screen.steps.view.steps.items
         assert [row.note.counts for row in rows] == [{"runs": 10}, {"asks": 10}]
@@ -47,7 +47,7 @@ def test_planning_and_judging_send_nothing(theme: Theme, tmp_path: Path) -> None
 
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk, risky("name:this-computer"))
-        await seen(lambda: screen._plan is not None and "explain" in console.asked)
+        await seen(lambda: screen.dock.plan is not None and "explain" in console.asked)
         assert not {"call", "start_run", "decide"} & set(console.asked)
 
     play_frame(theme, tmp_path, console, scenario)
@@ -62,7 +62,7 @@ def test_above_fifty_devices_a_plan_is_made_on_f5_only(theme: Theme, tmp_path: P
         assert not screen.planner.busy
         assert "F5" in screen.dock.nothing.words()
         QTest.keyClick(desk.window, Key.Key_F5)
-        await seen(lambda: screen._plan is not None and len(screen._plan.devices) == 60)
+        await seen(lambda: screen.dock.plan is not None and len(screen.dock.plan.devices) == 60)
 
     play_frame(theme, tmp_path, console, scenario)
 

@@ -12,19 +12,13 @@ from PySide6.QtWidgets import QApplication
 from app.items.filter_edit import offers
 from app.main import ConsoleApplication
 from app.screens.fleet.device_filter import WORDS
-from app.screens.fleet.screen import FleetScreen
 from app.theme.theme import Theme
 from core.fleet.filter import FIELDS
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices, many_devices
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
-
-
-def fleet_of(desk: ConsoleApplication) -> FleetScreen:
-    desk.window.open("fleet")
-    assert isinstance(desk.window.current, FleetScreen)
-    return desk.window.current
+from tests.gui.fleet.page import open_fleet
 
 
 @pytest.mark.parametrize(
@@ -58,7 +52,7 @@ def test_a_value_with_a_space_is_put_in_with_quotes() -> None:
 
 def test_slash_focuses_tab_completes_and_escape_clears(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.table.setFocus()
         QTest.keyClick(fleet.table, Qt.Key.Key_Slash)
         field = fleet.filter_field
@@ -81,7 +75,7 @@ def test_slash_focuses_tab_completes_and_escape_clears(theme: Theme, tmp_path: P
 
 def test_the_count_of_a_thousand_devices_is_live(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.filter_field.setFocus()
         QTest.keyClicks(fleet.filter_field, "tag:kiosk !os:windows")
         await seen(lambda: fleet.head.detail.text() == "42 of 1,000 devices")
@@ -93,7 +87,7 @@ def test_the_count_of_a_thousand_devices_is_live(theme: Theme, tmp_path: Path) -
 
 def test_an_error_names_the_column_and_what_is_allowed(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.show_as(True)
         fleet.filter_field.setText("colour:red")
         await seen(fleet.problem.isVisible)
@@ -109,7 +103,7 @@ def test_the_field_stays_where_it_is_while_it_is_typed_into(
     theme: Theme, tmp_path: Path, size: tuple[int, int]
 ) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         field = fleet.filter_field
         await seen(lambda: "device" in fleet.head.detail.text())
         QApplication.sendPostedEvents()

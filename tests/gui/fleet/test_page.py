@@ -19,17 +19,12 @@ from core.aip.pairing import Pairing, encode_pairing
 from core.errors import DeviceError
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
-
-
-def fleet_of(desk: ConsoleApplication) -> FleetScreen:
-    desk.window.open("fleet")
-    assert isinstance(desk.window.current, FleetScreen)
-    return desk.window.current
+from tests.gui.fleet.page import PanelPage, open_fleet
 
 
 def test_enter_opens_the_page_over_the_whole_pane_and_escape_goes_back(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.listing.choose("build-lnx-03")
         panel = fleet.panel
         width = panel.width()
@@ -94,7 +89,7 @@ def test_the_page_keeps_the_tab_that_was_open_and_follows_a_device_opened_from_e
     theme: Theme, tmp_path: Path
 ) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         desk.window.open("fleet", OpenDevice("build-lnx-03", "link"))
         fleet.panel.widen.click()
         await seen(lambda: fleet.panel.is_wide)
@@ -108,7 +103,7 @@ def test_the_page_keeps_the_tab_that_was_open_and_follows_a_device_opened_from_e
 
 def test_i_opens_and_closes_the_panel_beside_the_tiles(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.show_as(True)
         fleet.wall.setFocus()
         assert not fleet.panel.isVisible()
@@ -144,7 +139,7 @@ def test_t_takes_pictures_of_all_marked_devices_and_a_few_at_a_time(theme: Theme
     console.runs.call, console.runs.wait = call, wait_run  # type: ignore[method-assign]
 
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         names = [f"lab-lnx-0{number}" for number in range(1, 6)]
         fleet.listing.set_marks(frozenset(names))
         fleet.table.setFocus()
@@ -169,7 +164,7 @@ def test_what_one_device_refuses_stops_no_other_picture_and_is_said(theme: Theme
     failed: list[tuple[str, str]] = []
 
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         desk.window.fail = lambda what, detail: failed.append((what, detail))  # type: ignore[method-assign]
         fleet.listing.set_marks(frozenset({"lab-lnx-01", "lab-lnx-02"}))
         fleet.table.setFocus()
@@ -190,7 +185,7 @@ def test_the_name_in_a_listening_devices_string_is_offered_unless_one_was_typed(
     string = encode_pairing(Pairing(url="ws://127.0.0.1:5010/ws", name="crane-2", token="t" * 32))
 
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         for typed, expected in (("", "crane-2"), ("crane-east", "crane-east")):
             fleet.pair()
             sheet = next(one for one in desk.window.findChildren(PairingDialog) if one.isVisible())
@@ -210,7 +205,7 @@ def test_a_configured_agent_can_be_taken_back(theme: Theme, tmp_path: Path) -> N
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         device = desk.state.devices["line2-board"]
         assert device.agent
         desk.window.open("fleet", OpenDevice("line2-board", "link"))
@@ -227,7 +222,7 @@ def test_a_configured_agent_can_be_taken_back(theme: Theme, tmp_path: Path) -> N
 
 def test_ctrl_a_on_the_wall_chooses_every_tile(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.show_as(True)
         QTest.keyClick(fleet.wall, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
         assert len(fleet.listing.marked()) == len(desk.state.devices)
@@ -239,13 +234,13 @@ def test_the_page_follows_its_device_and_closes_when_that_is_forgotten(theme: Th
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.listing.choose("lab-lnx-01")
         fleet.listing.opened.emit("lab-lnx-01")
         await seen(lambda: fleet.panel.is_wide)
         await console.devices.revoke("lab-lnx-01")
         desk.window.open("fleet")
-        await seen(lambda: fleet.panel._health.accessibleName().lower().endswith("offline"))
+        await seen(lambda: PanelPage(fleet).health.lower().endswith("offline"))
         await console.devices.forget("lab-lnx-01")
         await seen(lambda: not fleet.panel.is_wide and fleet.table.isVisible())
 

@@ -13,7 +13,6 @@ from PySide6.QtWidgets import QPlainTextEdit
 from app.main import ConsoleApplication
 from app.records.device_text import fingerprint_groups, name_problem, split_tags, tags_problem
 from app.screens.fleet.pairing_dialog import PairingDialog
-from app.screens.fleet.screen import FleetScreen
 from app.screens.targets import OpenDevice, OpenPairing
 from app.theme.theme import Theme
 from app.widgets.dialog import Dialog
@@ -26,12 +25,8 @@ from tests.fakes.fleet_data import make_devices
 from tests.fakes.sign_sheets import operator_of, sign
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
-
-
-def fleet_of(desk: ConsoleApplication) -> FleetScreen:
-    desk.window.open("fleet")
-    assert isinstance(desk.window.current, FleetScreen)
-    return desk.window.current
+from tests.gui.fleet.page import PanelPage, open_fleet
+from tests.gui.page import part_of, problem_in
 
 
 def story_of(folder: Path) -> FakeConsole:
@@ -40,7 +35,7 @@ def story_of(folder: Path) -> FakeConsole:
 
 
 async def pairing_of(desk: ConsoleApplication) -> PairingDialog:
-    fleet_of(desk).head.pair_button.click()
+    open_fleet(desk).head.pair_button.click()
     sheet = desk.window.findChildren(PairingDialog)[-1]
     await seen(lambda: sheet._listening is not None)
     return sheet
@@ -92,7 +87,7 @@ def test_the_string_is_shown_once_copied_whole_and_the_device_awaited(theme: The
         string = result.string.text()
         sheet.answer("show").click()
         await seen(lambda: not desk.window.findChildren(PairingDialog))
-        assert fleet_of(desk).panel._name.accessibleName() == "db-4"
+        assert PanelPage(open_fleet(desk)).device == "db-4"
         shown = " ".join(box.toPlainText() for box in desk.window.findChildren(QPlainTextEdit))
         assert string not in shown
 
@@ -110,7 +105,7 @@ def test_what_is_shown_once_is_not_lost_by_a_slip(theme: Theme, tmp_path: Path) 
         assert sheet.isVisible()
         QTest.keyClick(desk.window, Qt.Key.Key_Escape)
         assert sheet.isVisible()
-        assert "not shown again" in sheet._problem.text()
+        assert "not shown again" in problem_in(sheet)
         QTest.keyClick(desk.window, Qt.Key.Key_Escape)
         await seen(lambda: not desk.window.findChildren(PairingDialog))
 
@@ -127,9 +122,9 @@ def test_a_console_that_does_not_listen_says_so_where_it_matters(theme: Theme, t
         await seen(sheet.form.not_listening.isVisible)
         assert "Port 5000 is taken" in sheet.form.not_listening.accessibleName()
         assert not sheet.answer("pair").isEnabled()
-        sheet.form.direction._group.button(1).click()
+        part_of(sheet.form.direction, "The device listens").click()
         assert not sheet.form.not_listening.isVisible()
-        sheet.form.direction._group.button(0).click()
+        part_of(sheet.form.direction, "The device dials in").click()
         sheet.form.not_listening.acted.emit()
         await seen(lambda: desk.window.current.name == "settings")
 
@@ -143,7 +138,7 @@ def test_a_device_that_listens_is_paired_by_its_string_and_errors_stand_below_it
 
     async def scenario(desk: ConsoleApplication) -> None:
         sheet = await pairing_of(desk)
-        sheet.form.direction._group.button(1).click()
+        part_of(sheet.form.direction, "The device listens").click()
         sheet.name_field.setText("line-9")
         assert not sheet.answer("pair").isEnabled()
         sheet.form.string_field.setPlainText("nonsense")
@@ -176,7 +171,7 @@ def test_a_refused_pairing_keeps_what_was_typed(theme: Theme, tmp_path: Path) ->
         await seen(sheet.answer("pair").isEnabled)
         sheet.answer("pair").click()
         await sign(desk)
-        await seen(lambda: "The name is taken." in sheet._problem.text())
+        await seen(lambda: "The name is taken." in problem_in(sheet))
         assert sheet.name_field.text() == "db-4"
         assert sheet.answer("pair").isEnabled()
         sheet.dismiss()
@@ -189,7 +184,7 @@ def test_the_end_of_a_device_is_asked_about_first(theme: Theme, tmp_path: Path, 
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.enter(OpenDevice("lab-win-02", "link"))
         getattr(fleet.panel.link_tab, wish).click()
         sheet = desk.window.findChildren(Dialog)[0]
@@ -200,7 +195,7 @@ def test_the_end_of_a_device_is_asked_about_first(theme: Theme, tmp_path: Path, 
         assert wish not in console.asked
         console.fail_next[wish] = DeviceError("Not now.")
         sheet.answer(wish).click()
-        await seen(lambda: "Not now." in sheet._problem.text())
+        await seen(lambda: "Not now." in problem_in(sheet))
         sheet.answer(wish).click()
         await seen(lambda: not desk.window.findChildren(Dialog))
         if wish == "forget":
@@ -216,7 +211,7 @@ def test_tags_and_production_are_set_from_the_device_page(theme: Theme, tmp_path
     console = story_of(tmp_path)
 
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.enter(OpenDevice("lab-lnx-05", "link"))
         fleet.panel.link_tab.edit.click()
         sheet = desk.window.findChildren(Dialog)[0]

@@ -20,6 +20,7 @@ from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.sign_sheets import operator_of, sign
 from tests.fakes.stock_client import stock_client
 from tests.fakes.window import play, seen
+from tests.gui.fleet.page import PanelPage
 
 
 def test_a_stock_client_is_paired_in_the_window_seen_tried_and_revoked(theme: Theme, tmp_path: Path) -> None:
@@ -50,7 +51,7 @@ def test_a_stock_client_is_paired_in_the_window_seen_tried_and_revoked(theme: Th
         async with stock_client(sheet.result.stock.text(), "line-7"):
             await seen(lambda: "line-7 is connected" in sheet.result.waiting.text(), 20)
             sheet.answer("show").click()
-            await seen(lambda: fleet.panel._name.accessibleName() == "line-7")
+            await seen(lambda: PanelPage(fleet).device == "line-7")
             await seen(lambda: "plain AIP" in fleet.panel.overview.facts.value("Client").text())
             desk.window.open("fleet", OpenDevice("line-7", "link"))
             doctor = fleet.panel.link_tab.doctor

@@ -25,6 +25,7 @@ from tests.fakes.fleet_data import CHANGED_KEY
 from tests.fakes.sign_sheets import operator_of, sign
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
+from tests.gui.fleet.page import ToolPage
 
 MILD = ToolInfo(
     tool_key="action::sweep", tool_name="sweep", tool_type="action", description="Sweeps.",
@@ -109,7 +110,7 @@ async def review_of(desk: ConsoleApplication) -> ContractReviewDialog:
     fleet = desk.window.current
     assert isinstance(fleet, FleetScreen)
     tools = fleet.panel.tools_tab
-    await seen(lambda: tools.chosen() is not None and tools.details._key == CHANGED_KEY)
+    await seen(lambda: tools.chosen() is not None and ToolPage(fleet).name == "indexer.rebuild")
     tools.details.review_asked.emit()
     await seen(lambda: desk.window.findChildren(ContractReviewDialog))
     return desk.window.findChildren(ContractReviewDialog)[0]

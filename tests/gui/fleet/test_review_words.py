@@ -17,6 +17,7 @@ from core.service.console import ContractChange
 from tests.fakes.fleet_data import CHANGED_KEY
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
+from tests.gui.fleet.page import ToolPage
 
 TRUSTED = {"tool_name": "x", "claimed_risk": "critical", "client": "quarterdeck-device"}
 
@@ -73,7 +74,7 @@ def test_the_button_of_the_sheet_names_it(
         desk.window.open("fleet", OpenDevice("build-lnx-03", "tools", CHANGED_KEY))
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
-        await seen(lambda: chosen(fleet) is not None and fleet.panel.tools_tab.details._key == CHANGED_KEY)
+        await seen(lambda: chosen(fleet) is not None and ToolPage(fleet).name == "indexer.rebuild")
         fleet.panel.tools_tab.details.review_asked.emit()
         await seen(lambda: desk.window.findChildren(ContractReviewDialog))
         sheet = desk.window.findChildren(ContractReviewDialog)[0]

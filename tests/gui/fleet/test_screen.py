@@ -20,12 +20,9 @@ from tests.fakes.fleet_data import CHANGED_KEY
 from tests.fakes.sign_sheets import do_not_sign, operator_of, sign
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
-
-
-def fleet_of(desk: ConsoleApplication) -> FleetScreen:
-    desk.window.open("fleet")
-    assert isinstance(desk.window.current, FleetScreen)
-    return desk.window.current
+from tests.gui.fleet.page import PanelPage, ToolPage, open_fleet
+from tests.gui.page import problem_in
+from tests.gui.shell.page import status_part
 
 
 def names_in(fleet: FleetScreen) -> list[str]:
@@ -41,7 +38,7 @@ def opened_screens(desk: ConsoleApplication) -> list[tuple[str, Target | None]]:
 
 def test_production_devices_come_first_and_carry_their_band(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         devices = fleet.table.devices
         marked = [device.name for row, device in enumerate(devices.items) if devices.style(row).production]
         assert len(devices.items) == 24
@@ -53,7 +50,7 @@ def test_production_devices_come_first_and_carry_their_band(theme: Theme, tmp_pa
 
 def test_the_filter_counts_as_it_is_typed(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         QTest.keyClick(desk.window, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
         QTest.keyClicks(fleet.filter_field, "os:linux tag:lab")
         await seen(lambda: fleet.head.detail.text() == "5 of 24 devices")
@@ -65,7 +62,7 @@ def test_the_filter_counts_as_it_is_typed(theme: Theme, tmp_path: Path) -> None:
 
 def test_half_a_filter_says_what_is_wrong_and_keeps_the_rows(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.filter_field.setText("health:sick")
         await seen(fleet.problem.isVisible)
         assert "column" in fleet.problem.text()
@@ -80,7 +77,7 @@ def test_half_a_filter_says_what_is_wrong_and_keeps_the_rows(theme: Theme, tmp_p
 def test_a_status_part_opens_the_fleet_with_its_filter(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("settings")
-        desk.window.status_bar._health[Health.OFFLINE].click()
+        status_part(desk, Health.OFFLINE.value).click()
         fleet = desk.window.current
         assert isinstance(fleet, FleetScreen)
         assert names_in(fleet) == ["kiosk-yard", "lab-win-03"]
@@ -92,20 +89,20 @@ def test_a_device_keeps_its_row_while_its_state_changes(theme: Theme, tmp_path: 
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.table.choose("lab-lnx-03")
         console.change_device("lab-lnx-01", health=Health.OFFLINE, reason="The line was closed.")
         devices = fleet.table.devices
         await seen(lambda: devices.style(devices.row_of("lab-lnx-01")).muted)
         assert fleet.table.current_key() == "lab-lnx-03"
-        assert fleet.panel._name.accessibleName() == "lab-lnx-03"
+        assert PanelPage(fleet).device == "lab-lnx-03"
 
     play(theme, tmp_path, console, scenario)
 
 
 def test_the_panel_shows_tools_with_effect_risk_and_source(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.enter(OpenDevice("lab-lnx-01", "tools"))
         table = fleet.panel.tools_tab.table
         await seen(lambda: table.rows_model.rowCount() == 10)
@@ -126,13 +123,13 @@ async def read_to_the_end(sheet: ContractReviewDialog) -> None:
 
 def test_tool_details_say_who_says_so_and_why(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.enter(OpenDevice("lab-lnx-01", "tools", "data_collection::artifact.list"))
-        details = fleet.panel.tools_tab.details
-        await seen(lambda: details._name.text() == "artifact.list")
-        told = next(words for words in details._facts.words() if words.startswith("Risk:"))
+        tool = ToolPage(fleet)
+        await seen(lambda: tool.name == "artifact.list")
+        told = next(words for words in tool.facts if words.startswith("Risk:"))
         assert told.startswith("Risk: low, the device says. The device declares it read-only")
-        assert '"prefix"' in details._schema.toPlainText()
+        assert '"prefix"' in tool.schema.toPlainText()
 
     play(theme, tmp_path, story(), scenario)
 
@@ -143,11 +140,11 @@ def test_what_a_device_says_is_never_taken_for_markup(theme: Theme, tmp_path: Pa
     tools[0] = tools[0].model_copy(update={"description": "<b>harmless</b><img src='file:///etc/passwd'>"})
 
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.enter(OpenDevice("lab-lnx-01", "tools", tools[0].tool_key))
-        details = fleet.panel.tools_tab.details
-        await seen(lambda: "harmless" in details._description.text())
-        assert details._description.textFormat() == Qt.TextFormat.PlainText
+        tool = ToolPage(fleet)
+        await seen(lambda: "harmless" in tool.description.text())
+        assert tool.description.textFormat() == Qt.TextFormat.PlainText
 
     play(theme, tmp_path, console, scenario)
 
@@ -156,7 +153,7 @@ def test_unavailable_tools_are_listed_with_the_reason_and_how_to_get_them(
     theme: Theme, tmp_path: Path
 ) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.enter(OpenDevice("this-computer", "tools"))
         missing = fleet.panel.tools_tab.missing
         await seen(missing.isVisible)
@@ -170,7 +167,7 @@ def test_unavailable_tools_are_listed_with_the_reason_and_how_to_get_them(
 
 def test_an_offline_device_says_why_its_tools_cannot_be_read(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.enter(OpenDevice("kiosk-yard"))
         await seen(lambda: "kiosk-yard is offline." in fleet.panel.overview.place.words)
         assert not fleet.panel.take.isEnabled()
@@ -184,13 +181,13 @@ def test_taking_a_picture_shows_it(theme: Theme, tmp_path: Path) -> None:
     console.fleet["lab-lnx-02"] = console.fleet["lab-lnx-02"].model_copy(update={"picture": None})
 
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.enter(OpenDevice("lab-lnx-02"))
         assert not fleet.panel.picture.has_picture
         fleet.table.setFocus()
         QTest.keyClick(fleet.table, Qt.Key.Key_T)
         await seen(lambda: fleet.panel.picture.has_picture)
-        assert "1280\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}800" in fleet.panel._picture_words.text()
+        assert "1280\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}800" in PanelPage(fleet).picture_words
         assert fleet.panel.take.text() == "Take picture"
 
     play(theme, tmp_path, console, scenario)
@@ -202,9 +199,9 @@ def test_a_picture_that_is_no_image_is_said_to_be_unreadable(theme: Theme, tmp_p
     console.fleet["lab-lnx-02"] = console.fleet["lab-lnx-02"].model_copy(update={"picture": blob})
 
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.enter(OpenDevice("lab-lnx-02"))
-        await seen(lambda: fleet.panel._picture_words.text() == "The picture cannot be read.")
+        await seen(lambda: PanelPage(fleet).picture_words == "The picture cannot be read.")
 
     play(theme, tmp_path, console, scenario)
 
@@ -214,12 +211,12 @@ def test_a_picture_that_fails_says_what_to_do_beside_the_button(theme: Theme, tm
     console.fail_next["call"] = DeviceError("lab-lnx-02 did not answer.", ErrorCode.TIMEOUT)
 
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.enter(OpenDevice("lab-lnx-02"))
         fleet.panel.take_picture()
-        await seen(fleet.panel._problem.isVisible)
-        assert "did not answer" in fleet.panel._problem.text()
-        assert "allow more time" in fleet.panel._problem.text()
+        await seen(lambda: PanelPage(fleet).problem)
+        assert "did not answer" in PanelPage(fleet).problem
+        assert "allow more time" in PanelPage(fleet).problem
         assert fleet.panel.take.isEnabled()
 
     play(theme, tmp_path, console, scenario)
@@ -229,10 +226,10 @@ def test_call_a_tool_opens_its_form_and_sends_nothing(theme: Theme, tmp_path: Pa
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.enter(OpenDevice("lab-lnx-01", "tools", "action::write_file"))
         await seen(lambda: fleet.panel.tools_tab.chosen() is not None)
-        await seen(lambda: fleet.panel.tools_tab.details._name.text() == "write_file")
+        await seen(lambda: ToolPage(fleet).name == "write_file")
         opened = opened_screens(desk)
         fleet.panel.call.click()
         [(screen, target)] = opened
@@ -246,7 +243,7 @@ def test_call_a_tool_opens_its_form_and_sends_nothing(theme: Theme, tmp_path: Pa
 
 def test_run_takes_the_filter_or_the_marked_devices(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.enter(OpenQuery("tag:kiosk"))
         opened = opened_screens(desk)
         fleet.run_button.click()
@@ -265,7 +262,7 @@ def test_a_changed_definition_is_blocked_shown_whole_and_trusted_only_by_a_butto
     console = story([operator_of(tmp_path)])
 
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.enter(OpenDevice("build-lnx-03"))
         overview = fleet.panel.overview
         await seen(lambda: overview.notice.isVisible() and overview.table.rows_model.rowCount())
@@ -293,10 +290,10 @@ def test_a_definition_that_changed_again_is_not_trusted(theme: Theme, tmp_path: 
     console = story([operator_of(tmp_path)])
 
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.enter(OpenDevice("build-lnx-03", "tools", CHANGED_KEY))
         tools = fleet.panel.tools_tab
-        await seen(lambda: tools.details._name.text() == "indexer.rebuild")
+        await seen(lambda: ToolPage(fleet).name == "indexer.rebuild")
         assert not tools.details.call.isEnabled()
         tools.details.review_asked.emit()
         await seen(lambda: desk.window.findChildren(Dialog))
@@ -306,7 +303,7 @@ def test_a_definition_that_changed_again_is_not_trusted(theme: Theme, tmp_path: 
         await read_to_the_end(sheet)
         sheet.answer("trust").click()
         await sign(desk)
-        await seen(lambda: "It changed again." in sheet._problem.text())
+        await seen(lambda: "It changed again." in problem_in(sheet))
         assert sheet.isVisible()
         sheet.finish("")
 
@@ -317,7 +314,7 @@ def test_recent_follows_the_journal(theme: Theme, tmp_path: Path) -> None:
     console = story()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.enter(OpenDevice("db-primary", "recent"))
         table = fleet.panel.recent.table
         await seen(lambda: table.rows_model.rowCount() > 0)
@@ -331,7 +328,7 @@ def test_recent_follows_the_journal(theme: Theme, tmp_path: Path) -> None:
 
 def test_recent_shows_the_journal_of_this_device_only(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        fleet = fleet_of(desk)
+        fleet = open_fleet(desk)
         fleet.enter(OpenDevice("db-primary", "recent"))
         table = fleet.panel.recent.table
         await seen(lambda: table.rows_model.rowCount() > 3)

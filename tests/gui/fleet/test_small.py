@@ -25,6 +25,7 @@ from core.fleet.models import Check, CheckState, Refusal
 from tests.fakes.fleet_data import ago, make_devices
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
+from tests.gui.fleet.page import PanelPage, ToolPage
 
 SMALLEST = (1024, 640)
 NAME = "build-lnx-03"
@@ -228,7 +229,7 @@ def test_fields_of_many_lines_have_an_edge_that_can_be_seen(theme: Theme, tmp_pa
         await seen(field.isVisible)
         assert edge_of(field, QPoint(field.width() // 2, 0)) == theme.color("control")
         sheet.dismiss()
-        schema = fleet.panel.tools_tab.details._schema
+        schema = ToolPage(fleet).schema
         assert edge_of(schema, QPoint(schema.width() // 2, 0)) == theme.color("border2")
 
     play(theme, tmp_path, story(), scenario)
@@ -245,15 +246,15 @@ def test_the_tools_beside_the_devices_are_named_whole(theme: Theme, tmp_path: Pa
 
 def test_the_name_of_a_device_is_broken_into_lines_and_never_cut(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        panel = (await fleet_with(desk, "overview")).panel
+        title = PanelPage(await fleet_with(desk, "overview")).title
         for name in (NAME, "x86-builder-in-the-second-hall", "a" * 64):
-            panel._name.set_name(name)
-            await seen(lambda: not squeezed(panel._name.parentWidget()))
-            assert panel._name.accessibleName() == name
-            room = QRect(0, 0, panel._name.width(), 1000)
+            title.set_name(name)
+            await seen(lambda: not squeezed(title.parentWidget()))
+            assert title.accessibleName() == name
+            room = QRect(0, 0, title.width(), 1000)
             flags = Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap
-            words = panel._name.fontMetrics().boundingRect(room, flags, panel._name.text())
-            assert words.width() <= panel._name.width()
-            assert words.height() <= panel._name.height()
+            words = title.fontMetrics().boundingRect(room, flags, title.text())
+            assert words.width() <= title.width()
+            assert words.height() <= title.height()
 
     play(theme, tmp_path, story(), scenario, SMALLEST)

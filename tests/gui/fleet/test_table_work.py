@@ -20,6 +20,7 @@ from core.fleet.models import Device, Health
 from core.service.console import DeviceChanged
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices, many_devices
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
@@ -214,7 +215,7 @@ def test_changes_that_never_pause_are_shown_all_the_same(theme: Theme, tmp_path:
         fleet.listing.filled.connect(lambda: filled.append(1))
         devices = list(console.fleet.items())
         number = 0
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while len(filled) < 3:
                 number += 1
                 for name, device in devices:

@@ -29,6 +29,7 @@ from tests.fakes.fleet_data import ago, make_devices, many_devices
 from tests.fakes.pictures import desktop_png
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
+from tests.gui.fleet.page import PanelPage
 
 
 def wall_of(desk: ConsoleApplication) -> FleetScreen:
@@ -146,7 +147,7 @@ def test_enter_opens_the_panel_of_the_tile(theme: Theme, tmp_path: Path) -> None
         fleet.wall.choose("edge-gw-11")
         QTest.keyClick(fleet.wall, Qt.Key.Key_Return)
         await seen(fleet.panel.isVisible)
-        assert fleet.panel._name.accessibleName() == "edge-gw-11"
+        assert PanelPage(fleet).device == "edge-gw-11"
         assert fleet.escape()
         assert not fleet.panel.isVisible()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -12,16 +11,15 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
 
 from app.forms import SchemaForm
-from app.forms.validator import validator_process
 from app.qt_loop import run_on_qt
 from app.theme.theme import Theme
 from core.schema_forms import document, validator
 from core.schema_forms.patterns import safe_pattern
-from tests.fakes.pace import within
+from tests.fakes.qt_turns import most_calls_a_turn
 from tests.fakes.window import seen
-from tests.fakes.work_watch import WorkWatch
 
-BOUND_S = 0.05
+# What is made in one turn of 3,900 fields is 250,000.
+MOST_IN_A_TURN = 500_000
 
 
 def named(count: int, schema: Any) -> dict[str, Any]:
@@ -86,23 +84,17 @@ WORST: dict[str, dict[str, Any]] = {
 }
 
 
-def nothing_is_remembered(again: bool) -> None:
-    """As when the schema is seen for the first time; the process has seen it only where this is done `again`.
-
-    To start the process anew takes longer than most of these schemas take it to be read.
-    """
+def nothing_is_remembered() -> None:
+    """As when the schema is seen for the first time."""
     validator._cache.clear()
     document._serialized.clear()
     safe_pattern.cache_clear()
-    if again:
-        validator_process().stop()
 
 
-def play(theme: Theme, scenario: Callable[[SchemaForm], Coroutine[Any, Any, None]]) -> float:
-    """The longest stall of the window's loop during a scenario, in seconds."""
+def play(theme: Theme, scenario: Callable[[SchemaForm], Coroutine[Any, Any, None]]) -> None:
+    """Play a scenario with a form, and hold each turn of the window's loop to its calls meanwhile."""
     app = QApplication.instance()
     assert isinstance(app, QApplication)
-    worst: list[float] = []
 
     async def main() -> None:
         form, pane = SchemaForm(), QScrollArea()
@@ -115,21 +107,14 @@ def play(theme: Theme, scenario: Callable[[SchemaForm], Coroutine[Any, Any, None
         pane.show()
         form.set_schema({"type": "object"})
         await seen(lambda: form.is_checked)
-        watch = WorkWatch()
-        await asyncio.sleep(5 * WorkWatch.EVERY)
-        watch.take()
-        await asyncio.wait_for(scenario(form), 60)
-        # What was set off last is still to be painted.
-        await asyncio.sleep(5 * WorkWatch.EVERY)
-        worst.append(watch.take() / 1000)
-        watch.close()
+        with most_calls_a_turn(MOST_IN_A_TURN):
+            await scenario(form)
         gone = asyncio.Event()
         pane.destroyed.connect(gone.set)
         pane.deleteLater()
         await gone.wait()
 
     run_on_qt(app, main())
-    return worst[0]
 
 
 def first_input(form: SchemaForm) -> QWidget:
@@ -138,20 +123,13 @@ def first_input(form: SchemaForm) -> QWidget:
 
 @pytest.mark.parametrize("schema", WORST.values(), ids=WORST.keys())
 def test_the_window_goes_on_while_a_form_is_made_and_typed_in(theme: Theme, schema: dict[str, Any]) -> None:
-    tries = 0
-
     async def scenario(form: SchemaForm) -> None:
-        nonlocal tries
-        tries += 1
-        nothing_is_remembered(again=tries > 1)
+        nothing_is_remembered()
         form.set_schema({**schema})
         assert form.inputs()
-        await asyncio.sleep(WorkWatch.EVERY)  # nobody types in the same instant
         QTest.keyClicks(first_input(form), "1")
         await seen(lambda: form._builder.is_done and form.is_checked)
         QTest.keyClicks(first_input(form), "2")
         await seen(lambda: form.is_checked and form._check._asked is None)
 
-    for one in within(BOUND_S, clock=time.thread_time):
-        with one:
-            one.seconds = play(theme, scenario)
+    play(theme, scenario)

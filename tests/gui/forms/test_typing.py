@@ -18,6 +18,8 @@ from app.forms.union_editor import UnionEditor
 from app.theme.theme import Theme
 from core.schema_forms.validator import FieldError
 from tests.fakes.window import apply_to_parts
+from tests.gui.forms.page import add_item, add_or_leave_out, row_of
+from tests.gui.page import button_named
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -179,27 +181,27 @@ def test_turning_the_wheel_over_a_choice_changes_nothing(form: SchemaForm) -> No
 def test_items_are_added_moved_and_removed_by_keyboard(form: SchemaForm) -> None:
     array = of(form, "tags")
     assert isinstance(array, ArrayEditor)
-    for word in ("a", "b", "c"):
-        QTest.keyClick(array._add, Qt.Key.Key_Return)
-        type_into(form.row(("tags", len(array._items) - 1)).own_inputs()[0], word)  # type: ignore[union-attr]
+    for number, word in enumerate(("a", "b", "c")):
+        QTest.keyClick(add_item(array), Qt.Key.Key_Return)
+        type_into(form.row(("tags", number)).own_inputs()[0], word)  # type: ignore[union-attr]
     assert form.value() == {"tags": ["a", "b", "c"]}
     last = of(form, "tags", 2)
     last.setFocus()
     QTest.keyClick(last, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
     assert form.value() == {"tags": ["a", "c", "b"]}
     assert form.window().focusWidget() is last
-    array._items[0]._buttons[2].click()
+    button_named(array, "Remove: item 0", "Remove: item 1").click()
     assert form.value() == {"tags": ["c", "b"]}
 
 
 def test_an_empty_item_is_flagged_and_an_empty_list_can_be_sent(form: SchemaForm) -> None:
     array = of(form, "tags")
-    array._add.click()
+    add_item(array).click()
     assert form.value() == {"tags": []}
     assert "empty item" in form.show_problems()[0].message or len(form.problems()) > 1
-    array._items[0]._buttons[2].click()
+    button_named(array, "Remove: item 0", "Remove: item 1").click()
     assert form.value() == {}
-    array._empty_link.click()
+    button_named(row_of(form, "tags"), "send []").click()
     assert form.value() == {"tags": []}
 
 
@@ -231,28 +233,26 @@ def choose(box: ChoiceBox, at: int) -> None:
 
 
 def test_an_object_is_left_out_while_nothing_in_it_is_filled_in(form: SchemaForm) -> None:
-    options = of(form, "options")
-    options._open_link.click()
+    add_or_leave_out(row_of(form, "options")).click()
     assert form.value() == {}
     type_into(of(form, "options", "depth"), "2")
     assert form.value() == {"options": {"depth": 2}}
-    options._open_link.click()
+    add_or_leave_out(row_of(form, "options")).click()
     assert form.value() == {}
-    options._open_link.click()
+    add_or_leave_out(row_of(form, "options")).click()
     assert form.value() == {"options": {"depth": 2}}
     QTest.keyClick(of(form, "options", "depth"), Qt.Key.Key_Backspace)
     assert form.value() == {}
-    options._empty_link.click()
+    button_named(row_of(form, "options"), "send {}").click()
     assert form.value() == {"options": {}}
 
 
 def test_null_is_sent_only_when_asked_for(form: SchemaForm) -> None:
     row = form.row(("note",))
     assert row is not None
-    assert row._null_link is not None
-    row._null_link.click()
+    button_named(row, "send null").click()
     assert form.value() == {"note": None}
-    row._null_link.click()
+    button_named(row, "null is sent, change").click()
     assert form.value() == {}
 
 
@@ -322,13 +322,13 @@ def test_own_names_are_typed_in_rows(qtbot: QtBot) -> None:
     schema = {"properties": {"env": {"type": "object", "additionalProperties": {"type": "string"}}}}
     form = shown(qtbot, schema)
     env = of(form, "env")
-    env._open_link.click()
-    env._add_key.click()
-    row = env._extra[0]
-    type_into(row.key_input, "PATH")
-    type_into(row.row.own_inputs()[0], "/bin")
+    add_or_leave_out(row_of(form, "env")).click()
+    button_named(env, "Add field").click()
+    name = next(one for one in env.findChildren(LineInput) if one.accessibleName().startswith("name of a"))
+    type_into(name, "PATH")
+    type_into(name.parentWidget().row.own_inputs()[0], "/bin")
     assert form.value() == {"env": {"PATH": "/bin"}}
-    row.remove_button.click()
+    button_named(env, "Remove this field").click()
     assert form.value() == {}
 
 

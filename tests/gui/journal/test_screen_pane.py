@@ -18,6 +18,7 @@ from app.theme.theme import Theme
 from app.widgets.banner import Notice
 from app.widgets.code_view import CodeView
 from app.widgets.image_view import ImageView
+from app.widgets.labels import ElidedLabel
 from core.audit.checkpoint import Signer, origin_of
 from core.audit.entries import Entry, Kind
 from core.audit.merkle import inclusion_path, leaf_hash, root_of
@@ -29,6 +30,7 @@ from tests.fakes.journal_proof import entry_bytes, prove_entry
 from tests.fakes.pictures import desktop_png
 from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
+from tests.gui.page import visible
 
 
 async def entry_of(desk: ConsoleApplication, seq: int, tab: str = "entry") -> JournalScreen:
@@ -133,7 +135,7 @@ def test_p_proves_the_entry_and_shows_the_way_to_the_checkpoint(theme: Theme, tm
         assert proof.checkpoint.toPlainText().startswith("qd-desk-1/journal\n18204\n")
         assert proof.text.exact_bytes == entry_bytes(console.fake_journal.find(seq))
         QTest.mouseClick(proof.tree.more, Qt.MouseButton.LeftButton)
-        assert proof.tree._open
+        assert proof.tree.more is None
 
     play_frame(theme, tmp_path, console, scenario)
 
@@ -179,7 +181,8 @@ def test_the_pane_shows_the_fields_and_the_body(theme: Theme, tmp_path: Path) ->
         entry = console.fake_journal.find(seq)
         assert screen.pane.entry_tab.body.value == entry.body
         assert screen.pane.entry_tab.facts.value("Command").text() == entry.call_id
-        assert screen.pane._title.text().startswith(f"screenshot on {entry.device}, {entry.run} step")
+        titles = [label.text() for label in visible(screen.pane, ElidedLabel)]
+        assert any(one.startswith(f"screenshot on {entry.device}, {entry.run} step") for one in titles)
 
     play_frame(theme, tmp_path, console, scenario)
 

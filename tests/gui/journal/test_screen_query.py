@@ -32,6 +32,7 @@ from core.errors import ServiceError
 from tests.fakes.console import FakeConsole
 from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
+from tests.gui.page import button_named
 
 
 async def journal_of(desk: ConsoleApplication, query: str | None = None) -> JournalScreen:
@@ -276,7 +277,7 @@ def test_the_cross_brings_everything_back(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await journal_of(desk, "tool:screenshot")
         few = screen.table.entries.rowCount()
-        QTest.mouseClick(screen.bar.field._clear, Qt.MouseButton.LeftButton)
+        QTest.mouseClick(button_named(screen.bar, "Clear the query"), Qt.MouseButton.LeftButton)
         await seen(lambda: screen.feed.query == "" and not screen.feed.loading)
         assert screen.table.entries.rowCount() > few
 

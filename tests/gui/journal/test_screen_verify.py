@@ -18,6 +18,7 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.journal import stamp
 from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
+from tests.gui.page import link_in
 
 
 async def journal_of(desk: ConsoleApplication) -> JournalScreen:
@@ -33,7 +34,7 @@ def tell(console: FakeConsole, **changes: Any) -> None:
 
 
 def link_of(screen: JournalScreen, words: str) -> Any:
-    return next(link for link in screen.verify_banner.banner._links if link.text() == words)
+    return link_in(screen.verify_banner, words)
 
 
 def test_v_verifies_in_the_background_and_says_what_was_checked(theme: Theme, tmp_path: Path) -> None:

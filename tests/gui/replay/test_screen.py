@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtTest import QTest
 
 from app.main import ConsoleApplication
+from app.screens.replay import timeline_loader
 from app.screens.replay.screen import ReplayScreen
-from app.screens.replay.timeline_loader import RELOAD_MS
 from app.screens.targets import OpenReplay
 from app.theme.theme import Theme
 from core.audit.entries import Kind
@@ -240,19 +239,30 @@ def test_a_run_that_goes_on_is_followed_at_its_end_and_left_alone_elsewhere(
     replay(theme, tmp_path, scenario)
 
 
-def test_many_changes_of_a_run_are_read_once(theme: Theme, tmp_path: Path) -> None:
+def test_many_changes_of_a_run_are_read_once(
+    theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Longer than the test: it ends the pause itself.
+    pause_ms = 600_000
+    monkeypatch.setattr(timeline_loader, "RELOAD_MS", pause_ms)
+
     async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         assert screen.reel is not None
         count, before = len(screen.reel), console.asked.count("timeline")
-        began = time.monotonic()
+        changes: list[str] = []
+        desk.state.runs_changed.connect(changes.append)
         for _ in range(50):
             add_entry(console)
             console.emit(RunChanged(run=console.work.find(RUN).summary))
             await asyncio.sleep(0)
+        await seen(lambda: changes)
+        desk.state.flush()
+        assert console.asked.count("timeline") == before
+        pauses = [one for one in screen.findChildren(QTimer) if one.isActive() and one.interval() == pause_ms]
+        assert len(pauses) == 1
+        pauses[0].start(0)
         await seen(lambda: screen.reel is not None and len(screen.reel) == count + 50)
-        # One pause gathers them; on a slow machine they may come in during several.
-        pauses = int((time.monotonic() - began) * 1000) // RELOAD_MS
-        assert console.asked.count("timeline") - before <= max(2, pauses + 1)
+        assert console.asked.count("timeline") == before + 1
 
     replay(theme, tmp_path, scenario)
 

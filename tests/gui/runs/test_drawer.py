@@ -32,6 +32,7 @@ from tests.fakes.pictures import desktop_png
 from tests.fakes.runs_screen import CLEAN, change_cell, drawer_of, opened_screens
 from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
+from tests.gui.page import part_of
 
 
 def fact(drawer: CellDetails, label: str) -> str:
@@ -165,7 +166,7 @@ def test_a_denial_names_the_operator_when_and_why(theme: Theme, tmp_path: Path) 
         drawer = await drawer_of(desk, "edge-gw-11", "clean")
         await seen(lambda: drawer.banner.fact.text() == "Refused by anna.")
         assert fact(drawer, "Decision").split(" anna ")[0].endswith("denied by")
-        QTest.mouseClick(drawer.tabs._group.button(3), Qt.MouseButton.LeftButton)
+        QTest.mouseClick(part_of(drawer.tabs, "Decision"), Qt.MouseButton.LeftButton)
         assert drawer.tab == "decision"
         assert "Not today." in words_in(drawer)
 
@@ -300,7 +301,7 @@ def test_the_decision_shows_answer_risk_reasons_and_who_approved(theme: Theme, t
     async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         await seen(lambda: drawer.entries.table.rows_model.rowCount() == 3)
-        QTest.mouseClick(drawer.tabs._group.button(3), Qt.MouseButton.LeftButton)
+        QTest.mouseClick(part_of(drawer.tabs, "Decision"), Qt.MouseButton.LeftButton)
         words = words_in(drawer)
         assert "The policy asked an operator." in words
         assert "Profile guarded: high risk asks." in words
@@ -317,7 +318,7 @@ def test_enter_on_an_entry_opens_it_in_the_journal(theme: Theme, tmp_path: Path)
     async def scenario(desk: ConsoleApplication) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "disk")
         await seen(lambda: drawer.entries.table.rows_model.rowCount() == 1)
-        QTest.mouseClick(drawer.tabs._group.button(4), Qt.MouseButton.LeftButton)
+        QTest.mouseClick(part_of(drawer.tabs, "Entries"), Qt.MouseButton.LeftButton)
         opened = opened_screens(desk)
         row = drawer.entries.table.rows_model.item(0)
         assert row is not None

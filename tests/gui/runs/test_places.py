@@ -21,7 +21,7 @@ from tests.fakes.window import play_frame, seen
 
 async def show(desk: ConsoleApplication, run: str) -> RunsScreen:
     screen = await runs_of(desk, OpenRun(run))
-    await seen(lambda: screen._run is not None and screen._run.summary.id == run)
+    await seen(lambda: screen.head.number.text() == run)
     await seen(lambda: screen.split.isVisible() and screen.matrix.current_cell() is not None)
     return screen
 

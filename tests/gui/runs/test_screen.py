@@ -417,7 +417,7 @@ def test_a_run_that_is_not_in_memory_is_read_and_shown(theme: Theme, tmp_path: P
         old = console.work.find("r-0408")
         summary = old.summary.model_copy(update={"id": "r-0002", "name": "From long ago"})
         cells = [cell.model_copy(update={"run": "r-0002"}) for cell in old.cells]
-        console.work._runs["r-0002"] = old.model_copy(update={"summary": summary, "cells": cells})
+        console.work.add(old.model_copy(update={"summary": summary, "cells": cells}))
         desk.window.open("runs", OpenRun("r-0002"))
         await seen(lambda: screen.head.title.text() == "From long ago")
         await seen(lambda: screen.matrix.cells.total() == 3)

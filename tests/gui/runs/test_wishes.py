@@ -19,6 +19,7 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.runs_screen import CLEAN, opened_screens, runs_of
 from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
+from tests.gui.page import part_of
 
 
 def test_cancel_asks_inline_and_only_the_second_press_cancels(theme: Theme, tmp_path: Path) -> None:
@@ -136,7 +137,7 @@ def test_a_narrow_window_hides_the_list_behind_the_title(theme: Theme, tmp_path:
         screen.list.opened.emit("r-0410")
         await seen(lambda: screen.head.number.text() == "r-0410")
         assert not screen.list.isVisible()
-        assert not screen.drawer.tabs._group.buttons()[-1].isHidden()
+        assert not part_of(screen.drawer.tabs, "Facts").isHidden()
 
     play_frame(theme, tmp_path, story(), scenario, size=(1280, 720))
 

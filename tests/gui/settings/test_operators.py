@@ -25,6 +25,7 @@ from tests.fakes.hand import press_button
 from tests.fakes.rules_door import make_grants
 from tests.fakes.sign_sheets import do_not_sign, press, sign, sign_sheet
 from tests.fakes.window import play_frame, seen
+from tests.gui.page import problem_in
 
 PHRASE = "correct horse battery"
 
@@ -121,7 +122,7 @@ def test_a_key_that_no_operator_signs_for_is_deleted_and_what_was_typed_stays(
         assert len(list_operator_keys(Home(tmp_path))) == 2
         # The key is locked: without its passphrase nothing is signed.
         press(sheet)
-        await seen(lambda: sheet._problem.text())
+        await seen(lambda: problem_in(sheet))
         assert console.signed == []
         await do_not_sign(desk)
         await seen(section.make.isEnabled)
@@ -149,7 +150,7 @@ def test_a_passphrase_unlocks_and_the_same_button_locks(theme: Theme, tmp_path: 
         secret = sheet.findChildren(QLineEdit)[0]
         QTest.keyClicks(secret, "wrong one here")
         sheet.answer("unlock").click()
-        await seen(lambda: "wrong" in sheet._problem.text())
+        await seen(lambda: "wrong" in problem_in(sheet))
         secret.setText(PHRASE)
         sheet.answer("unlock").click()
         await seen(lambda: desk.window.keys.unlocked == "quay")

@@ -20,6 +20,7 @@ from app.window import MainWindow
 from core.home import Home
 from core.service.console import Console
 from tests.fakes.console import FakeConsole
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.window import seen
 
 
@@ -84,7 +85,7 @@ def test_an_error_in_main_still_ends_the_loop_and_its_tasks(theme: Theme, qapp: 
             cancelled.append(True)
 
     async def main() -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             child = asyncio.get_running_loop().create_task(forever())
             await asyncio.sleep(0)
             assert not child.done()

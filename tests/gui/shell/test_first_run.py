@@ -10,7 +10,6 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFocusFrame, QLabel, QLineEdit
 
 from app.main import ConsoleApplication
-from app.screens.fleet.screen import FleetScreen
 from app.theme.theme import Theme
 from app.widgets.dialog import Dialog
 from core.approvals.operator_keys import create_operator_key
@@ -22,15 +21,12 @@ from tests.fakes.fleet_data import make_devices
 from tests.fakes.hand import press_button
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
+from tests.gui.fleet.page import fleet_in_front
+from tests.gui.page import problem_in
 
 
 def own_device() -> list[Device]:
     return [device for device in make_devices() if device.name == "this-computer"]
-
-
-def fleet_of(desk: ConsoleApplication) -> FleetScreen:
-    assert isinstance(desk.window.current, FleetScreen)
-    return desk.window.current
 
 
 @pytest.mark.parametrize("passphrase", ["correct horse battery", None])
@@ -40,7 +36,7 @@ def test_three_steps_lead_from_nothing_to_the_first_picture(
     console = FakeConsole(own_device())
 
     async def scenario(desk: ConsoleApplication) -> None:
-        page = fleet_of(desk).first_run
+        page = fleet_in_front(desk).first_run
         await seen(page.isVisible)
         assert page.device_step.state == "done"
         page.name_field.setText("harbour")
@@ -60,7 +56,7 @@ def test_three_steps_lead_from_nothing_to_the_first_picture(
         assert not page.isVisible()
 
     async def later(desk: ConsoleApplication) -> None:
-        assert not fleet_of(desk).first_run.isVisible()
+        assert not fleet_in_front(desk).first_run.isVisible()
         if passphrase is None:
             await seen(lambda: desk.keys.unlocked == "harbour")
         else:
@@ -74,7 +70,7 @@ def test_a_short_passphrase_is_refused_in_words(theme: Theme, tmp_path: Path) ->
     console = FakeConsole(own_device())
 
     async def scenario(desk: ConsoleApplication) -> None:
-        page = fleet_of(desk).first_run
+        page = fleet_in_front(desk).first_run
         page.name_field.setText("harbour")
         page.secret_field.setText("short")
         press_button(page.create_button)
@@ -93,7 +89,7 @@ def test_a_key_that_the_service_did_not_take_is_offered_again_not_made_twice(
     console.fail_next["register_operator"] = ServiceError("The line broke.")
 
     async def scenario(desk: ConsoleApplication) -> None:
-        page = fleet_of(desk).first_run
+        page = fleet_in_front(desk).first_run
         page.name_field.setText("harbour")
         press_button(page.without)
         await seen(page.key_problem.isVisible)
@@ -109,18 +105,18 @@ def test_first_run_can_be_skipped_for_good(theme: Theme, tmp_path: Path) -> None
     console = FakeConsole(own_device())
 
     async def scenario(desk: ConsoleApplication) -> None:
-        page = fleet_of(desk).first_run
+        page = fleet_in_front(desk).first_run
         await seen(page.isVisible)
         page.go_on.click()
         assert not page.isVisible()
         # Nothing has changed since, and nothing may be needed to change: an idle device may not for long.
-        panel = fleet_of(desk).panel
+        panel = fleet_in_front(desk).panel
         await seen(panel.isVisible)
         assert panel.device_name == "this-computer"
-        assert fleet_of(desk).listing.view.hasFocus()
+        assert fleet_in_front(desk).listing.view.hasFocus()
 
     async def later(desk: ConsoleApplication) -> None:
-        assert not fleet_of(desk).first_run.isVisible()
+        assert not fleet_in_front(desk).first_run.isVisible()
 
     play(theme, tmp_path, console, scenario)
     play(theme, tmp_path, console, later)
@@ -140,7 +136,7 @@ def test_unlocking_asks_for_the_passphrase_and_says_when_it_is_wrong(theme: Them
         assert field.echoMode() == QLineEdit.EchoMode.Password
         field.setText("wrong horse battery")
         sheet.answer("unlock").click()
-        await seen(lambda: sheet._problem.text())
+        await seen(lambda: problem_in(sheet))
         assert desk.keys.unlocked is None
         field.setText("correct horse battery")
         sheet.answer("unlock").click()
@@ -183,7 +179,7 @@ def test_what_has_never_been_connected_starts_and_is_not_offline(theme: Theme, t
     console = FakeConsole([device])
 
     async def scenario(desk: ConsoleApplication) -> None:
-        page = fleet_of(desk).first_run
+        page = fleet_in_front(desk).first_run
         await seen(page.isVisible)
         words = [label.text() for label in page.device_step.findChildren(QLabel)]
         assert "this-computer is starting" in words
@@ -196,7 +192,7 @@ def test_what_has_never_been_connected_starts_and_is_not_offline(theme: Theme, t
 
 def test_skipping_has_no_icon_of_a_place(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
-        page = fleet_of(desk).first_run
+        page = fleet_in_front(desk).first_run
         await seen(page.isVisible)
         assert (page.go_on.text(), page.go_on._icon) == ("Skip this", "")
 

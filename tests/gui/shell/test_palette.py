@@ -25,8 +25,10 @@ from core.home import Home
 from core.service.console import Console, ConsoleState, EntryPage
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.fleet_data import ago
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.story import story
 from tests.fakes.window import play_frame, seen
+from tests.gui.shell.page import lines_of
 
 SENDS = {"call", "start_run", "decide", "cancel_run", "stop_all", "set_profile", "review_contract", "resume"}
 
@@ -87,11 +89,11 @@ def palette_of(desk: ConsoleApplication) -> CommandPalette:
 
 
 def groups_in(palette: CommandPalette) -> list[str]:
-    return [line for line in palette._model.lines if isinstance(line, str)]
+    return [line for line in lines_of(palette) if isinstance(line, str)]
 
 
 def found_in(palette: CommandPalette) -> list[Match]:
-    return [line for line in palette._model.lines if isinstance(line, Match)]
+    return [line for line in lines_of(palette) if isinstance(line, Match)]
 
 
 def chosen_target(desk: ConsoleApplication, palette: CommandPalette) -> tuple[str, Target | None]:
@@ -109,9 +111,7 @@ def test_ctrl_k_finds_tools_of_the_device_that_is_named(theme: Theme, tmp_path: 
         palette = palette_of(desk)
         QTest.keyClicks(palette.field, "shell build")
         await seen(lambda: "Call a tool" in groups_in(palette))
-        await seen(
-            lambda: any(getattr(line, "hit", hit("")).state == "asks" for line in palette._model.lines)
-        )
+        await seen(lambda: any(getattr(line, "hit", hit("")).state == "asks" for line in lines_of(palette)))
         assert "Approvals" in groups_in(palette)
         screen, target = chosen_target(desk, palette)
         assert screen == "batch"
@@ -177,7 +177,8 @@ def test_a_click_leads_there_and_is_no_tab_and_lines_that_go_meanwhile_do_no_har
         opened: list[tuple[str, Target | None]] = []
         desk.window.open = lambda screen, target=None: opened.append((screen, target))  # type: ignore[method-assign]
         # The same signal tells others, who may bring other lines before the list is done with the click.
-        palette.view.clicked.connect(lambda _index: palette._model.show_found([]))
+        others = palette.view.model()
+        palette.view.clicked.connect(lambda _index: others.show_found([]))  # type: ignore[attr-defined]
         before = palette.chosen()
         QTest.mouseClick(
             palette.view.viewport(),
@@ -309,8 +310,8 @@ def test_a_question_finds_the_tool_by_what_its_device_says_of_it(theme: Theme, t
             line = next(one for one in found_in(palette) if one.hit.title == "get_system_info")
             assert line.reason.startswith("description: memory")
             assert isinstance(line.hit.target, OpenTool)
-            row = palette._model.lines.index(line)
-            spoken = palette._model.data(palette._model.index(row, 0), Qt.ItemDataRole.AccessibleTextRole)
+            row = lines_of(palette).index(line)
+            spoken = palette.view.model().index(row, 0).data(Qt.ItemDataRole.AccessibleTextRole)
             assert "description: memory" in str(spoken)
             palette.dismiss()
 
@@ -472,7 +473,7 @@ def test_a_question_finds_this_computers_own_tool_and_its_entries_have_the_polic
         service = await stack.enter_async_context(open_service(home))
         console = service.console("window:test")
         run = await console.runs.call("this-computer", "get_system_info", {"info_type": "os"})
-        await console.runs.wait(run.summary.id, 20)
+        await console.runs.wait(run.summary.id, PATIENCE_S)
         return console
 
     async def scenario(desk: ConsoleApplication) -> None:

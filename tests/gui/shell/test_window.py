@@ -27,6 +27,7 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.sign_sheets import do_not_sign, operator_of, sign, sign_sheet
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
+from tests.gui.shell.page import screen_line, status_part
 
 
 def sheet_of(desk: ConsoleApplication) -> Dialog:
@@ -68,7 +69,7 @@ def test_what_waits_is_counted_in_navigation_status_bar_and_title(theme: Theme, 
         count = len(desk.state.approvals)
         assert count > 5
         assert desk.window.windowTitle() == f"({count}) Quarterdeck"
-        assert desk.window.status_bar._waiting.text_shown() == f"{count} waiting for you"
+        assert status_part(desk, "waiting").text_shown() == f"{count} waiting for you"
 
     play(theme, tmp_path, console, scenario)
 
@@ -173,7 +174,7 @@ def test_a_broken_policy_stands_in_a_banner_until_it_is_mended(theme: Theme, tmp
         desk.window.notices.dismiss_newest()
         assert desk.window.notices.words(), "what is true cannot be put away"
         console.policy_status = console.policy_status.model_copy(update={"problem": ""})
-        console._tell_control()
+        console.tell_control()
         await seen(lambda: not desk.window.notices.words())
 
     play(theme, tmp_path, console, scenario)
@@ -202,7 +203,7 @@ def test_an_error_in_a_slot_is_shown_and_the_window_goes_on(
         # As a slot: from Qt's loop, with nobody to catch it.
         desk.window.navigation.chosen.disconnect()
         desk.window.navigation.chosen.connect(lambda _name: broken())
-        desk.window.navigation._lines["runs"].click()
+        screen_line(desk, "runs").click()
         await seen(lambda: any("surprise" in one for one in desk.window.notices.words()))
         desk.window.open("settings")
         assert desk.window.current.name == "settings"
@@ -296,9 +297,9 @@ def test_the_status_bar_says_once_that_the_service_is_lost(
 
     async def scenario(desk: ConsoleApplication) -> None:
         console.lose("The connection to the service was lost.")
-        bar = desk.window.status_bar
-        await seen(bar._lost.text_shown)
-        words = bar._lost.text_shown()
+        lost = status_part(desk, "service-lost")
+        await seen(lost.text_shown)
+        words = lost.text_shown()
         assert words.startswith("The connection to the service was lost. Trying again")
         assert words.count("lost") == 1
 
@@ -313,14 +314,14 @@ def test_a_lost_service_turns_the_status_bar_into_words_and_comes_back(
 
     async def scenario(desk: ConsoleApplication) -> None:
         console.lose("The service was killed.")
-        bar = desk.window.status_bar
-        await seen(lambda: "The service is lost. The service was killed." in bar._lost.text_shown())
-        assert "unknown" in bar._lost.text_shown()
-        assert not bar._health[Health.ONLINE].text_shown(), "what is not known is not shown as known"
+        lost, online = status_part(desk, "service-lost"), status_part(desk, Health.ONLINE.value)
+        await seen(lambda: "The service is lost. The service was killed." in lost.text_shown())
+        assert "unknown" in lost.text_shown()
+        assert not online.text_shown(), "what is not known is not shown as known"
         console.come_back()
-        bar._lost.click()
-        await seen(lambda: bar._health[Health.ONLINE].text_shown() == "20 online")
-        assert not bar._lost.text_shown()
+        lost.click()
+        await seen(lambda: online.text_shown() == "20 online")
+        assert not lost.text_shown()
 
     play(theme, tmp_path, console, scenario)
     capsys.readouterr()
@@ -330,13 +331,12 @@ def test_an_unverified_journal_warns_and_a_bad_entry_fails(theme: Theme, tmp_pat
     console = FakeConsole()
 
     async def scenario(desk: ConsoleApplication) -> None:
-        bar = desk.window.status_bar
-        assert bar._verified.text_shown() == "not verified yet"
+        assert status_part(desk, "verified").text_shown() == "not verified yet"
         console.fake_journal.status = console.fake_journal.status.model_copy(
             update={"verified_ok": False, "first_bad": 9412, "verified_at": "2026-01-01T00:00:00Z"}
         )
         console.write("run_started", "service")  # type: ignore[arg-type]  # pydantic reads the word
-        await seen(lambda: bar._verified.text_shown() == "entry 9,412 does not verify")
+        await seen(lambda: status_part(desk, "verified").text_shown() == "entry 9,412 does not verify")
 
     play(theme, tmp_path, console, scenario)
 

@@ -35,6 +35,7 @@ from core.service.wishes import policy_change
 from tests.fakes.sign_sheets import PHRASE, do_not_sign, press, sign, sign_sheet, sign_sheets
 from tests.fakes.window import seen
 from tests.fakes.window_on_service import Bay, play_on_service
+from tests.gui.page import part_of, problem_in
 
 ALLOW = '[[rule]]\nid = "mine"\ndecision = "allow"\ntool = "write_file"\nrisk = "<=high"\n'
 TAGGED = '[[profiles]]\ntag = "prod"\nprofile = "lockdown"\n'
@@ -156,7 +157,7 @@ def test_a_device_that_dials_in_is_paired_by_a_signature_and_the_form_outlives_a
         await do_not_sign(bay.desk)
         await seen(sheet.answer("pair").isEnabled)
         assert (sheet.name_field.text(), sheet.tags_field.text()) == ("db-4", "db lab")
-        assert sheet._problem.text() == ""
+        assert problem_in(sheet) == ""
         assert bay.service.registry.find("db-4") is None
         sheet.answer("pair").click()
         shown = await sign(bay.desk)
@@ -179,7 +180,7 @@ def test_a_device_that_listens_is_paired_by_a_signature_over_its_address_and_cer
 
     async def scenario(bay: Bay) -> None:
         sheet = pairing_in(bay)
-        sheet.form.direction._group.button(1).click()
+        part_of(sheet.form.direction, "The device listens").click()
         sheet.form.string_field.setPlainText(string)
         assert sheet.name_field.text() == "crane-2"
         sheet.answer("pair").click()
@@ -302,7 +303,7 @@ def test_a_locked_key_is_unlocked_in_the_sheet_and_a_wrong_passphrase_loses_noth
         assert secret.accessibleName() == "Passphrase of harbour"
         QTest.keyClicks(secret, "not that one")
         QTest.keyClick(secret, Qt.Key.Key_Return)
-        await seen(lambda: "wrong" in sheet._problem.text())
+        await seen(lambda: "wrong" in problem_in(sheet))
         assert QApplication.focusWidget() is secret
         assert secret.hasSelectedText()
         QTest.keyClicks(secret, PHRASE)
@@ -332,13 +333,13 @@ def test_a_program_that_presses_every_button_while_the_key_is_locked_loosens_not
             sheet.unlock.secret.setText(guess)
             sheet.say("")
             sheet.sign.click()
-            await seen(lambda: sheet._problem.text() and not sheet.sign.is_working)
+            await seen(lambda: problem_in(sheet) and not sheet.sign.is_working)
             assert sheet.signed is None
         await do_not_sign(bay.desk)
         bay.desk.window.choose_profile(Profile.TRUSTED)
         sheet = await sign_sheet(bay.desk)
         sheet.sign.click()
-        await seen(lambda: sheet._problem.text())
+        await seen(lambda: problem_in(sheet))
         await do_not_sign(bay.desk)
         assert not bay.home.policy.exists()
         assert (await status_of(bay)).profile is Profile.GUARDED
@@ -355,7 +356,7 @@ def test_in_a_home_without_operators_the_sheet_makes_the_first_one(theme: Theme,
         sheet = await sign_sheet(bay.desk)
         assert sheet.first_key is not None
         press(sheet)
-        await seen(lambda: "at least 10 characters" in sheet._problem.text())
+        await seen(lambda: "at least 10 characters" in problem_in(sheet))
         sheet.first_key.name_field.setText("anna")
         sheet.first_key.secret.setText(PHRASE)
         await sign(bay.desk)
@@ -429,7 +430,7 @@ def test_a_service_that_proposes_something_else_gets_no_signature(
         sheet.tags_field.setText("lab")
         await seen(sheet.answer("pair").isEnabled)
         sheet.answer("pair").click()
-        await seen(lambda: "something else than what was asked for" in sheet._problem.text())
+        await seen(lambda: "something else than what was asked for" in problem_in(sheet))
         assert sign_sheets(bay.desk) == []
         assert sheet.name_field.text() == "db-4"
         assert sheet.answer("pair").isEnabled()
@@ -651,7 +652,7 @@ def test_a_key_that_is_not_the_registered_one_proves_and_signs_nothing(theme: Th
         desk.window.choose_profile(Profile.TRUSTED)
         sheet = await sign_sheet(desk)
         assert not sheet.sign.isEnabled()
-        assert "lies here" in sheet._problem.text()
+        assert "lies here" in problem_in(sheet)
         await do_not_sign(desk)
         assert await bay.entries(Kind.PROFILE_CHANGED, Kind.CHANGE_REFUSED) == []
 

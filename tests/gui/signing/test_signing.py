@@ -20,6 +20,9 @@ from app.shell.session_controller import pending_words
 from app.signing.change_text import change_facts, change_title
 from app.text import person_words
 from app.theme.theme import Theme
+from app.widgets.banner import Banner
+from app.widgets.buttons import IconButton
+from app.widgets.labels import Link
 from app.widgets.line_breaks import whole
 from app.widgets.sentences import MOST_SHOWN, Sentences
 from core.approvals import operator_keys
@@ -35,6 +38,8 @@ from tests.fakes.approvals_desk import make_approval
 from tests.fakes.console import FakeConsole
 from tests.fakes.sign_sheets import PHRASE, do_not_sign, operator_of, sign, sign_sheet, sign_sheets
 from tests.fakes.window import play_frame, seen
+from tests.gui.page import link_in, problem_in, scroller_of, visible
+from tests.gui.shell.page import banner_with
 
 SMALLEST = (1024, 640)
 CTRL = Qt.KeyboardModifier.ControlModifier
@@ -99,8 +104,8 @@ def test_a_long_difference_has_to_be_read_to_its_end_before_it_can_be_signed_by_
         await seen(lambda: banners(desk))
         desk.window.control.start_accept()
         sheet = await sign_sheet(desk)
-        assert QApplication.focusWidget() is sheet._scroller
-        assert sheet._scroller.verticalScrollBar().value() == 0
+        assert QApplication.focusWidget() is scroller_of(sheet)
+        assert scroller_of(sheet).verticalScrollBar().value() == 0
         assert not sheet.sign.isEnabled()
         press_where_the_keyboard_is(Qt.Key.Key_Return, CTRL)
         assert sheet.signed is None
@@ -213,7 +218,7 @@ def test_a_key_whose_file_was_exchanged_signs_nothing(theme: Theme, tmp_path: Pa
     async def scenario(desk: ConsoleApplication) -> None:
         desk.window.choose_profile(Profile.TRUSTED)
         sheet = await sign_sheet(desk)
-        await seen(lambda: "lies here" in sheet._problem.text())
+        await seen(lambda: "lies here" in problem_in(sheet))
         assert not sheet.sign.isEnabled()
         assert sheet.unlock is None
         await do_not_sign(desk)
@@ -326,12 +331,12 @@ def test_the_banner_of_what_waits_leads_to_the_sheet_and_to_the_page(theme: Them
         await seen(lambda: banners(desk))
         desk.window.notices.dismiss_newest()
         assert banners(desk), "what is true cannot be put away"
-        links = {link.text(): link for link in desk.window.notices._standing["pending"].banner._links}
-        links["Show in Settings"].click()
+        banner = banner_with(desk, "Look and accept…")
+        link_in(banner, "Show in Settings").click()
         settings = desk.window.current
         assert isinstance(settings, SettingsScreen)
         assert settings.policy.tabs.current() == "accepted"
-        links["Look and accept…"].click()
+        link_in(banner, "Look and accept…").click()
         await sign(desk)
         await seen(lambda: not banners(desk))
 
@@ -348,11 +353,11 @@ def test_a_banner_that_says_the_same_again_keeps_the_keyboard_on_its_link(
         await seen(desk.window.isActiveWindow)
         console.changed_by_another_program(console.policy_on_disk.replace("<=medium", "<=high"))
         await seen(lambda: banners(desk))
-        link = desk.window.notices._standing["pending"].banner._links[0]
+        link = link_in(desk.window.notices, "Look and accept…")
         link.setFocus(Qt.FocusReason.TabFocusReason)
         told: list[bool] = []
         desk.state.control_changed.connect(lambda: told.append(True))
-        console._tell_control()
+        console.tell_control()
         await seen(lambda: told)
         assert QApplication.focusWidget() is link
 
@@ -367,18 +372,18 @@ def test_what_does_not_count_is_told_whole_and_can_be_put_away_until_there_is_so
 
     def tell(notes: list[str]) -> None:
         console.policy_status = console.policy_status.model_copy(update={"notes": notes})
-        console._tell_control()
+        console.tell_control()
 
     async def scenario(desk: ConsoleApplication) -> None:
         tell(first)
         await seen(lambda: banners(desk))
         assert banners(desk)[0].startswith("1 thing in the files of this home does not count.")
-        banner = desk.window.notices._standing["notes"].banner
-        banner._links[0].click()
+        [banner] = visible(desk.window.notices, Banner)
+        visible(banner, Link)[0].click()
         sheet = next(one for one in desk.window.findChildren(QWidget, "sheet") if one.isVisible())
         assert "mallory" in " ".join(label.text() for label in sheet.findChildren(QLabel))
         QTest.keyClick(desk.window, Qt.Key.Key_Escape)
-        banner._close.click()
+        visible(banner, IconButton)[0].click()
         await seen(lambda: not banners(desk))
         tell(first)
         tell([*first, "The accepted policy cannot be read, so everything asks."])
@@ -395,7 +400,7 @@ def test_a_policy_that_cannot_be_read_says_why_and_the_page_what_to_do(theme: Th
     async def scenario(desk: ConsoleApplication) -> None:
         console.accepted_policy, console.policy_on_disk = console.policy_on_disk, ""
         console.policy_status = console.policy_status.model_copy(update={"problem": problem})
-        console._tell_control()
+        console.tell_control()
         await seen(lambda: banners(desk))
         assert banners(desk) == [f"The policy cannot be read: everything asks. {problem}"]
         desk.window.open("settings", OpenSection("policy", tab="accepted"))

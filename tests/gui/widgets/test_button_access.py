@@ -19,6 +19,8 @@ from app.widgets.badges import Chip
 from app.widgets.buttons import Button, Segmented
 from tests.fakes.console import FakeConsole
 from tests.fakes.window import play_frame
+from tests.gui.page import part_of
+from tests.gui.shell.page import screen_line
 
 # Qt's own name for it, which changed with Qt 6.12.
 FOCUS = QAccessibleActionInterface.setFocusAction()
@@ -127,7 +129,7 @@ def test_toggle_is_a_press_and_shows_nothing_as_chosen_that_is_not(theme: Theme,
     rail.chosen.connect(told.append)
     choice.chosen.connect(told.append)
     chip.clicked.connect(lambda *_: told.append("chip"))
-    for button in (*pane.findChildren(NavLine)[-1:], choice._group.button(1), chip):
+    for button in (*pane.findChildren(NavLine)[-1:], part_of(choice, "trusted"), chip):
         assert actions(button)[:2] == ["Toggle", "Press"]
         seen(button).actionInterface().doAction("Toggle")
         assert seen(button).state().checked
@@ -138,9 +140,9 @@ def test_toggle_is_a_press_and_shows_nothing_as_chosen_that_is_not(theme: Theme,
 def test_toggle_on_the_rail_opens_the_screen(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
         desk.window.open("journal")
-        seen(desk.window.navigation._lines["settings"]).actionInterface().doAction("Toggle")
+        seen(screen_line(desk, "settings")).actionInterface().doAction("Toggle")
         assert desk.window.current.name == "settings"
-        assert not seen(desk.window.navigation._lines["journal"]).state().checked
+        assert not seen(screen_line(desk, "journal")).state().checked
 
     play_frame(theme, tmp_path, FakeConsole(), scenario)
 

@@ -20,6 +20,7 @@ from core.device.build import build_router
 from core.device.client import DeviceClient, Ending
 from core.device.config import DeviceConfig
 from tests.fakes.link_console import QUICK, TOKEN
+from tests.fakes.patience import PATIENCE_S
 
 LIMITS = LinkLimits(close_s=0.5, max_incoming_bytes=1000)
 
@@ -53,7 +54,7 @@ async def test_the_token_goes_in_the_header_and_a_redirect_is_not_followed() -> 
         assert connection.request is not None
         shown.append(connection.request.headers.get("Authorization"))
 
-    async with peer(story) as (url, _), asyncio.timeout(20):
+    async with peer(story) as (url, _), asyncio.timeout(PATIENCE_S):
         async with answers(
             f"HTTP/1.1 302 Found\r\nLocation: {url}\r\nContent-Length: 0\r\n\r\n".encode()
         ) as other:
@@ -70,7 +71,7 @@ async def test_a_frame_has_a_bound() -> None:
         await connection.send("x" * 1001)
         await connection.wait_closed()
 
-    async with peer(story) as (url, _), asyncio.timeout(20):
+    async with peer(story) as (url, _), asyncio.timeout(PATIENCE_S):
         connection = await open_connection(url, LIMITS, 10)
         with pytest.raises(ConnectionClosed) as closed:
             await connection.recv()
@@ -96,7 +97,7 @@ async def test_a_known_address_is_used_in_place_of_the_name(monkeypatch: pytest.
         hosts.append(connection.request.headers["Host"])
 
     monkeypatch.setattr(resolve, "_look_up", noted)
-    async with peer(story) as (_, port), asyncio.timeout(20):
+    async with peer(story) as (_, port), asyncio.timeout(PATIENCE_S):
         url = f"ws://device.example:{port}/ws"
         await (await open_connection(url, LIMITS, 10, address="127.0.0.1")).close()
     assert hosts == ["127.0.0.1", f"device.example:{port}"]
@@ -108,7 +109,7 @@ async def test_no_proxy_is_used_unless_the_caller_names_it(monkeypatch: pytest.M
 
     for name in ("http_proxy", "https_proxy", "all_proxy", "ws_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    async with peer(story) as (url, _), asyncio.timeout(20):
+    async with peer(story) as (url, _), asyncio.timeout(PATIENCE_S):
         await (await open_connection(url, LIMITS, 10)).close()
         with pytest.raises(OSError, match=r"127\.0\.0\.1', 9"):
             await open_connection(url, LIMITS, 10, proxy="http://127.0.0.1:9")
@@ -139,7 +140,7 @@ async def test_a_device_that_dials_tries_each_address_of_its_console(
     router = build_router(config, tmp_path / "state", "d1")
     client = DeviceClient(f"ws://localhost:{port}/ws", "d1", router, config, TOKEN, QUICK)
     with capture_logs() as logs:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             assert await client.run(once=True) is Ending.UNREACHABLE
     assert tried == ["127.0.0.2", "127.0.0.1"]
     assert logs[-1]["reason"] == "The connection was refused: nothing listens there"

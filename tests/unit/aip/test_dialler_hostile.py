@@ -18,6 +18,7 @@ from core.aip.limits import LinkLimits
 from core.aip.resolve import MOST_LOOKUPS, tcp_connection
 from core.errors import DeviceError
 from tests.fakes.aip_house import soon
+from tests.fakes.patience import PATIENCE_S
 from tests.unit.aip.test_dialler import listening
 
 LIMITS = LinkLimits(register_s=20.0, close_s=0.5)
@@ -58,7 +59,7 @@ async def test_names_that_cannot_be_looked_up_take_no_thread_from_anybody_else(
             await soon(asyncio.to_thread(name_server.asked.acquire))
         # As many as asyncio has threads of its own on any machine, all at once.
         gate = threading.Barrier(4)
-        await soon(asyncio.gather(*(asyncio.to_thread(gate.wait, 20) for _ in range(4))))
+        await soon(asyncio.gather(*(asyncio.to_thread(gate.wait, PATIENCE_S) for _ in range(4))))
         for one in diallers:
             one.stop()
         await soon(asyncio.wait(running))

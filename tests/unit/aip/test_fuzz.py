@@ -19,6 +19,7 @@ from core.aip.extensions import FEATURES, pack_blob
 from core.aip.tool_discovery import list_tools
 from core.errors import DeviceError, QuarterdeckError
 from tests.fakes.aip_house import House, hear, look, running_house, say, soon
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.run_size import examples
 
 Frame = str | bytes
@@ -158,7 +159,7 @@ def beside_a_healthy_link(scenario: Callable[[House], Awaitable[None]]) -> None:
         loop.set_exception_handler(lambda _, context: faults.seen.append(str(context)))
         async with running_house() as house:
             socket, link = await house.joined("d2")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 await scenario(house)
             sending = house.send(link, look("alive"))
             command = await hear(socket)

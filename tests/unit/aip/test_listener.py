@@ -15,6 +15,7 @@ from core.aip.acceptor import ConnectionGate, HandshakeConnection
 from core.aip.limits import LinkLimits
 from core.aip.link_events import RefusedAttempt
 from core.aip.listener import PATH, Listener
+from tests.fakes.patience import PATIENCE_S
 
 LIMITS = LinkLimits(register_s=20.0, close_s=0.5, max_incoming_bytes=1000, door_most=4)
 
@@ -50,7 +51,7 @@ class House:
 async def house() -> AsyncIterator[House]:
     house = House()
     await house.listener.start()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         yield house
         await house.listener.close()
 
@@ -123,7 +124,7 @@ async def test_a_request_that_never_ends_is_given_up() -> None:
     house = House(replace(LIMITS, register_s=0.1))
     await house.listener.start()
     reader, writer = await asyncio.open_connection("127.0.0.1", house.listener.port)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         assert await reader.read() == b""
     assert house.gate.waiting == 0
     writer.close()

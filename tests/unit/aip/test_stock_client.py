@@ -15,6 +15,7 @@ from core.aip.messages import Command, ResultStatus
 from core.aip.tool_discovery import QUESTION_S, SEARCH_S, STOCK_AGENTS, list_tools, probe_agents
 from core.errors import DeviceError, ErrorCode, Refused
 from tests.fakes.aip_house import House, fails, look, running_house, soon
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.stock_client import (
     API_KEY,
     Server,
@@ -269,7 +270,7 @@ async def test_its_heartbeats_are_answered(house: House) -> None:
         beat = await soon(house.beats.get())
         assert beat.metrics is None
         assert abs(beat.clock_offset_ms) < 1000
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while len(client.heard) < 2:
                 await house.beats.get()
         assert client.heard[1]["type"] == "heartbeat"

@@ -18,6 +18,7 @@ from core.aip.tls import (
     server_context,
 )
 from core.errors import BadInput
+from tests.fakes.patience import PATIENCE_S
 
 
 def test_an_identity_is_made_once_and_kept(tmp_path: Path) -> None:
@@ -89,5 +90,5 @@ async def test_the_pin_is_checked_within_the_handshake(right: bool, tmp_path: Pa
         _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=pinned_client_context(pin))
         writer.write(b"token")
         writer.close()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             assert await received.get() == b"token"

@@ -30,6 +30,7 @@ from core.aip.tls import (
     server_context,
 )
 from core.errors import BadInput
+from tests.fakes.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 
@@ -165,7 +166,7 @@ async def test_a_pinned_certificate_is_good_whatever_the_clock_says(tmp_path: Pa
     identity = load_or_make_identity(tmp_path)
     assert identity.fingerprint == fingerprint_of(signed.public_bytes(pem.Encoding.DER))
     server = await asyncio.start_server(lambda r, w: w.close(), "127.0.0.1", 0, ssl=server_context(identity))
-    async with server, asyncio.timeout(20):
+    async with server, asyncio.timeout(PATIENCE_S):
         port = server.sockets[0].getsockname()[1]
         _, writer = await asyncio.open_connection(
             "127.0.0.1", port, ssl=pinned_client_context(identity.fingerprint)

@@ -18,6 +18,7 @@ from core.errors import ErrorCode, Refused
 from core.home import Home
 from core.statements import short_code
 from tests.fakes.operator_answers import SHELL, asked, kinds_of, signed_grant, terms_for, yes
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, open_rig
 
 
@@ -44,7 +45,7 @@ class TestWhileAnAnswerIsRecorded:
             answering = rig.tasks.spawn("answer", rig.approvals.decide(yes(rig.key, approval)))
             await asyncio.sleep(0)
             answering.cancel()
-            assert (await asyncio.wait_for(task, 20)).error is None
+            assert (await asyncio.wait_for(task, PATIENCE_S)).error is None
             assert (await kinds_of(rig)).count(Kind.APPROVAL_GIVEN) == 1
 
     async def test_a_tool_that_changes_while_the_intent_is_written_is_not_called(
@@ -107,7 +108,7 @@ class TestFloods:
                 """Those that ended, once all but so many have; the others wait in the queue."""
                 before = len(rig.approvals.list())
                 done, waiting = set[asyncio.Task[Any]](), set(asks)
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(PATIENCE_S):
                     while len(waiting) > in_line or len(rig.approvals.list()) < before + in_line:
                         ended, waiting = await asyncio.wait(waiting, timeout=0.02)
                         done |= ended
@@ -123,7 +124,7 @@ class TestFloods:
             assert {one.result().error.code for one in turned_away} == {ErrorCode.QUEUE_FULL}
             person = ask("operator:anna")
             while len(rig.approvals.list()) < 9:
-                await asyncio.wait_for(rig.asked.get(), 20)
+                await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
             mine = next(one for one in rig.approvals.list() if one.actor == "operator:anna")
             await rig.approvals.decide(yes(rig.key, mine))
             assert (await person).error is None

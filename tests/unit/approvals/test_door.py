@@ -22,6 +22,7 @@ from core.service.console import Console
 from core.service.service import Service
 from core.statements import Request, make_request
 from tests.fakes.desk import choose_channel, next_approval, open_service
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.pictures import desktop_png
 from tests.fakes.rig import TEXT, ScriptedTools, tool_info
 from tests.fakes.signing import signing
@@ -112,7 +113,7 @@ class TestFiles:
         shown = await console.approvals.preview(waiting.id)
         assert shown.before == old
         await console.approvals.decide(operator.sign(statement_for(waiting, "approve", operator.name)))
-        await console.runs.wait(run.summary.id, 20)
+        await console.runs.wait(run.summary.id, PATIENCE_S)
         if mode == "append" and encoding in ("utf-16", "utf-8-sig"):
             assert shown.after is None
             assert "byte order mark inside the file" in shown.problem
@@ -160,7 +161,7 @@ class TestFiles:
         run = await console.runs.call(HERE, "write_file", {"file_path": str(path), "content": "new\n"})
         waiting = await next_approval(console)
         await console.approvals.decide(operator.sign(statement_for(waiting, "approve", operator.name)))
-        result = (await console.runs.wait(run.summary.id, 20)).cells[0].result
+        result = (await console.runs.wait(run.summary.id, PATIENCE_S)).cells[0].result
         assert result is not None
         await service.journal.settle()
         approval = await asked(console, "restore_file", undo_id=result.result["undo"])
@@ -237,7 +238,7 @@ class TestScreens:
 
     async def shot(self, console: Console, service: Service) -> None:
         run = await console.runs.call("desk", "screenshot", {})
-        await console.runs.wait(run.summary.id, 20)
+        await console.runs.wait(run.summary.id, PATIENCE_S)
         await service.journal.settle()
 
     async def test_a_point_is_shown_in_the_very_picture_that_it_was_aimed_at(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from core.approvals.answering_rules import grant_may_answer
 from core.approvals.grants import GrantBook
 from core.approvals.models import ApprovalState
 from core.audit.entries import Kind
@@ -45,6 +46,35 @@ class TestGrants:
                 await rig.approvals.decide(yes(rig.key, approval), altered)
             assert rig.approvals.get(approval.id).state is ApprovalState.WAITING
             assert rig.policy.grants.all() == []
+            rig.approvals.withdraw("enough")
+            await task
+
+    @pytest.mark.parametrize("days", [-1, 91, 4_000])
+    async def test_a_grant_that_is_over_or_lasts_for_years_is_refused_with_its_approval(
+        self, home: Home, days: int
+    ):
+        async with open_rig(home) as rig:
+            task = rig.start("shell_execute", **SHELL)
+            approval = await asked(rig)
+            ends = (datetime.now(UTC) + timedelta(days=days)).isoformat()
+            grant = signed_grant(rig.key, terms_for(approval, "anna", expires=ends))
+            with pytest.raises(Refused, match="ends within 90 days"):
+                await rig.approvals.decide(yes(rig.key, approval), grant)
+            assert rig.approvals.get(approval.id).state is ApprovalState.WAITING
+            assert rig.policy.grants.all() == []
+            rig.approvals.withdraw("enough")
+            await task
+
+    async def test_a_grant_answers_neither_what_several_must_approve_nor_what_an_operator_edited(
+        self, home: Home
+    ):
+        async with open_rig(home) as rig:
+            task = rig.start("shell_execute", **SHELL)
+            approval = await asked(rig)
+            terms = terms_for(approval, "anna").model_copy(update={"approval": "a-another"})
+            assert grant_may_answer(terms, approval)
+            for change in ({"approvers": 2}, {"edited_from": "a-earlier"}):
+                assert not grant_may_answer(terms, approval.model_copy(update=change)), change
             rig.approvals.withdraw("enough")
             await task
 

@@ -16,6 +16,7 @@ from core.fleet.fleet import ConnectionInfo
 from core.home import Home
 from core.service.service import Service
 from tests.fakes.desk import choose_channel, open_service
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import DEVICE, ScriptedTools
 from tests.fakes.signing import signing
 from tests.fakes.work import most_calls
@@ -83,7 +84,7 @@ class Crowd:
         """Let what hangs end."""
         self._never.set()
         for run in runs:
-            assert (await self.console.runs.wait(run, 30)).summary.state.ended
+            assert (await self.console.runs.wait(run, PATIENCE_S)).summary.state.ended
 
 
 async def test_everything_stops_after_little_work_for_each_request(service: Service):
@@ -108,7 +109,7 @@ async def test_everything_stops_after_little_work_for_each_request(service: Serv
     await console.service.resume()
     crowd.tools.answers.clear()
     again = await console.runs.call(DEVICE, "get_system_info", {"info_type": "disk"})
-    result = (await console.runs.wait(again.summary.id, 30)).cells[0].result
+    result = (await console.runs.wait(again.summary.id, PATIENCE_S)).cells[0].result
     assert result is not None
     assert result.error is None
     page = await console.journal.entries(f"kind:{Kind.COMMAND_REFUSED} tool:shell_execute", limit=200)

@@ -19,6 +19,7 @@ from core.audit.prove import verify_inclusion
 from core.audit.store import CHECKPOINT_EVERY
 from core.audit.verify import verify_folder
 from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalUnavailable
+from tests.fakes.patience import PATIENCE_S
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 
@@ -81,7 +82,7 @@ async def test_a_noted_entry_is_in_the_spool_before_note_returns_and_in_the_jour
     journal.watch(committed.set)
     journal.note(new("seen at once"))
     assert b"seen at once" in (journal.folder / "journal.spool").read_bytes()
-    await asyncio.wait_for(committed.wait(), 20)
+    await asyncio.wait_for(committed.wait(), PATIENCE_S)
     assert texts(await everything(journal)) == ["seen at once"]
 
 

@@ -12,6 +12,7 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.dispatch.models import Basis, Verdict
 from core.errors import ErrorCode
 from core.home import Home
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import Rig, open_rig
 
 RECORDED = Kind.RESULT_RECORDED
@@ -60,7 +61,7 @@ async def test_entries_wait_for_the_disk_and_are_written_in_order_without_being_
         rig.disk.broken = False
         # What is noted while others still wait does not overtake them.
         rig.disk.note_late(numbered(3))
-        await asyncio.wait_for(written.wait(), 10)
+        await asyncio.wait_for(written.wait(), PATIENCE_S)
         assert await recorded(rig) == [1, 2, 3]
         assert await rig.disk.pending.flush()
 

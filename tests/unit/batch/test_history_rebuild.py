@@ -13,6 +13,7 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.history import rebuild_run
 from core.batch.models import Batch, CellState, Run, RunState, flatten
 from core.errors import JournalCorrupt
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.run_size import examples
 from tests.fakes.scripted_runs import ENDS, House, open_house
 
@@ -64,7 +65,7 @@ async def play(batch: Batch, devices: list[str], ends: list[str], cancel_at: int
     house.dispatcher.on_begin = begins
     if cancel_at == 0:
         await house.runner.cancel(run, "operator:anna")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await run.ended.wait()
     await house.close()
     return run.whole(), house

@@ -13,6 +13,7 @@ from core.batch.models import Batch, CellState, RunState
 from core.batch.run_state import ActiveRun
 from core.batch.runner import KEPT_IN_MEMORY
 from core.errors import JournalUnavailable
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.scripted_runs import House, open_house
 
 STEPS = [{"id": "a", "tool": "t"}, {"id": "b", "tool": "t"}, {"id": "c", "tool": "t"}]
@@ -35,7 +36,7 @@ async def start(house: House, steps: list[Any], devices: list[str] | None = None
 
 
 async def ended(run: ActiveRun) -> ActiveRun:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await run.ended.wait()
     return run
 

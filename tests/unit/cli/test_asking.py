@@ -28,6 +28,7 @@ from core.service import exit_codes
 from core.service.console import ConsoleState
 from tests.fakes.memory_console import MemoryConsole, MemoryHost
 from tests.fakes.memory_devices import TIME
+from tests.fakes.patience import PATIENCE_S
 
 PASSPHRASE = "correct horse battery"
 
@@ -44,7 +45,7 @@ class Seat:
         news = asyncio.Event()
         loop.add_reader(self.master, news.set)
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 while self.seen.count(text) < times:
                     await news.wait()
                     news.clear()
@@ -150,7 +151,7 @@ async def test_a_terminal_that_hangs_up_ends_the_question(monkeypatch: pytest.Mo
         raise OSError(5, "Input/output error")
 
     os.write(writing, b"x")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         with pytest.raises(Refused):
             await ask_line("? ")
     os.close(reading)

@@ -14,6 +14,7 @@ from core.cli.session import Session
 from core.errors import ErrorCode
 from core.service.console import Console
 from core.service.service import Service
+from tests.fakes.patience import PATIENCE_S
 
 BATCH = Batch.model_validate(
     {
@@ -32,7 +33,7 @@ async def test_a_step_that_was_not_begun_is_skipped_with_why(
     service: Service, console: Console, capsys: pytest.CaptureFixture[str], wanted: bool
 ):
     run = await console.runs.start(BATCH)
-    await console.runs.wait(run.summary.id, 20)
+    await console.runs.wait(run.summary.id, PATIENCE_S)
     await show.run(Session(service.home, console, hosted=True), run.summary.id, wanted)
     told = capsys.readouterr().out
     if not wanted:
@@ -54,7 +55,7 @@ async def test_a_step_that_was_not_begun_is_skipped_with_why(
 
 async def test_the_journal_alone_says_the_same(service: Service, console: Console):
     started = await console.runs.start(BATCH)
-    run = await console.runs.wait(started.summary.id, 20)
+    run = await console.runs.wait(started.summary.id, PATIENCE_S)
     await service.journal.settle()
     again = rebuild_run(await service.journal.entries_of_run(run.summary.id))
     assert [result_of(cell) for cell in again.cells[1:]] == [result_of(cell) for cell in run.cells[1:]]
@@ -66,4 +67,4 @@ async def test_the_journal_alone_says_the_same(service: Service, console: Consol
 async def test_a_step_that_is_still_to_come_has_no_result(service: Service, console: Console):
     run = await console.runs.start(BATCH)
     assert [result_of(cell) for cell in run.cells[:2]] == [None, None]
-    await console.runs.wait(run.summary.id, 20)
+    await console.runs.wait(run.summary.id, PATIENCE_S)

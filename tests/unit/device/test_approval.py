@@ -19,6 +19,7 @@ from core.dispatch.command_request import CommandRequest
 from core.errors import BadInput, ErrorCode
 from core.fleet.fleet import ConnectionInfo
 from core.home import Home
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import open_rig
 from tests.fakes.signing_bench import DEVICE, FACTS, Keys, bench, bench_of, command_of, terms_of
 
@@ -145,7 +146,7 @@ async def test_the_tools_inside_the_service_are_brought_the_signatures_too(
         await rig.fleet.arrived(DEVICE, arrival)
         order = CommandRequest(DEVICE, "note", {"line": "x"}, "operator:anna")
         call = rig.tasks.spawn("call", rig.dispatcher.dispatch(order))
-        waiting = await asyncio.wait_for(rig.asked.get(), 10)
+        waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
         await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
         result = await call
         assert result.error is None

@@ -23,6 +23,7 @@ from core.aip.messages import Command, Result, ResultStatus
 from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits
 from core.device.device_store import DATABASE
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.work import bytes_read, most_calls
 
 READS = {"read_file", "list_directory", "list_processes", "shell_execute_read", "get_system_info", "SYS_INFO"}
@@ -353,7 +354,7 @@ file_ops.write(held, b"new", "overwrite", undo)
         # The new content that never got its file's name is cleared away beside the start.
         for thread in threading.enumerate():
             if thread.name == "undo":
-                await asyncio.to_thread(thread.join, 10)
+                await asyncio.to_thread(thread.join, PATIENCE_S)
         assert os.listdir(root) == ["a"]
         assert "has changed since" in await error_of(router, "undo", undo_id=entry.stem)
         assert (root / "a").read_text() == "old"

@@ -21,8 +21,7 @@ from core.device.tool import Tool, Unavailable
 from core.device.tool_context import ToolContext
 from core.device.tool_rediscovery import LateTools
 from core.tasks import TaskGroupOwner
-
-_SOON_S = 20.0
+from tests.fakes.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -72,7 +71,7 @@ async def test_a_display_that_comes_later_is_offered_and_announced_without_a_res
     tasks.spawn("watch", router.late.watch(router, 0.05))
     wanted = {"screenshot", "click_point", "list_windows"}
     # A display that is just starting may answer one user before another; each look announces what it found.
-    async with asyncio.timeout(_SOON_S):
+    async with asyncio.timeout(PATIENCE_S):
         while not wanted <= names(router):
             await announced.wait()
             announced.clear()
@@ -92,7 +91,7 @@ async def test_a_desktop_that_never_answers_keeps_nobody_from_starting(
 
     def hangs(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:
         asked.append(workshop)
-        answers.wait(_SOON_S)
+        answers.wait(PATIENCE_S)
         return [], [Unavailable("screenshot", "It answers now", "")]
 
     def fails(workshop: ToolContext) -> tuple[list[Tool], list[Unavailable]]:

@@ -30,6 +30,7 @@ from core.device.self_check import facts, report
 from core.device.undo import UndoStore
 from core.device.worker_threads import WorkerThreads
 from core.errors import BadInput
+from tests.fakes.patience import PATIENCE_S
 
 
 def test_writes_of_new_files_leave_a_bounded_number_of_undo_entries(
@@ -92,7 +93,7 @@ async def test_programs_that_go_on_by_themselves_count_against_the_number_allowe
         assert "denied_by_device" in ((await launch()).error or "")
         first = psutil.Process(started[0])
         first.kill()
-        await asyncio.to_thread(first.wait, 5)
+        await asyncio.to_thread(first.wait, PATIENCE_S)
         started.append((await launch()).result["pid"])
     finally:
         for pid in started:
@@ -130,7 +131,7 @@ async def test_who_waits_no_longer_for_a_folder_leaves_no_thread_with_it(
     wanted = Command(tool_name="list_directory", tool_type="data_collection", parameters=parameters)
     answer = await router.run(wanted, 0.05)
     assert "did not end within 0.05 s and is not waited for any more" in (answer.error or "")
-    assert await asyncio.to_thread(left.wait, 5)
+    assert await asyncio.to_thread(left.wait, PATIENCE_S)
     await router.close()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from core.aip.messages import ResultStatus
 from core.tasks import TaskGroupOwner
 from tests.fakes.both_ends import both_ends, work
+from tests.fakes.patience import PATIENCE_S
 
 
 async def test_an_answer_lost_with_the_link_reaches_its_caller_over_the_next_one(tmp_path: Path) -> None:
@@ -20,7 +21,7 @@ async def test_an_answer_lost_with_the_link_reaches_its_caller_over_the_next_one
         await ends.link()
         ends.bench.answer = {"image": {"media_type": "image/png", "data_bytes": b"\x89PNG"}}
         ends.bench.go.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             [result] = await sending
         assert result.status is ResultStatus.SUCCESS
         assert result.result == {"image": {"media_type": "image/png", "data_bytes": b"\x89PNG"}}
@@ -36,7 +37,7 @@ async def test_progress_bytes_and_changed_tools_reach_the_console(tmp_path: Path
         sending = tasks.spawn("send", link.send_commands([work("c1")], 10))
         call = await ends.bench.next()
         call.report("half way", done=1, total=2, unit="files")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             told = await ends.progress.get()
             assert (told.call_id, told.text, told.done, told.total) == ("c1", "half way", 1, 2)
             ends.bench.router.announce()
@@ -55,7 +56,7 @@ async def test_cancel_reaches_a_command_that_came_over_an_earlier_link(tmp_path:
         await ends.bench.next()
         link._connection.transport.abort()
         await ends.link()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             assert await ends.line.cancel("c1")
             [result] = await sending
         assert (result.error or "").startswith("cancelled: ")

@@ -24,6 +24,7 @@ from core.device.credentials import CredentialStore, make_private
 from core.errors import BadInput
 from tests.fakes.device_process import HERE, run
 from tests.fakes.link_console import TOKEN, Wire, tls_console
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import free_port
 
 
@@ -85,7 +86,7 @@ async def test_the_listening_process_shows_the_pinned_certificate(tmp_path: Path
     )
     try:
         assert process.stderr is not None
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while b"listening" not in await process.stderr.readline():
                 continue
         wrong = pinned_client_context("ab" * 32)
@@ -113,7 +114,7 @@ def test_a_name_server_that_is_silent_does_not_keep_the_process_from_ending(
 
     def silent(*_: Any, **__: Any) -> list[Any]:
         os.kill(os.getpid(), signal.SIGTERM)
-        released.wait(10)
+        released.wait(PATIENCE_S)
         raise socket.gaierror(socket.EAI_AGAIN, "nobody answers")
 
     def exits(code: int) -> None:
@@ -125,7 +126,7 @@ def test_a_name_server_that_is_silent_does_not_keep_the_process_from_ending(
     monkeypatch.setattr("core.device.__main__._THREADS_END_S", 0.01)
     assert main(["--connect", "ws://localhost:9/ws", "--state", str(tmp_path / "state")]) == 0
     # The look-up still blocks its thread, which the interpreter would wait for.
-    assert released.wait(10)
+    assert released.wait(PATIENCE_S)
     assert ended == [0]
 
 

@@ -17,13 +17,14 @@ from core.device.client import DeviceClient, Ending
 from core.device.config import DeviceConfig
 from core.errors import BadInput
 from tests.fakes.link_console import QUICK, TOKEN, tls_console, welcome
+from tests.fakes.patience import PATIENCE_S
 
 
 async def attempt(url: str, tmp_path: Path, **more: Any) -> Ending:
     config = DeviceConfig(roots=(tmp_path,))
     router = build_router(config, tmp_path / "state", "d1")
     client = DeviceClient(url, "d1", router, config, TOKEN, QUICK, **more)
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE_S):
         return await client.run(once=True)
 
 
@@ -157,6 +158,6 @@ async def test_a_console_that_drops_us_at_once_is_not_dialled_at_full_speed(
             url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/ws"
             router = build_router(config, tmp_path / "state", "d1")
             client = DeviceClient(url, "d1", router, config, TOKEN, replace(QUICK, good=good))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 assert await client.run() is Ending.DONE
         assert waits == expected

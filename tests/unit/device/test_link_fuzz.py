@@ -22,6 +22,7 @@ from core.device.build import build_router
 from core.device.client import DeviceClient
 from core.device.config import DeviceConfig
 from tests.fakes.link_console import QUICK, Bench, LinkConsole, Wire, command, link_console, running, welcome
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.run_size import examples
 
 MODEST = settings(
@@ -161,7 +162,7 @@ class Fuzzed:
                 asked = await wire.send(
                     command("get_system_info", "data_collection", parameters={"info_type": "os"})
                 )
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(PATIENCE_S):
                     while True:
                         frame = await wire.read()
                         if isinstance(frame, dict) and frame.get("prev_response_id") == asked:
@@ -222,7 +223,7 @@ class BeforeAck:
             await connection.send(self.answer)
             # Whatever it made of that: it speaks AIP, or it has gone.
             await connection.send(json.dumps({"type": "command", "status": "ok", "actions": []}))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 await connection.recv()
         self.served += 1
         self.visited.set()
@@ -235,7 +236,7 @@ class BeforeAck:
     async def example(self, answer: str | bytes) -> None:
         self.answer = answer
         self.visited.clear()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await self.visited.wait()
         assert len(self.client._desk.tasks.names) <= 4
 
@@ -281,7 +282,7 @@ def test_a_flood_of_frames_without_commands_costs_the_link(fuzzed: Fuzzed, kind:
         with suppress(ConnectionClosed):
             for _number in range(1000):
                 await wire.connection.send(json.dumps({"type": kind, "status": "ok"}))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             with suppress(ConnectionClosed):
                 while True:
                     await wire.connection.recv()
@@ -298,7 +299,7 @@ def test_a_flood_of_garbage_costs_the_link_and_nothing_else(fuzzed: Fuzzed) -> N
         with suppress(ConnectionClosed):
             for _number in range(1000):
                 await wire.connection.send(os.urandom(16))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             with suppress(ConnectionClosed):
                 while True:
                     await wire.connection.recv()

@@ -25,6 +25,7 @@ from core.device.runtime import DeviceRuntime
 from core.errors import BadInput, Refused
 from core.tasks import TaskGroupOwner
 from tests.fakes.link_console import QUICK, TOKEN, Bench, Wire, command, welcome
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.read_shell import NO_READ_SHELL
 from tests.fakes.remote_device import free_port
 
@@ -71,7 +72,7 @@ async def listening(tmp_path: Path, identity: Identity | None = None) -> AsyncIt
         yield Listening(listener, bench, identity is not None)
     finally:
         listener.stop()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await run
         await tasks.close()
 
@@ -90,7 +91,7 @@ async def test_the_consoles_own_dialler_reaches_it(tmp_path: Path) -> None:
     async with listening(tmp_path, identity) as device:
         address = DialAddress("d1", device.url, TOKEN, identity.fingerprint)
         dialling = tasks.spawn("dial", dial(address, LinkEvents(on_connected=connected.put_nowait)))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             link = await connected.get()
             [result] = await link.send_commands(
                 [Command(tool_name="work", tool_type="action", parameters={}, call_id="c1")], 10
@@ -145,7 +146,7 @@ async def test_a_console_that_died_without_a_word_is_replaced(tmp_path: Path) ->
     async with listening(tmp_path) as device, device.dialled(ping_interval=None) as first:
         # It reads nothing any more, as a machine that was unplugged.
         first.connection.transport.pause_reading()
-        async with asyncio.timeout(20), device.dialled() as second:
+        async with asyncio.timeout(PATIENCE_S), device.dialled() as second:
             [result] = await second.ask(command("work"))
             assert result["status"] == "success"
         first.connection.transport.abort()
@@ -170,7 +171,7 @@ async def test_silent_strangers_are_sent_away_and_do_not_keep_a_console_out(tmp_
         strangers = [await asyncio.open_connection("127.0.0.1", device.port) for _number in range(40)]
         # The door holds 32: those who said nothing for longest had to go.
         for reader, _ in strangers[:8]:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 with suppress(ConnectionResetError):
                     assert await reader.read() == b""
         async with device.dialled() as wire:
@@ -206,7 +207,7 @@ async def test_a_console_that_never_answers_the_registration_is_left(tmp_path: P
     await listener.start()
     async with connect(f"ws://127.0.0.1:{listener.port}/ws?token={TOKEN}", proxy=None) as connection:
         await connection.recv()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await connection.wait_closed()
     await desk.close()
     await listener.close()

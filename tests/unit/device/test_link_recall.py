@@ -30,6 +30,7 @@ from tests.fakes.link_console import (
     link_console,
     welcome,
 )
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.read_shell import NO_READ_SHELL
 
 # A console that gets long texts as texts, so that these frames are large ones.
@@ -226,7 +227,7 @@ async def test_what_is_cancelled_while_its_beginning_is_recorded_never_starts(
         wire = await console.link()
         monkeypatch.setattr(CallRecords, "claim", slowly)
         await wire.send(command("work", call_id="c1"))
-        await asyncio.wait_for(recording.wait(), 10)
+        await asyncio.wait_for(recording.wait(), PATIENCE_S)
         cancel = command("quarterdeck.cancel", "data_collection", parameters={"call_id": "c1"})
         [told] = await wire.ask(cancel)
         assert told["result"] == {"cancelled": True}

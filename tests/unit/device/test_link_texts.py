@@ -20,6 +20,7 @@ from core.dispatch.result_sanitizer import take_evidence
 from core.tasks import TaskGroupOwner
 from tests.fakes.both_ends import both_ends, work
 from tests.fakes.link_console import QUICK, Bench, command, link_console, running, welcome
+from tests.fakes.patience import PATIENCE_S
 
 LONG = "größe\n" * 60_000
 PNG = b"\x89PNG"
@@ -40,7 +41,7 @@ async def answered(tmp_path: Path, value: Any) -> Any:
         ends.bench.answer = value
         ends.bench.go.set()
         sending = tasks.spawn("send", link.send_commands([work("c1")], 10))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             [result] = await sending
             known = (await link.recall(["c1"], 5))["c1"]
         assert known.result is not None

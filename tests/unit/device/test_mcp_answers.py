@@ -20,6 +20,7 @@ from core.dispatch.live_secrets import Redaction
 from core.dispatch.result_sanitizer import take_evidence
 from core.errors import DeviceError, ErrorCode
 from core.tasks import TaskGroupOwner
+from tests.fakes.patience import PATIENCE_S
 
 MEBIBYTE = 1024 * 1024
 
@@ -118,7 +119,7 @@ async def test_an_action_that_is_stopped_while_its_answer_is_looked_at_is_not_sa
 
     def slowly(self: Definition, answer: dict[str, Any]) -> None:
         loop.call_soon_threadsafe(looking.set)
-        gate.wait(20)
+        gate.wait(PATIENCE_S)
 
     monkeypatch.setattr(Definition, "check_result", slowly)
     tasks = TaskGroupOwner("test")

@@ -16,6 +16,7 @@ from core.device.processes import piped_process
 from core.device.processes.piped_process import PipedProcess, start_supervised, start_unsupervised
 from core.device.processes.supervisor_client import SupervisorClient
 from tests.fakes.ended import all_ended
+from tests.fakes.patience import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="one of the two is for Linux")
 
@@ -55,7 +56,7 @@ def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def pid_of(process: PipedProcess) -> psutil.Process:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         return psutil.Process(int((await process.stdout.readline()).split()[1]))
 
 
@@ -65,14 +66,14 @@ async def test_a_program_has_its_streams_its_folder_and_only_its_own_variables(
     told = "print(os.getcwd(), os.environ['ONLY'], len(os.environ)); sys.stderr.write('e' * 200_000)"
     process = await start(f"import os, sys; line = input(); {told}; print(line)")
     process.stdin.write(b"word\n")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         output, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
     count = output.decode().split()[2]
     assert output.decode() == f"{tmp_path} this {count}\nword\n"
     # Python itself may add LC_CTYPE.
     assert int(count) <= 2
     assert errors == b"e" * 200_000
-    assert await process.wait(20)
+    assert await process.wait(PATIENCE_S)
 
 
 async def test_a_program_that_ends_at_the_end_of_its_input_gets_no_signal(
@@ -126,5 +127,5 @@ async def test_closing_does_not_wait_for_input_that_the_program_does_not_read(st
 
 async def test_the_end_of_a_program_is_known_while_a_child_holds_its_pipes(start: Start) -> None:
     process = await start(f"import os, time; os.fork() or (os.setsid(), time.sleep(3)); {UP}")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         assert await process.wait()

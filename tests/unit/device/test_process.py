@@ -17,6 +17,7 @@ from core.aip.frames import read_error_text
 from core.aip.messages import Command, ResultStatus
 from core.errors import DeviceError, ErrorCode
 from tests.fakes.device_process import HERE, TOKEN, Console, act, device, forked_device, one, running_console
+from tests.fakes.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_it_ends_with_its_parent_even_when_somebody_else_holds_its_input(tmp_pat
     parent.stderr.readline()
     parent.kill()
     parent.wait()
-    child.wait(30)
+    child.wait(PATIENCE_S)
     for end in (reading, writing):
         os.close(end)
     parent.stdout.close()
@@ -134,7 +135,7 @@ async def test_killed_in_the_middle_of_an_action_the_outcome_is_unknown_and_noth
             await sending
         assert caught.value.code is ErrorCode.OUTCOME_UNKNOWN
         # Nothing that it started outlives it.
-        await asyncio.to_thread(left.wait, 5)
+        await asyncio.to_thread(left.wait, PATIENCE_S)
     async with forked_device(console.server.url, tmp_path, TOKEN):
         again = await console.link()
         assert (await one(again, act("get_system_info", info_type="os"))).error is None
@@ -156,7 +157,7 @@ async def test_sigterm_ends_it_orderly_and_kills_its_process_groups(console: Con
         running.process.send_signal(signal.SIGTERM)
         assert await running.ended() == 0
         for process in processes:
-            await asyncio.to_thread(process.wait, 5)
+            await asyncio.to_thread(process.wait, PATIENCE_S)
         assert read_error_text((await sending).error or "").code is ErrorCode.CANCELLED
 
 
@@ -173,7 +174,7 @@ async def test_a_running_command_is_cancelled_over_the_link_and_says_so(
         assert await link.cancel("somebody else's") is False
         assert await link.cancel(command.call_id) is True
         assert read_error_text((await sending).error or "").code is ErrorCode.CANCELLED
-        await asyncio.to_thread(left.wait, 5)
+        await asyncio.to_thread(left.wait, PATIENCE_S)
         assert await link.cancel(command.call_id) is False
         assert (await one(link, act("shell_execute", command="echo on"))).result["stdout"] == "on\n"
 

@@ -19,6 +19,7 @@ from core.device import DeviceConfig, Router, applications, build_router
 from core.device.process_table import masked
 from core.errors import BadInput
 from core.tasks import TaskGroupOwner
+from tests.fakes.patience import PATIENCE_S
 
 ACTIONS = {"launch_application", "close_application", "shell_execute"}
 PYTHON = sys.executable
@@ -117,7 +118,7 @@ async def test_a_started_program_gets_its_arguments_and_outlives_the_device(
     await router.close()
     assert process.is_running()
     process.kill()
-    await asyncio.to_thread(process.wait, 5)
+    await asyncio.to_thread(process.wait, PATIENCE_S)
 
 
 async def test_a_menu_entry_is_found_by_its_name_and_by_its_file(

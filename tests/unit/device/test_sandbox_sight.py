@@ -13,7 +13,8 @@ from core.approvals.operator_keys import OperatorKey
 from core.device.sandbox.sight import Sight, unseen
 from core.dispatch.models import Verdict
 from core.home import Home
-from tests.fakes.desk import PATIENCE, choose_channel, open_service
+from tests.fakes.desk import choose_channel, open_service
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.read_shell import NEEDS_BUBBLEWRAP
 from tests.fakes.signing import signing
 
@@ -121,7 +122,7 @@ async def test_such_an_answer_is_not_confirmed_and_says_why(
         ):
             pytest.skip("this machine keeps no sandbox")
         run = await console.runs.call("this-computer", "shell_execute_read", {"command": line})
-        [cell] = (await console.runs.wait(run.summary.id, PATIENCE)).cells
+        [cell] = (await console.runs.wait(run.summary.id, PATIENCE_S)).cells
     assert cell.result is not None
     assert cell.result.error is None
     assert cell.result.verdict is verdict

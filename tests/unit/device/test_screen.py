@@ -23,6 +23,7 @@ from core.device.desktop.interface import Box, Hidden, NoDesktop, Window
 from core.device.observations import LIFETIME_S, Observation, ObservationStore
 from core.device.tools import screen
 from core.errors import BadInput, DeviceError, ErrorCode
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.read_shell import NO_READ_SHELL
 
 
@@ -40,7 +41,7 @@ def display() -> Iterator[str]:
         number = told.readline().strip()
     yield f":{number}"
     server.terminate()
-    server.wait(30)
+    server.wait(PATIENCE_S)
 
 
 @pytest.fixture

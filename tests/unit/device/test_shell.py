@@ -22,6 +22,7 @@ from core.device.processes.child_process import OutputBudget
 from core.errors import BadInput
 from core.tasks import TaskGroupOwner
 from tests.fakes.ended import all_ended
+from tests.fakes.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -101,7 +102,7 @@ async def test_a_time_out_kills_the_whole_process_group(router: Router, tmp_path
 async def test_a_background_child_that_keeps_the_pipes_does_not_hang_the_answer(
     router: Router, tmp_path: Path
 ) -> None:
-    async with asyncio.timeout(50):
+    async with asyncio.timeout(PATIENCE_S):
         result = await shell(router, f"sleep 60 & echo $! > {tmp_path}/pid; echo done")
     assert result.result["stdout"] == "done\n"
     pid = int((tmp_path / "pid").read_text())
@@ -277,7 +278,7 @@ async def test_output_is_told_while_the_command_runs_and_never_cut_inside_a_char
     running = TaskGroupOwner("test").spawn(
         "shell", router.run(command("shell_execute", line), 30, report=report)
     )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await heard.wait()
     assert told == [("stdout", "gr")]
     await asyncio.to_thread((tmp_path / "fifo").write_text, "on\n")

@@ -13,6 +13,7 @@ from core.device.desktop.interface import Bounds, Box, Scope
 from core.device.desktop.key_chords import parse_chord
 from core.device.desktop.win32 import WindowsDesktop
 from core.errors import BadInput, DeviceError, ErrorCode
+from tests.fakes.patience import PATIENCE_S
 
 INVOKE, TOGGLE, SELECT, EXPAND, VALUE = 10000, 10015, 10010, 10005, 10002
 
@@ -272,7 +273,7 @@ async def test_a_library_that_hangs_costs_its_time_out_and_no_more(
 
     free = threading.Event()
     monkeypatch.setattr("core.device.desktop.threaded_backend.CALL_S", 0.05)
-    monkeypatch.setattr(machine, "GetForegroundWindow", lambda: free.wait(10) and 0)
+    monkeypatch.setattr(machine, "GetForegroundWindow", lambda: free.wait(PATIENCE_S) and 0)
     with pytest.raises(DeviceError) as caught:
         await desktop.windows()
     assert caught.value.code is ErrorCode.TIMEOUT

@@ -22,6 +22,7 @@ from core.device.config import Undo
 from core.device.device_store import DATABASE, DeviceStore
 from core.device.undo import UndoStore, temporary_name
 from core.errors import BadInput, Refused
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.watched_syncs import watching_syncs
 
 DAY = 86_400.0
@@ -180,7 +181,7 @@ def test_no_client_takes_for_left_over_what_another_is_at(tmp_path: Path) -> Non
     assert (writing, "writing") not in rows(tmp_path)
     for thread in threading.enumerate():
         if thread.name == "undo":
-            thread.join(10)
+            thread.join(PATIENCE_S)
     assert not temporary[0].exists()
     assert last.claim(restoring)[1] == b"x" * 40
 

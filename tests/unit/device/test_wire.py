@@ -15,6 +15,7 @@ from websockets.exceptions import ConnectionClosed
 
 from core.aip.frames import acknowledgement
 from tests.fakes.device_process import GOOD, HERE, TOKEN, admit, device, forked_device, hear, hostile, run
+from tests.fakes.patience import PATIENCE_S
 
 
 async def test_every_malformed_frame_is_answered_and_the_link_goes_on(tmp_path: Path) -> None:
@@ -54,7 +55,7 @@ async def test_every_malformed_frame_is_answered_and_the_link_goes_on(tmp_path: 
         assert (await hear(connection))["action_results"] == []
 
     async with hostile(story) as (url, done), forked_device(url, tmp_path, TOKEN):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await done
 
 
@@ -92,7 +93,7 @@ async def test_ids_that_are_no_unicode_text_cost_neither_the_link_nor_the_device
             await connection.recv()
 
     async with hostile(story) as (url, done), device(url, tmp_path) as client:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             await done
         assert client.process.returncode is None
     assert visits == 2
@@ -112,7 +113,7 @@ async def test_an_oversized_frame_costs_the_link_but_not_the_device(tmp_path: Pa
         assert (await hear(connection))["action_results"][0]["status"] == "success"
 
     async with hostile(story) as (url, done), forked_device(url, tmp_path, TOKEN):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await done
     assert visits == 2
 
@@ -131,7 +132,7 @@ async def test_a_refused_registration_is_tried_again(tmp_path: Path) -> None:
         await admit(connection)
 
     async with hostile(story) as (url, done), forked_device(url, tmp_path, TOKEN):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await done
 
 
@@ -145,7 +146,7 @@ async def test_a_task_is_sent_back_as_stock_devices_do(tmp_path: Path) -> None:
         assert (task["type"], task["request"], task["task_name"]) == ("task", "say hi", "t")
 
     async with hostile(story) as (url, done), forked_device(url, tmp_path, TOKEN):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await done
 
 
@@ -163,7 +164,7 @@ async def test_a_path_closed_on_the_command_line_is_closed(tmp_path: Path) -> No
 
     closed = ("--closed", str(tmp_path / "root" / "home"))
     async with hostile(story) as (url, done), device(url, tmp_path, *closed):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await done
 
 

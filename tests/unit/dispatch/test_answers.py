@@ -13,6 +13,7 @@ from core.dispatch.models import LISTED_PAIRS, Basis, Verdict
 from core.dispatch.outcome import make_result
 from core.errors import DeviceError, ErrorCode
 from core.home import Home
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import Rig, open_rig
 
 SMALL_PNG = base64.b64encode(
@@ -102,7 +103,7 @@ async def test_only_listed_pairs_of_verdict_and_basis_can_be_made(home: Home):
 
 async def _prepared(rig: Rig):
     task = rig.start("shell_execute", command="true")
-    approval = await asyncio.wait_for(rig.asked.get(), 20)
+    approval = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
     rig.approvals.withdraw("enough")
     await task
     return approval

@@ -15,6 +15,7 @@ from core.dispatch.command_request import CommandRequest, Stage
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.home import Home
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import DEVICE, Rig, open_rig
 
 SHELL = {"command": "rm -rf build"}
@@ -32,7 +33,7 @@ class Wish:
 
 
 async def approve_next(rig: Rig) -> None:
-    approval = await asyncio.wait_for(rig.asked.get(), 20)
+    approval = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
     await rig.approvals.decide(rig.key.sign(statement_for(approval, "approve", rig.key.name, "")))
 
 
@@ -128,7 +129,7 @@ async def test_a_run_that_is_cancelled_while_the_journal_writes_sends_nothing(ho
 
         rig.disk.append, rig.disk.append_many = one, many
         await approve_next(rig)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await run.ended.wait()
         assert rig.tools.seen == []
         assert run.end is RunState.CANCELLED

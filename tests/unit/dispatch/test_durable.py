@@ -13,6 +13,7 @@ from core.dispatch.models import Basis
 from core.errors import ErrorCode, JournalUnavailable
 from core.home import Home
 from tests.fakes.awaited import entries_when
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import TEXT, Rig, open_rig, tool_info
 
 
@@ -27,6 +28,20 @@ async def test_an_action_is_durable_in_the_journal_before_the_device_sees_it(hom
 
         rig.tools.answers["write_file"] = look
         await rig.call("write_file", file_path="/tmp/x", content="")
+        assert Kind.INTENT_RECORDED in found
+
+
+async def test_a_tool_that_only_calls_itself_reading_is_durable_before_its_device_sees_it(home: Home):
+    home.policy.write_text('[[rule]]\nid = "all"\ndecision = "allow"\ntool = "peek"\nrisk = ">=low"\n')
+    async with open_rig(home, [tool_info("peek", "data_collection", namespace="web")]) as rig:
+        found: list[Kind] = []
+
+        def look(command):
+            found.extend(rig.on_disk(command.call_id))
+            return {"ok": True}
+
+        rig.tools.answers["peek"] = look
+        assert (await rig.call("peek")).error is None
         assert Kind.INTENT_RECORDED in found
 
 
@@ -79,7 +94,7 @@ async def test_secrets_reach_neither_the_card_nor_any_file_of_the_home(home: Hom
     )
     async with open_rig(home, [login]) as rig:
         task = rig.start("login", user="anna", word=secret, more={"x": secret}, api_key=secret)
-        approval = await asyncio.wait_for(rig.asked.get(), 20)
+        approval = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
         assert secret not in approval.model_dump_json()
         assert approval.request.parameters["user"] == "anna"
         await rig.approvals.decide(_signed(rig, approval))

@@ -19,6 +19,7 @@ from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.home import Home
 from core.replay.timeline import build_timeline
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
 
 NUMBER = {"type": "number"}
@@ -98,7 +99,7 @@ async def rig(home: Home, screen: Screen) -> AsyncIterator[Rig]:
 
 
 async def approve(rig: Rig) -> None:
-    waiting = await asyncio.wait_for(rig.asked.get(), 10)
+    waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
     await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
 
 
@@ -229,7 +230,7 @@ class TestEvidence:
         rig.tools.answers["screenshot"] = slow
         call = rig.start("write_file", **WRITE)
         await approve(rig)
-        await asyncio.wait_for(looks.wait(), 10)
+        await asyncio.wait_for(looks.wait(), PATIENCE_S)
         rig.dispatcher.stop("Stop all.")
         go_on.set()
         result = await call
@@ -283,7 +284,7 @@ class TestFreshness:
             screen.label, screen.at = "Save", (100, 80)
             await rig.call("screenshot")
             call = rig.start("click_element", control_id="7")
-            waiting = await asyncio.wait_for(rig.asked.get(), 10)
+            waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
             for key, value in change.items():
                 setattr(screen, key, value)
             await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
@@ -311,7 +312,7 @@ class TestFreshness:
         """Otherwise an agent could change the target and take a picture while a person reads the card."""
         await rig.call("screenshot")
         call = rig.start("click_element", control_id="7")
-        waiting = await asyncio.wait_for(rig.asked.get(), 10)
+        waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
         screen.label = "Sell"
         await rig.dispatcher.dispatch(CommandRequest(DEVICE, "screenshot", {}, "agent:mallory"))
         await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
@@ -322,7 +323,7 @@ class TestFreshness:
     async def test_a_picture_that_the_operator_takes_meanwhile_counts(self, rig: Rig, screen: Screen):
         await rig.call("screenshot")
         call = rig.start("click_element", control_id="7")
-        waiting = await asyncio.wait_for(rig.asked.get(), 10)
+        waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
         screen.label = "Sell"
         await rig.call("screenshot")
         await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
@@ -335,11 +336,11 @@ class TestFreshness:
 
     async def test_a_picture_made_forgotten_by_many_others_holds_the_click(self, rig: Rig):
         call = await self.click(rig)
-        first = await asyncio.wait_for(rig.asked.get(), 10)
+        first = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
         for _flood in range(80):
             await rig.dispatcher.dispatch(CommandRequest(DEVICE, "screenshot", {}, "agent:mallory"))
         late = rig.start("click_point", x=140, y=95, observation="ref-1")
-        second = await asyncio.wait_for(rig.asked.get(), 10)
+        second = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
         for waiting in (first, second):
             await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
         # What was asked before the flood has its picture still.
@@ -408,7 +409,7 @@ class TestWhichControl:
     async def press(self, rig: Rig, screen: Screen, changes: bool, **named: Any) -> CommandResult:
         await rig.call("screenshot")
         call = rig.start("click_element", **(named or NAMED))
-        waiting = await asyncio.wait_for(rig.asked.get(), 10)
+        waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
         screen.label = "Sell" if changes else screen.label
         await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
         return await call
@@ -492,7 +493,7 @@ class TestWhichControl:
         await rig.call("screenshot")
         self.shows(rig, self.button(screen))
         call = rig.start("click_element", **NAMED)
-        waiting = await asyncio.wait_for(rig.asked.get(), 10)
+        waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
         rig.tools.infos = [one for one in rig.tools.infos if one.tool_name != "get_ui_tree"]
         await rig.fleet.relist(DEVICE)
         await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
@@ -522,7 +523,7 @@ class TestWhichControl:
     ):
         """Without one the card shows none; one that comes while it is open may be any agent's."""
         call = rig.start("click_element", control_id="7")
-        waiting = await asyncio.wait_for(rig.asked.get(), 10)
+        waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
         await rig.dispatcher.dispatch(CommandRequest(DEVICE, "screenshot", {}, actor))
         if actor == "operator:anna":
             screen.label = "Sell"

@@ -21,6 +21,7 @@ from core.errors import ErrorCode
 from core.fleet.models import Health, Risk
 from core.home import Home
 from core.service.device_history import remembered_devices
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
 
 NUMBER = {"type": "number"}
@@ -96,7 +97,7 @@ async def test_a_target_that_changed_under_a_live_wall_is_held_against_the_full_
     full = await rig.call("screenshot")
     await glimpse(rig)
     call = rig.start("click_element", control_id="7")
-    waiting = await asyncio.wait_for(rig.asked.get(), 10)
+    waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
     screen.label = "Sell"
     # The newest thing that the operator "looked at" shows the changed target already.
     await glimpse(rig)
@@ -112,7 +113,7 @@ async def test_an_unchanged_target_is_pressed_although_the_wall_is_live(rig: Rig
     await rig.call("screenshot")
     await glimpse(rig)
     call = rig.start("click_element", control_id="7")
-    waiting = await asyncio.wait_for(rig.asked.get(), 10)
+    waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
     await glimpse(rig)
     await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
     assert (await call).error is None
@@ -121,7 +122,7 @@ async def test_an_unchanged_target_is_pressed_although_the_wall_is_live(rig: Rig
 async def test_a_click_cannot_be_aimed_at_a_glimpse(rig: Rig) -> None:
     small = await glimpse(rig)
     call = rig.start("click_point", x=30, y=20, observation=small.result["observation"])
-    waiting = await asyncio.wait_for(rig.asked.get(), 10)
+    waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
     await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
     result = await call
     assert result.error is not None
@@ -177,7 +178,7 @@ async def test_a_device_that_is_looked_at_is_not_called_busy(rig: Rig, screen: S
 
     rig.tools.answers["screenshot"] = slow
     looking = rig.tasks.spawn("glimpse", glimpse(rig))
-    await asyncio.wait_for(asked.wait(), 10)
+    await asyncio.wait_for(asked.wait(), PATIENCE_S)
     device = rig.fleet.get(DEVICE)
     seen.set()
     await looking

@@ -23,6 +23,7 @@ from core.service.service import Service
 from core.tasks import TaskGroupOwner
 from tests.fakes.awaited import entries_when
 from tests.fakes.desk import approve, next_approval
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import stands
 from tests.fakes.scripted_device import ScriptedDevice, scripted
 from tests.fakes.signing import anna
@@ -36,7 +37,7 @@ async def given_up(service: Service, console: Console, device: ScriptedDevice) -
     await console.approvals.register_operator(key.operator)
     await approve(console, await next_approval(console), key)
     frame = await device.command()
-    ended = await console.runs.wait(run.summary.id, 10)
+    ended = await console.runs.wait(run.summary.id, PATIENCE_S)
     [cell] = ended.cells
     assert cell.result is not None
     assert cell.result.verdict is Verdict.UNKNOWN

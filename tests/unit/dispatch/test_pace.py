@@ -13,6 +13,7 @@ from core.debounce import REPORTS_A_TURN, Coalescer
 from core.ids import new_id
 from core.quick import made
 from core.schema_forms.validator import errors_for
+from tests.fakes.patience import PATIENCE_S
 
 CELL = Cell(run="r-1", device="d", step="s", tool="t", state=CellState.QUEUED)
 
@@ -54,7 +55,7 @@ async def test_what_changes_while_a_slice_is_reported_is_reported_again():
 
     coalescer: Coalescer[str] = Coalescer(report)
     coalescer.mark("a")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         await again.wait()
     assert told == ["a", "a"]
     coalescer.close()

@@ -99,6 +99,7 @@ async def test_a_permit_is_used_once():
         {"tool_type": "data_collection"},
         {"call_id": "call-2"},
         {"parameters": None},
+        {"digest": "0" * 64},
     ],
 )
 async def test_a_permit_does_not_cover_a_command_that_differs_in_anything(changes: dict[str, object]):
@@ -136,6 +137,38 @@ async def test_nothing_is_redeemed_while_everything_is_stopped_and_what_was_mint
     with pytest.raises(Refused, match="permit"):
         await channel.execute_commands([command_of(request, permit)], 1.0)
     assert tools.seen == []
+
+
+async def test_a_permit_from_before_a_stop_is_worth_nothing_after_it_also_where_none_tried_it_meanwhile():
+    mint, tools = PermitMint(), ScriptedTools()
+    request = a_request()
+    permit = mint.mint(request, checked(request.parameters), lambda: None)
+    mint.halt(True)
+    mint.halt(False)
+    with pytest.raises(Refused, match="permit"):
+        await LocalCommandDispatcher("bench", tools, mint).execute_commands(
+            [command_of(request, permit)], 1.0
+        )
+    assert tools.seen == []
+
+
+async def test_what_follows_a_failed_command_in_its_frame_is_skipped():
+    mint, tools = PermitMint(), ScriptedTools()
+    requests = [a_request(call_id=f"call-{number}") for number in range(3)]
+    permitted = [
+        command_of(request, mint.mint(request, checked(request.parameters), lambda: None))
+        for request in requests
+    ]
+    tools.answers["shell_execute"] = lambda command: Result(
+        status=ResultStatus.FAILURE, error="tool_failed: no"
+    )
+    results = await LocalCommandDispatcher("bench", tools, mint).execute_commands(permitted, 1.0)
+    assert [one.status for one in results] == [
+        ResultStatus.FAILURE,
+        ResultStatus.SKIPPED,
+        ResultStatus.SKIPPED,
+    ]
+    assert [one.call_id for one in tools.seen] == ["call-0"]
 
 
 async def test_the_permit_never_goes_on_the_wire():

@@ -11,6 +11,7 @@ from core.dispatch.models import CommandResult
 from core.errors import ErrorCode
 from core.fleet.models import Health, Risk
 from core.home import Home
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import DEVICE, open_rig
 
 
@@ -52,7 +53,7 @@ async def test_an_edit_counts_for_a_command_that_begins_while_others_still_run(h
 
         rig.tools.answers["get_system_info"] = answer
         together = [rig.tasks.spawn(f"read {number}", read()) for number in range(5)]
-        await asyncio.wait_for(all_there.wait(), 10)
+        await asyncio.wait_for(all_there.wait(), PATIENCE_S)
         home.policy.write_text('[[rule]]\nid = "no"\ndecision = "deny"\n')
         denied = await rig.dispatcher.dispatch(order())
         go.set()
@@ -83,7 +84,7 @@ async def test_a_contract_that_policy_toml_changes_while_a_call_is_prepared_is_b
 
         rig.dispatcher.calls.prepare = edited_meanwhile  # type: ignore[method-assign]
         task = rig.start("get_system_info", info_type="memory")
-        waiting = await asyncio.wait_for(rig.asked.get(), 10)
+        waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
         assert waiting.decision.risk is Risk.CRITICAL
         tool = rig.fleet.target(DEVICE).tools["get_system_info"]
         assert waiting.request.contract == tool.contract.digest

@@ -25,9 +25,10 @@ from core.service.log_setup import logging_to
 from core.service.service import Service
 from core.token_formats import MASK
 from tests.fakes.awaited import entries_when
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import stands
 from tests.fakes.rig import DEVICE, open_rig, tool_info
-from tests.fakes.scripted_device import PATIENCE, ScriptedDevice, scripted
+from tests.fakes.scripted_device import ScriptedDevice, scripted
 
 SAID = "tr0ub4dor&3"
 FEATURES = ["terms", "progress", "cancel"]
@@ -58,13 +59,24 @@ async def test_a_late_answer_is_masked_by_what_its_device_and_its_run_were_sent(
         run = await console.runs.call("lab-1", "poke", {"password": SAID}, timeout=0.2)
         frame = await device.command()
         assert frame["actions"][0]["parameters"] == {"password": SAID}
-        await console.runs.wait(run.summary.id, 10)
+        await console.runs.wait(run.summary.id, PATIENCE_S)
         await device.answer(frame, {"said": f"it was {SAID}", "log": "x" * 70_000 + SAID})
         [late] = await entries_when(service.journal, f"kind:{Kind.LATE_ANSWER_RECEIVED}", 1)
         assert late.body["result"]["said"] == f"it was {MASK}"
         for sha in late.blobs:
             assert SAID.encode() not in await service.journal.get_blob(sha)
         assert SAID not in await in_journal(service)
+
+
+async def test_a_secret_in_a_failure_that_only_the_payload_tells_is_masked(home: Home) -> None:
+    home.policy.write_text(ALLOWS)
+    poke = tool_info("poke", "action", {"password": {"type": "string"}})
+    async with open_rig(home, [poke]) as rig:
+        rig.tools.answers["poke"] = lambda command: {"success": False, "error": f"{SAID} is refused"}
+        result = await rig.call("poke", password=SAID)
+        assert result.error is not None
+        assert result.error.message == f"The tool says it did not succeed: {MASK} is refused"
+        assert SAID not in result.model_dump_json()
 
 
 async def test_progress_that_cuts_a_secret_in_two_shows_neither_half(
@@ -81,14 +93,14 @@ async def test_progress_that_cuts_a_secret_in_two_shows_neither_half(
             )
         shown: list[str] = []
         events = console.events()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             while not (await console.runs.get(run.summary.id)).cells[0].output_tail.endswith("done\n"):
                 shown.append((await anext(events)).model_dump_json())
         [cell] = (await console.runs.get(run.summary.id)).cells
         assert cell.output_tail == f"begun\nusing {MASK} now\n{MASK} and tr0ub\ndone\n"
         assert "tr0ub4" not in "".join(shown)
         await device.answer(frame, {"done": True})
-        await console.runs.wait(run.summary.id, PATIENCE)
+        await console.runs.wait(run.summary.id, PATIENCE_S)
         assert "tr0ub4" not in await in_journal(service)
 
 
@@ -120,7 +132,7 @@ async def test_a_frame_that_breaks_the_protocol_says_nothing_in_the_log_or_the_r
                 prev_response_id=frame["response_id"],
                 action_results=SAID,
             )
-            ended = await console.runs.wait(run.summary.id, PATIENCE)
+            ended = await console.runs.wait(run.summary.id, PATIENCE_S)
             structlog.get_logger("t").warning("words of a device", words=[{"a": f"is {SAID}"}], token="x")
     log = (tmp_path / "service.log").read_text()
     assert f"is {MASK}" in json.loads(log.splitlines()[-1])["words"][0]["a"]

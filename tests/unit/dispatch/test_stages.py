@@ -22,6 +22,7 @@ from core.fleet.models import Health, Tool
 from core.home import Home
 from core.policy.models import Profile
 from tests.fakes.fleet_data import make_devices, make_tools
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig, tool_info
 
 
@@ -101,7 +102,7 @@ async def test_the_roots_are_those_of_the_devices_own_tools(home: Home, tmp_path
         for path in ("README.md", "/", "src/main.py"):
             # A path of a repository is no path of this disk.
             rig.start("get_contents", path=path)
-            waiting = await asyncio.wait_for(rig.asked.get(), 20)
+            waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
             assert waiting.request.parameters == {"path": path}
 
 
@@ -250,7 +251,7 @@ async def test_a_tool_whose_definition_changed_is_blocked_until_it_is_reviewed(h
 async def test_stopping_withdraws_what_waits_and_lets_nothing_leave_until_resumed(home: Home):
     async with open_rig(home) as rig:
         waiting = rig.start("shell_execute", command="true")
-        await asyncio.wait_for(rig.asked.get(), 20)
+        await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
         rig.dispatcher.stop("Stopped by anna.")
         rig.approvals.withdraw("Stopped by anna.")
         assert (await waiting).error.code is ErrorCode.STOPPED
@@ -276,7 +277,7 @@ async def test_a_signature_that_ran_out_before_the_last_approver_came_sends_noth
         parameters = {"file_path": "/tmp/x", "content": "y"}
         order = CommandRequest(DEVICE, "write_file", parameters, "window:carl", operators=("carl",))
         call = rig.tasks.spawn("call write_file", rig.dispatcher.dispatch(order))
-        waiting = await asyncio.wait_for(rig.asked.get(), 10)
+        waiting = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
         short = statement_for(waiting, "approve", "anna", valid_s=50)
         await rig.approvals.decide(rig.key.sign(short))
         monkeypatch.setattr(statements, "datetime", Later)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import Terminal, environment, make_home
 from tests.fakes.run_size import spread
 from tests.fakes.warm import COMMANDS, DEVICES, SERVICES, Warm
@@ -66,7 +67,7 @@ def test_a_signal_ends_it_as_it_ends_any(tmp_path: Path, number: int):
     process = DEVICES.start(words, environment(), tmp_path, held=True)
     assert process.poll() is None
     process.send_signal(number)
-    assert process.wait(30) == -number
+    assert process.wait(PATIENCE_S) == -number
     process.kill()
 
 

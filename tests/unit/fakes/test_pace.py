@@ -1,4 +1,4 @@
-"""The yardstick of timed tests: a busy machine gets more time, a quick one no less, and no bound vanishes."""
+"""The yardstick of slowness: a busy machine counts as slower, a quick one never as quicker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.fakes import pace
-from tests.fakes.pace import MOST, REFERENCE_S, TRIES, slowness, within
+from tests.fakes.pace import MOST, REFERENCE_S, slowness
 
 
 class Machine:
@@ -37,7 +37,6 @@ class Machine:
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine()
     monkeypatch.setattr(pace, "yardstick", machine.walk)
-    monkeypatch.setattr(pace, "strict", True)
     return machine
 
 
@@ -47,75 +46,6 @@ def test_slowness_is_that_of_the_machine_never_below_one_and_capped(
 ) -> None:
     machine.times = times
     assert slowness(machine.clock) == pytest.approx(said)
-
-
-@pytest.mark.parametrize(
-    ("times", "seconds", "keeps"),
-    [
-        (1, 0.09, True),
-        (1, 0.11, False),
-        (3, 0.09, True),
-        (3, 0.11, False),
-        (20, 0.04, False),
-        (0.5, 0.19, True),
-    ],
-)
-def test_a_bound_holds_for_the_work_and_not_for_the_machine(
-    machine: Machine, times: float, seconds: float, keeps: bool
-) -> None:
-    machine.times = times
-    tries = 0
-
-    def measured() -> None:
-        nonlocal tries
-        for one in within(0.1, clock=machine.clock):
-            tries += 1
-            with one:
-                machine.work(seconds)
-
-    if keeps:
-        measured()
-        assert tries == 1
-    else:
-        with pytest.raises(AssertionError, match=r"more than 100 ms: .* times as slow"):
-            measured()
-        assert tries == TRIES
-
-
-def test_one_try_that_keeps_to_the_bound_is_enough(machine: Machine) -> None:
-    left = [0.5, 0.3, 0.05, 9.0]
-    for one in within(0.1, clock=machine.clock):
-        with one:
-            machine.work(left.pop(0))
-    assert left == [9.0]
-
-
-def test_without_strict_bounds_only_what_has_lost_its_bound_fails(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pace, "strict", False)
-
-    def measured(limit_s: float, seconds: float) -> None:
-        for one in within(limit_s, clock=machine.clock):
-            with one:
-                machine.work(seconds)
-
-    for limit_s, longest_s in ((0.1, 3.0), (0.001, 2.0)):
-        measured(limit_s, longest_s - 0.1)
-        with pytest.raises(AssertionError, match="more than"):
-            measured(limit_s, longest_s + 0.1)
-
-
-def test_what_was_not_measured_does_not_pass() -> None:
-    with pytest.raises(AssertionError, match="nothing was measured"):
-        for _ in within(0.1):
-            pass
-
-
-def test_an_error_of_the_work_is_told_as_it_is(machine: Machine) -> None:
-    one = next(within(0.1, clock=machine.clock))
-    with pytest.raises(ZeroDivisionError), one:
-        raise ZeroDivisionError
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from core.fleet.models import Check, CheckState, Device, Health, Listening, Unav
 from core.fleet.rejected_connections import RejectedConnections
 from tests.fakes.aip_house import hear, running_house, say, soon
 from tests.fakes.known_devices import pair, pair_listening
+from tests.fakes.patience import PATIENCE_S
 
 ORDER = ["dns", "reach", "tls", "token", "protocol"]
 REGISTER: dict[str, Any] = {"type": "register", "client_type": "device", "client_id": "lab-1", "status": "ok"}
@@ -41,7 +42,7 @@ class Desk:
 
     async def examined(self, **known: Any) -> list[Check]:
         device = Device(name="lab-1", health=Health.OFFLINE, since="2026-01-01T00:00:00Z", **known)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             return await self.doctor.examine(device, None)
 
 

@@ -22,9 +22,9 @@ from core.fleet.known_devices import KnownDevice, KnownDevices
 from core.fleet.models import Check, CheckState, Device, Health, Listening
 from core.fleet.rejected_connections import RejectedConnections
 from tests.fakes.known_devices import pair_listening
+from tests.fakes.patience import PATIENCE_S
 
 REGISTER: dict[str, Any] = {"type": "register", "client_type": "device", "client_id": "lab-1", "status": "ok"}
-PATIENCE = 30.0
 
 
 class Desk:
@@ -44,7 +44,7 @@ class Desk:
         pair_listening(self.registry, KnownDevice(name="lab-1"), url, "secret-token", fingerprint)
         doctor = Doctor(self.registry, self.refusals, lambda: Listening(address=""), within_s)
         device = Device(name="lab-1", health=Health.OFFLINE, since="2026-01-01T00:00:00Z")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             checks = await doctor.examine(device, None)
         for check in checks:
             assert check.found.isprintable(), check
@@ -81,7 +81,7 @@ def deaf_after_tls(identity: Identity) -> Iterator[int]:
         finally:
             # What waits for the next one wakes up only by it.
             listening.shutdown(socket.SHUT_RDWR)
-            thread.join(PATIENCE)
+            thread.join(PATIENCE_S)
             for connection in kept:
                 connection.close()
 

@@ -17,6 +17,7 @@ from core.fleet import listen_address
 from core.service.service import Service
 from tests.fakes.awaited import entries_when
 from tests.fakes.full_disk import full_disk_for
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import free_port, make_listening_home
 from tests.fakes.signing import accepted, signing
 
@@ -62,7 +63,7 @@ async def test_it_listens_as_soon_as_the_port_is_free_and_says_both_once(
         return await real()
 
     service.links._listener._tried = counted  # type: ignore[method-assign]  # to see that it is tried again
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         await tried.wait()
     other.close()
     _, listens = await changes(service, 2)
@@ -178,7 +179,7 @@ async def test_every_address_is_that_of_both_kinds(service: Service) -> None:
     port = free_port()
     await signing(service.console("operator:anna"), service.home).devices.listen(f"[::]:{port}")
     for host in ("127.0.0.1", "::1"):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             _, writer = await asyncio.open_connection(host, port)
         writer.close()
 

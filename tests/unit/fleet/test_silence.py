@@ -15,6 +15,7 @@ from core.fleet.connections import ClockJumpDetector
 from core.fleet.models import Health
 from core.service.service import Service
 from tests.fakes.lab_device import FEATURES, pair
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import make_listening_home, stands
 from tests.fakes.scripted_device import scripted
 from tests.fakes.signing import signing
@@ -88,7 +89,7 @@ async def test_a_clock_that_is_set_forward_makes_no_device_silent(
         async with scripted(url, token, "lab-1", features=FEATURES):
             await stands(console, "lab-1", Health.ONLINE)
             Clock.shift = HOUR
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 for _ in range(10):
                     await looks.acquire()
             history = [one.health for one in (await console.devices.details("lab-1")).history]

@@ -19,6 +19,7 @@ from core.errors import BadInput, ErrorCode, JournalUnavailable, QuarterdeckErro
 from core.fleet.models import Health
 from core.home import Home
 from core.statements import SignedStatement
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig
 from tests.fakes.signing import anna
 
@@ -26,7 +27,7 @@ SHELL = {"command": "rm -rf build"}
 
 
 async def asked(rig: Rig) -> Approval:
-    return await asyncio.wait_for(rig.asked.get(), 20)
+    return await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
 
 
 def signed(key: OperatorKey, approval: Approval, verdict: str = "approve", **changes: Any) -> SignedStatement:
@@ -179,7 +180,7 @@ async def test_a_card_that_is_being_read_does_not_expire_until_it_is_put_down(ho
             await asyncio.wait_for(asyncio.shield(task), 0.9)
         assert rig.approvals.get(approval.id).remaining_s == pytest.approx(held.remaining_s, abs=0.01)
         rig.approvals.release_reader("window")
-        assert (await asyncio.wait_for(task, 20)).error.code is ErrorCode.APPROVAL_EXPIRED
+        assert (await asyncio.wait_for(task, PATIENCE_S)).error.code is ErrorCode.APPROVAL_EXPIRED
 
 
 async def test_a_reader_who_never_leaves_holds_a_card_only_so_long(home: Home):
@@ -187,7 +188,7 @@ async def test_a_reader_who_never_leaves_holds_a_card_only_so_long(home: Home):
         task = rig.start("shell_execute", **SHELL)
         approval = await asked(rig)
         assert rig.approvals.pause_expiry(approval.id, "window", True).paused
-        result = await asyncio.wait_for(task, 20)
+        result = await asyncio.wait_for(task, PATIENCE_S)
         assert result.error
         assert result.error.code is ErrorCode.APPROVAL_EXPIRED
 

@@ -16,6 +16,7 @@ from core.policy.models import Answer
 from core.policy.policy_file import parse_policy
 from core.policy.real_paths import MOST_PATHS, MOST_THREADS, Links, ResolvedPaths, paths_in, real_path
 from core.policy.rule_index import RuleIndex
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.policy_calls import a_question, judged, rule
 
 ETC = rule("deny", 'tool = "write_file"\n[rule.parameters.file_path]\nbelow = "{}"')
@@ -175,7 +176,7 @@ async def test_a_disk_that_does_not_answer_keeps_nothing_else_waiting_and_refuse
     def resolve(path: str) -> str:
         asked.append(path)
         if path == "/share/x":
-            answers.wait(30)
+            answers.wait(PATIENCE_S)
         return path
 
     links = Links(resolve, within_s=0.05)
@@ -188,7 +189,7 @@ async def test_a_disk_that_does_not_answer_keeps_nothing_else_waiting_and_refuse
         assert asked == ["/share/x"] * MOST_THREADS
     finally:
         answers.set()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
                 leads = await links.follow(["/a"])

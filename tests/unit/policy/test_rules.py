@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from core.fleet.models import Effect, Fact, Risk, Source
 from core.policy.constraints import Constraint
 from core.policy.models import Answer, Moment, Profile
 from core.policy.policy_file import parse_policy
@@ -124,6 +125,39 @@ def test_an_allow_rule_that_names_no_risk_does_not_cover_what_the_arguments_rais
     assert judged(allow, "shell_execute", {"command": "rm -rf /"}).answer is Answer.ASK
     named = rule("allow", 'tool = "shell_execute"\nrisk = ">=low"')
     assert judged(named, "shell_execute", {"command": "ls"}).answer is Answer.ALLOW
+
+
+def test_what_the_arguments_would_do_raises_the_risk():
+    usual, grave = (
+        judged("", "shell_execute", {"command": command}).risk for command in ("uptime", "rm -rf /")
+    )
+    assert grave.rank > usual.rank
+
+
+def test_a_tool_of_an_unknown_effect_is_of_high_risk_unless_an_operator_says_less():
+    tool = a_tool("peek", namespace="web")
+    assert tool.contract.effect.value is Effect.UNKNOWN
+    for source, risk in ((Source.DECLARED, Risk.HIGH), (Source.OPERATOR, Risk.LOW)):
+        fact = Fact[Risk](value=Risk.LOW, source=source, why="It says so.")
+        contract = tool.contract.model_copy(update={"risk": fact})
+        lowered = tool.model_copy(update={"contract": contract})
+        assert judged("", lowered, {}).risk is risk, source
+
+
+def test_a_device_that_wants_signatures_wants_them_for_a_hosted_tool_that_only_claims_to_read():
+    device = a_device().model_copy(update={"requires_approval": True, "approvers": 2})
+    allow = rule("allow", 'risk = ">=low"')
+    hosted = judged(allow, a_tool("peek", "data_collection", "web"), {}, device=device)
+    assert (hosted.answer, hosted.approvers) == (Answer.ASK, 2)
+    assert hosted.device_requires_signature
+    own = judged(allow, a_tool("get_system_info", "data_collection"), {"info_type": "cpu"}, device=device)
+    assert own.answer is Answer.ALLOW
+
+
+def test_profile_observe_reads_at_low_risk_only():
+    read = a_tool("read_file", "data_collection")
+    for path, answer in (("/home/anna/a.txt", Answer.ALLOW), ("/home/anna/.ssh/id_ed25519", Answer.DENY)):
+        assert judged('profile = "observe"', read, {"file_path": path}).answer is answer, path
 
 
 def test_a_rule_that_asks_says_how_many_and_how_long_and_what_evidence():

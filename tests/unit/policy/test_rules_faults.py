@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ import pytest
 
 from core.errors import BadInput
 from core.policy.constraints import Constraint
+from core.policy.engine import PolicyQuery
 from core.policy.examples import run_examples
 from core.policy.models import Answer
 from core.policy.policy_file import parse_policy
 from core.policy.policy_store import Policy, checked_policy
-from tests.fakes.policy_calls import NO_ETC, a_tool, judged, rule
+from tests.fakes.policy_calls import NO_ETC, a_device, a_tool, judged, rule
 
 
 @pytest.mark.parametrize(
@@ -83,6 +85,40 @@ def test_while_the_file_is_broken_everything_asks_and_what_was_denied_stays_deni
         assert (denied.answer, asked.answer) == (Answer.DENY, Answer.ASK)
         reads = judged(file, a_tool("read_file", "data_collection"), {"file_path": "/x"}, problem="broken")
         assert reads.answer is Answer.ASK
+
+
+def test_what_the_file_denied_before_it_broke_stays_denied_though_it_was_never_accepted(tmp_path: Path):
+    path = tmp_path / "policy.toml"
+    path.write_text(NO_ETC)
+    policy = Policy(path).restore("")
+    sent = {"file_path": "/etc/x", "content": ""}
+    query = PolicyQuery(device=a_device(), tool=a_tool(), parameters=sent, redacted=sent)
+    assert policy.decide(query).answer is Answer.DENY
+    path.write_text("[[rule]\n")
+    assert policy.load().problem
+    assert policy.decide(query).answer is Answer.DENY
+
+
+def test_a_file_that_was_changed_back_in_size_and_time_is_read_again(tmp_path: Path):
+    path = tmp_path / "policy.toml"
+    path.write_text(rule("deny", name="a"))
+    policy, before = Policy(path).restore(""), os.stat(path)
+    # Two changes within one tick of the file system's clock cannot be told apart.
+    while os.stat(path).st_ctime_ns == before.st_ctime_ns:
+        path.write_text(rule("deny", name="b"))
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    policy.refresh()
+    assert policy.text == rule("deny", name="b")
+
+
+def test_what_the_file_says_of_a_tool_asks_until_it_is_accepted_though_both_texts_allow(tmp_path: Path):
+    path, allow = tmp_path / "policy.toml", rule("allow", 'tool = "write_file"\nrisk = ">=low"')
+    path.write_text(allow + '[[contract]]\ntool = "write_file"\nrisk = "low"\nwhy = "A toy."\n')
+    policy, sent = Policy(path).restore(allow), {"file_path": "/x", "content": ""}
+    query = PolicyQuery(device=a_device(), tool=a_tool(), parameters=sent, redacted=sent)
+    assert policy.decide(query).answer is Answer.ASK
+    policy.accept(path.read_text())
+    assert policy.decide(query).answer is Answer.ALLOW
 
 
 @pytest.mark.parametrize("empty", [{"one_of": None}, {"pattern": None}, {"max": float("nan")}, {}])

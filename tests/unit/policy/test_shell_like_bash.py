@@ -19,6 +19,7 @@ import pytest
 
 from core.fleet.models import Risk
 from core.policy.analysis.shell.findings import findings_in_line
+from tests.fakes.patience import PATIENCE_S
 
 BASH = shutil.which("bash") or ""
 PRELUDE = 'ulimit -t 1 -f 64\nrm() {{ builtin echo RAN >&{0}; }}\nreadonly -f rm\neval "$LINE"'
@@ -66,7 +67,7 @@ def runs_the_marker(line: str, folder: Path) -> bool:
         start_new_session=True,
     )
     os.close(theirs)
-    process.wait(30)
+    process.wait(PATIENCE_S)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     with open(ours, "rb") as answers:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from core.aip.resumable_link import ResumableLink
 from core.errors import DeviceError, ErrorCode
 from core.fleet.connections import COMES_BACK_WITHIN_S
 from core.fleet.models import DeviceSettings, Health, Risk
@@ -15,7 +16,8 @@ from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.desk import approve, next_approval
 from tests.fakes.lab_device import AWAY, FEATURES, device_when, pair
-from tests.fakes.remote_device import PATIENCE, make_listening_home, stands
+from tests.fakes.patience import PATIENCE_S
+from tests.fakes.remote_device import make_listening_home, stands
 from tests.fakes.scripted_device import ScriptedDevice, scripted, tool
 from tests.fakes.signing import anna, signing
 
@@ -76,7 +78,7 @@ class TestExtensions:
             change = await console.devices.tool_change("lab-1", "action::poke")
             assert change.changed == ["claimed_risk"]
             run = await console.runs.call("lab-1", "poke", {})
-            [cell] = (await console.runs.wait(run.summary.id, PATIENCE)).cells
+            [cell] = (await console.runs.wait(run.summary.id, PATIENCE_S)).cells
             assert cell.result is not None
             assert cell.result.error is not None
             assert cell.result.error.code is ErrorCode.CONTRACT_CHANGED
@@ -91,7 +93,7 @@ class TestExtensions:
             device.tools = [tool("last")]
             await device.say(type="quarterdeck.tools_changed")
             events = console.events()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 while [one.tool_name for one in await console.devices.tools("lab-1")] != ["last"]:
                     await anext(events)
             assert device.listed <= 17
@@ -108,7 +110,7 @@ class TestExtensions:
                 while device.listed < wanted:
                     await device.has_listed.wait()
 
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 while device.listed <= 2:
                     await change()
             with contextlib.suppress(TimeoutError):
@@ -180,7 +182,7 @@ class TestTrustThatEndsWhileADeviceRegisters:
             _, new = await pair(console)
             async with scripted(url, new, "lab-1", register=False):
                 await device.say(type="register", client_type="device", client_id="lab-1", status="ok")
-                await asyncio.wait_for(device.connection.wait_closed(), 10)
+                await asyncio.wait_for(device.connection.wait_closed(), PATIENCE_S)
         assert device.listed == 0
         assert "while it registered" in (await console.devices.rejected_connections())[0].reason
 
@@ -194,7 +196,7 @@ class TestTrustThatEndsWhileADeviceRegisters:
                 await getattr(console.devices, end)("lab-1")
             # Its connection was let in while its token was good; now it says who it is.
             await device.say(type="register", client_type="device", client_id="lab-1", status="ok")
-            await asyncio.wait_for(device.connection.wait_closed(), 10)
+            await asyncio.wait_for(device.connection.wait_closed(), PATIENCE_S)
             assert device.listed == 0
         assert "while it registered" in (await console.devices.rejected_connections())[0].reason
         names = {one.name: one.health for one in (await console.service.state()).devices}
@@ -209,7 +211,7 @@ async def test_a_command_on_its_way_to_a_device_that_is_forgotten_ends_as_unknow
         await stands(console, "lab-1", Health.ONLINE)
         run = await ask(service, console, device)
         await console.devices.forget("lab-1")
-        ended = await console.runs.wait(run, 20)
+        ended = await console.runs.wait(run, PATIENCE_S)
         assert ended.cells[0].result is not None
         assert ended.cells[0].result.error is not None
 
@@ -239,7 +241,7 @@ async def test_progress_reaches_the_cell_the_device_and_at_a_bounded_rate_the_jo
         assert cell.progress == "50 of 50 files"
         assert cell.output_tail.endswith("line 48\nline 49\n")
         await device.answer(frame, {"done": True})
-        ended = await console.runs.wait(run.summary.id, 20)
+        ended = await console.runs.wait(run.summary.id, PATIENCE_S)
         assert ended.cells[0].result is not None
         assert (await device_when(console, "device.health is Health.ONLINE")).progress == ""
         entries = (await console.journal.entries(f"kind:progress_reported run:{run.summary.id}")).entries
@@ -248,15 +250,17 @@ async def test_progress_reaches_the_cell_the_device_and_at_a_bounded_rate_the_jo
         assert {entry.actor for entry in entries} == {"device:lab-1"}
 
 
-async def test_a_command_that_a_device_has_when_it_is_revoked_ends_at_once_as_unknown(service, console):
+async def test_a_command_that_a_device_has_when_it_is_revoked_ends_at_once_as_unknown(
+    service, console, monkeypatch: pytest.MonkeyPatch
+):
+    # A lost answer waits for a device that may come back: here longer than this test.
+    monkeypatch.setattr(ResumableLink.__init__, "__defaults__", (10 * PATIENCE_S,))
     url, token = await pair(console)
     async with scripted(url, token, "lab-1", features=[*FEATURES, "recall"]) as device:
         await stands(console, "lab-1", Health.ONLINE)
         run = await ask(service, console, device)
         await console.devices.revoke("lab-1")
-        # Far less than a lost answer waits for a device that may come back.
-        async with asyncio.timeout(8):
-            ended = await console.runs.wait(run, 20)
+        ended = await console.runs.wait(run, PATIENCE_S)
         assert ended.cells[0].result is not None
         assert ended.cells[0].result.verdict.value == "unknown"
 
@@ -284,12 +288,12 @@ async def test_what_a_command_on_this_computer_prints_is_seen_while_it_runs(tmp_
         run = (await console.runs.call("this-computer", "shell_execute", {"command": line})).summary.id
         events = console.events()
         await approve_if_asked(service, console)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not (await console.runs.get(run)).cells[0].output_tail:
                 await anext(events)
         assert (await console.runs.get(run)).cells[0].output_tail == "first\n"
         gate.touch()
-        ended = await console.runs.wait(run, 20)
+        ended = await console.runs.wait(run, PATIENCE_S)
         assert ended.cells[0].result is not None
         assert ended.cells[0].result.error is None
         assert (await console.journal.entries(f"kind:progress_reported run:{run}")).entries

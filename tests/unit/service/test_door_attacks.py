@@ -18,6 +18,7 @@ from core.policy.models import Profile
 from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.desk import choose_channel, next_approval, open_service
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import TEXT, ScriptedTools, tool_info
 from tests.fakes.signing import signing
 
@@ -57,7 +58,7 @@ async def test_an_agent_cancels_its_own_runs_and_nobody_elses(
         await agent.runs.stop(theirs.summary.id)
     own = await agent.runs.call("desk", "enter", {"text": "y"})
     await agent.runs.stop(own.summary.id)
-    assert (await agent.runs.wait(own.summary.id, 20)).summary.ended_at is not None
+    assert (await agent.runs.wait(own.summary.id, PATIENCE_S)).summary.ended_at is not None
     assert (await console.runs.get(theirs.summary.id)).summary.ended_at is None
     await console.runs.stop(theirs.summary.id)
 

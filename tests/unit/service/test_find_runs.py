@@ -17,7 +17,8 @@ from core.service.console import Console
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
 from core.service.service import Service
-from tests.fakes.desk import PATIENCE, approve, choose_channel, next_approval, open_service
+from tests.fakes.desk import approve, choose_channel, next_approval, open_service
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.signing import anna, signing
 
 PAGE = 200
@@ -181,7 +182,7 @@ async def test_what_goes_on_is_found_by_how_it_stands_and_says_what_it_would_do(
         pass
     assert (await console.runs.get(run.summary.id)).summary.effect == edited.decision.summary
     await approve(signed, edited, key)
-    ended = await console.runs.wait(run.summary.id, PATIENCE)
+    ended = await console.runs.wait(run.summary.id, PATIENCE_S)
     assert await found(console, f"state:{ended.summary.state}") == [run.summary.id]
     assert await found(console, "state:waiting") == []
     [told] = (await console.runs.find(second)).runs

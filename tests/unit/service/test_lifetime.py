@@ -21,6 +21,7 @@ from core.service.log_setup import MASK, logging_nowhere, logging_to
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
 from tests.fakes.memory_console import MemoryHost
+from tests.fakes.patience import PATIENCE_S
 
 GRACE = 0.05
 
@@ -44,7 +45,7 @@ async def server(home: Home, host: MemoryHost) -> AsyncIterator[ControlServer]:
 
 
 async def test_nobody_attached_and_nothing_running_ends_it_after_the_grace(host, server):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         await until_not_needed(host, server, GRACE)
 
 
@@ -71,7 +72,7 @@ async def test_it_stays_while_something_runs_and_notices_the_end_of_it(host, ser
 @pytest.mark.parametrize("stay", [True, False])
 async def test_it_ends_when_it_is_told_to(host, server, stay):
     signalled = asyncio.Event()
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
         ending = group.create_task(until_told_or_not_needed(host, server, signalled, stay, grace=60))
         host.on_shutdown_asked.set()
     assert ending.result() == "a client asked for it"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -19,13 +18,14 @@ from core.errors import BadInput, Refused
 from core.fleet.fleet import ConnectionInfo
 from core.fleet.models import Health
 from core.home import Home
+from core.service import live_view
 from core.service.api.models import LivePicture, LiveState
 from core.service.live_view import LARGE_SLOWER, SMALL, LiveView, Pace, small_parameters
 from tests.fakes.desk import choose_channel, open_service
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import Rig, ScriptedTools, open_rig, tool_info
 from tests.fakes.signing import signing
 
-PATIENCE = 20.0
 LOOK = {"max_width": {"type": "integer"}, "format": {"enum": ["png", "webp"]}}
 TOOLS = [tool_info("screenshot", "data_collection", LOOK)]
 FAST = Pace(lease=30.0, pause=0.05, gap=0.001, longest_pause=0.4, look=0.02)
@@ -39,9 +39,26 @@ def picture() -> dict[str, Any]:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110  # devices take pictures by themselves here
             await asyncio.sleep(0.005)
+
+
+class Clock:
+    """The clock of the live view, which stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.read = 0
+
+    def monotonic(self) -> float:
+        self.read += 1
+        return self.now
+
+    async def is_looked_at(self, times: int = 30) -> None:
+        """Wait until the view's loop has looked at it so many times: what was due is begun by then."""
+        wanted = self.read + times
+        await until(lambda: self.read >= wanted)
 
 
 class Bay:
@@ -97,6 +114,13 @@ class Bay:
 
     async def refused(self) -> int:
         return len([one for one in await self.rig.entries() if one.kind.value == "command_refused"])
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(live_view, "time", clock)
+    return clock
 
 
 @pytest.fixture
@@ -158,26 +182,31 @@ async def test_at_most_four_at_once_and_everybody_has_a_turn_before_anybody_has_
         assert max(seen.values()) - min(seen[other] for other in names) <= 2
 
 
-async def test_a_device_rests_between_two_pictures(bay: Bay) -> None:
+async def test_a_device_rests_between_two_pictures(bay: Bay, clock: Clock) -> None:
     await bay.add("a")
-    bay.desk = bay.open(Pace(pause=0.3, look=0.02))
+    bay.desk = bay.open(Pace(pause=3.0, look=0.002))
     bay.watch("a")
     await bay.more("a", 1)
-    began = time.monotonic()
     # Neither another wish nor a switch that is turned off and on makes it come sooner.
     bay.watch()
     bay.watch("a", anew=True)
+    clock.now += 2.9
+    await clock.is_looked_at()
+    assert bay.taken["a"] == 1
+    clock.now += 0.2
     await bay.more("a", 1)
-    assert time.monotonic() - began >= 0.28
 
 
-async def test_however_many_wait_pictures_are_taken_at_one_pace(bay: Bay) -> None:
+async def test_however_many_wait_pictures_are_taken_at_one_pace(bay: Bay, clock: Clock) -> None:
     names = await bay.add(*[f"d{number:02d}" for number in range(30)])
-    bay.desk = bay.open(Pace(gap=0.05, pause=0.02, look=0.02))
-    began = time.monotonic()
+    bay.desk = bay.open(Pace(gap=0.01, pause=0.0, look=0.002))
     bay.watch(*names)
-    await until(lambda: len(bay.order) >= 10)
-    assert time.monotonic() - began >= 9 * 0.05
+    for count in range(1, 6):
+        await until(lambda count=count: len(bay.order) >= count)
+        clock.now += 0.009
+        await clock.is_looked_at()
+        assert len(bay.order) == count
+        clock.now += 0.002
     with pytest.raises(BadInput, match="At most 120"):
         bay.watch(*[f"d{number}" for number in range(121)])
 
@@ -251,18 +280,18 @@ async def test_a_device_that_is_away_is_not_asked_and_begins_by_itself_when_it_i
     await bay.more("a")
 
 
-async def test_one_that_never_answers_is_asked_more_and_more_seldom(bay: Bay) -> None:
+async def test_one_that_never_answers_is_asked_more_and_more_seldom(bay: Bay, clock: Clock) -> None:
     await bay.add("a")
+    bay.desk = bay.open(Pace(lease=1_000.0, pause=1.0, longest_pause=8.0, look=0.002))
     lost = Result(status=ResultStatus.FAILURE, error="timeout: It took too long")
     bay.answer = lambda name: lost
     bay.watch("a")
-    await bay.more("a", 3)
-    times = []
-    for _ in range(2):
-        began = time.monotonic()
-        await bay.more("a", 1)
-        times.append(time.monotonic() - began)
-    assert min(times) > 4 * FAST.pause
+    for count, pause in enumerate((2.0, 4.0, 8.0, 8.0), 1):
+        await until(lambda count=count: bay.taken["a"] >= count)
+        clock.now += pause - 0.1
+        await clock.is_looked_at()
+        assert bay.taken["a"] == count
+        clock.now += 0.2
     assert bay.watch("a")["a"].state is LiveState.WAITING
     assert bay.watch("a")["a"].why
 
@@ -347,7 +376,7 @@ async def test_through_the_door_stop_all_reaches_a_picture_under_way_and_whoever
         )
         await console.devices.watch(["desk"])
         await other.devices.watch(["desk"])
-        await asyncio.wait_for(asked.wait(), PATIENCE)
+        await asyncio.wait_for(asked.wait(), PATIENCE_S)
         assert "1 command was on a device" in await console.service.stop_all()
         await until(lambda: tools.cancelled)
         gate.set()

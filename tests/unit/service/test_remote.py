@@ -19,6 +19,7 @@ from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import WRITE_LIMIT, ControlServer
 from tests.fakes.control_socket import raw, within
 from tests.fakes.memory_console import BLOB, MemoryHost
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.work import most_calls
 
 # Ten times what is kept for a client that does not read.
@@ -210,7 +211,7 @@ class TestEvents:
         console = await attach()
         stream = console.events()
         run = await console.runs.call("this-computer", "echo", {})
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             event = await anext(stream)
         assert isinstance(event, RunChanged)
         assert event.run.id == run.summary.id
@@ -233,7 +234,7 @@ class TestEvents:
         await console.service.state()
         del stream
         await console.runs.call("this-computer", "echo", {})
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while len(host.hub):
                 await console.service.state()
 
@@ -262,13 +263,13 @@ class TestEvents:
         assert len(pumped._streams[5]._pending) <= MAX_PENDING
         stuck.transport.resume_reading()
         seen: list[Any] = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not any(event["event"] == "missed" for event in seen):
                 seen += from_json(await stuck.recv())["events"]
         missed = Missed.model_validate(next(event for event in seen if event["event"] == "missed"))
         assert missed.count > FLOOD - 2 * MAX_PENDING
         await stuck.send('{"id": 8, "method": "state"}')
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while from_json(await stuck.recv()).get("id") != 8:
                 pass
         await stuck.close()

@@ -20,6 +20,7 @@ from core.service.rpc.server import ControlServer
 from core.tasks import TaskGroupOwner
 from tests.fakes.big_run import big_run, ended_run
 from tests.fakes.memory_console import MemoryHost
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.turns import Turns
 
 DEVICES = [f"d-{number:04d}" for number in range(1000)]
@@ -87,7 +88,7 @@ async def test_a_burst_of_events_is_read_in_slices_in_its_order(
         for cell in cells:
             host.hub.publish(CellChanged(cell=cell))
         seen = []
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             async for event in events:
                 assert isinstance(event, CellChanged)
                 seen.append(event.cell)

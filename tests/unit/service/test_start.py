@@ -19,6 +19,7 @@ from core.service.console import WorkProgressed
 from core.service.control import ensure_service, lock_owner, service_status, stop_service
 from core.service.rpc.client import RemoteConsole
 from tests.fakes.ended import all_ended
+from tests.fakes.patience import PATIENCE_S
 
 ACTOR = "operator:anna"
 
@@ -68,12 +69,12 @@ async def test_long_work_tells_other_clients_too_how_far_it_has_come(running):
     asks = await ensure_service(running, "window", ACTOR)
     watches = await ensure_service(running, "window", ACTOR)
     wanted = {"verify", "try_policy"}
-    async with asyncio.timeout(30), aclosing(watches.events()) as events:
+    async with asyncio.timeout(PATIENCE_S), aclosing(watches.events()) as events:
         # Answered after the subscription before it was taken, which comes over another socket than the work.
         await watches.service.state()
         assert (await asks.journal.verify()).ok
         run = await asks.runs.call("this-computer", "get_system_info", {"info_type": "memory"})
-        await asks.runs.wait(run.summary.id, 30)
+        await asks.runs.wait(run.summary.id, PATIENCE_S)
         assert (await asks.policy.backtest('profile = "observe"')).commands >= 1
         async for event in events:
             if isinstance(event, WorkProgressed):
@@ -95,7 +96,7 @@ async def test_several_that_start_at_once_end_with_one_service(home):
 async def test_a_socket_that_a_killed_service_left_behind_does_not_matter(home):
     console = await ensure_service(home, "window", ACTOR)
     os.kill(console.welcome.pid, signal.SIGKILL)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await console.closed.wait()
     assert home.socket.exists()
     with pytest.raises(ServiceError) as gone:
@@ -136,16 +137,16 @@ async def test_a_signal_ends_it_in_order_and_leaves_no_process(tmp_path, how):
     console = await ensure_service(home, "window", ACTOR, stay=True)
     service = psutil.Process(console.welcome.pid)
     events = console.events()
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE_S):
         while not any(device.health == "online" for device in (await console.service.state()).devices):
             await anext(events)
     family = [service, *service.children(recursive=True)]
     assert len(family) == 2
     os.kill(console.welcome.pid, how)
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE_S):
         await console.closed.wait()
     assert console.closed_reason == "The service has ended."
-    await all_ended(family, 15)
+    await all_ended(family, PATIENCE_S)
     assert lock_owner(home) is None
     assert not home.socket.exists()
     assert "Traceback" not in home.log.read_text()
@@ -165,7 +166,7 @@ async def test_told_to_stop_it_stops_and_nothing_is_left_to_stop(home):
     assert await stop_service(home, cancel_work=False) == "The service has ended."
     # Whoever started it has collected its end too: it is not even a zombie.
     assert not psutil.pid_exists(console.welcome.pid)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         await console.closed.wait()
     assert not (await service_status(home)).running
     assert await stop_service(home, cancel_work=False) == "No service was running."
@@ -182,6 +183,6 @@ async def test_a_service_that_was_started_outlives_a_client_that_is_dropped(runn
     first._connection.transport.abort()
     second = await RemoteConsole.connect(running, "window", ACTOR)
     assert second.welcome.pid == first.welcome.pid
-    ended = await second.runs.wait(run.summary.id, 10)
+    ended = await second.runs.wait(run.summary.id, PATIENCE_S)
     assert ended.summary.state == "done"
     await second.close()

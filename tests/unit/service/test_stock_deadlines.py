@@ -12,8 +12,9 @@ from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.desk import approve, next_approval
 from tests.fakes.lab_device import pair
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import stands
-from tests.fakes.scripted_device import PATIENCE, scripted
+from tests.fakes.scripted_device import scripted
 from tests.fakes.signing import anna
 
 
@@ -34,15 +35,15 @@ async def test_a_silent_stock_device_is_free_after_the_consoles_own_deadline(
         silent = await console.runs.call("lab-1", "poke", {"timeout": 86_400_000})
         await approve(console, await next_approval(console), key)
         await device.command()
-        [cell] = (await console.runs.wait(silent.summary.id, PATIENCE)).cells
+        [cell] = (await console.runs.wait(silent.summary.id, PATIENCE_S)).cells
         assert cell.result is not None
         assert cell.result.verdict is Verdict.UNKNOWN
         assert cell.result.error is not None
         assert cell.result.error.code is ErrorCode.OUTCOME_UNKNOWN
         # Its queue is free: the next command reaches it, and may take as long as was ordered.
-        after = await console.runs.call("lab-1", "poke", {}, timeout=PATIENCE)
+        after = await console.runs.call("lab-1", "poke", {}, timeout=PATIENCE_S)
         await approve(console, await next_approval(console), key)
         await device.answer(await device.command(), "done")
-        [cell] = (await console.runs.wait(after.summary.id, PATIENCE)).cells
+        [cell] = (await console.runs.wait(after.summary.id, PATIENCE_S)).cells
         assert cell.result is not None
         assert cell.result.result == "done"

@@ -15,10 +15,10 @@ from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.full_disk import full_disk_for
 from tests.fakes.lab_device import AWAY, FEATURES, pair
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import stands
 from tests.fakes.scripted_device import scripted
 
-PATIENCE = 20.0
 FARM = DeviceSettings(tags=["farm"])
 
 
@@ -40,7 +40,7 @@ class SlowDisk:
 
 async def while_written(disk: SlowDisk, slow: asyncio.Task[object], other: asyncio.Task[object]) -> None:
     """`other` as far as it comes while the entry of `slow` is being written, then both to their ends."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         await disk.asked.wait()
         await asyncio.wait({other}, timeout=0.2)
         disk.goes_on.set()
@@ -53,7 +53,7 @@ async def test_a_device_that_is_revoked_while_its_tags_are_written_stays_revoked
     _, token = await pair(console)
     disk = SlowDisk(service, Kind.DEVICE_SET, monkeypatch)
     setting = service.tasks.spawn("set", console.devices.update("lab-1", FARM))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         await disk.asked.wait()
     await while_written(disk, setting, service.tasks.spawn("revoke", console.devices.revoke("lab-1")))
     found = service.registry.owner_of(token)
@@ -68,7 +68,7 @@ async def test_a_device_that_is_forgotten_while_its_tags_are_written_does_not_co
     _, token = await pair(console)
     disk = SlowDisk(service, Kind.DEVICE_SET, monkeypatch)
     setting = service.tasks.spawn("set", console.devices.update("lab-1", FARM))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         await disk.asked.wait()
     await while_written(disk, setting, service.tasks.spawn("forget", console.devices.forget("lab-1")))
     assert service.registry.owner_of(token) is None
@@ -124,7 +124,7 @@ class TestWithoutRoomOnTheDisk:
             # The journal has it, so that the copy may be behind.
             with full_disk_for(service.home.devices):
                 await console.devices.revoke("lab-1")
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(PATIENCE_S):
                     await device.connection.wait_closed()
                 await stands(console, "lab-1", *AWAY, reason="revoked")
         owner = service.registry.owner_of(token)
@@ -140,7 +140,7 @@ class TestWithoutRoomOnTheDisk:
             await stands(console, "lab-1", Health.ONLINE)
             with full_disk_for(service.home.devices):
                 await console.devices.forget("lab-1")
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(PATIENCE_S):
                     await device.connection.wait_closed()
         assert service.registry.owner_of(token) is None
         assert "lab-1" not in [one.name for one in service.fleet.devices()]
@@ -166,6 +166,6 @@ class TestWithoutRoomOnTheDisk:
                 with pytest.raises(BadInput, match="Permission denied"):
                     await console.devices.revoke("lab-1")
             with pytest.raises(ConnectionClosed):
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(PATIENCE_S):
                     await device.connection.recv()
         await stands(console, "lab-1", *AWAY, reason="revoked")

@@ -15,11 +15,11 @@ from core.fleet.models import DeviceSettings
 from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.lab_device import FEATURES, device_when, pair
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import make_listening_home
 from tests.fakes.scripted_device import tool
 from tests.fakes.signing import signing
 
-PATIENCE = 20.0
 OURS = {
     "client_type": "device",
     "client_id": "lab-1",
@@ -70,7 +70,7 @@ async def test_who_was_let_in_by_a_token_that_is_worthless_by_now_gets_no_link(
 ) -> None:
     url, token = await pair(console)
     # Its upgrade was accepted with the token that was good then; it registers when that is over.
-    async with connect(f"{url}?token={token}") as connection, asyncio.timeout(PATIENCE):
+    async with connect(f"{url}?token={token}") as connection, asyncio.timeout(PATIENCE_S):
         await change(console)
         await connection.send(REGISTER)
         heard = [json.loads(frame)["type"] async for frame in connection]
@@ -98,7 +98,7 @@ async def test_a_device_that_is_forgotten_while_it_is_dialled_is_let_go_at_once(
         url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/ws"
         line = encode_pairing(Pairing(url, "lab-1", "token"))
         await console.devices.pair_listening("lab-1", line, DeviceSettings())
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             await came.wait()
             await console.devices.forget("lab-1")
             await gone.wait()

@@ -21,6 +21,7 @@ from core.fleet.models import DeviceSettings
 from core.home import Home
 from core.service.service import Service
 from tests.fakes.full_disk import full_disk_for
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.trust_desk import TrustDesk, edit_journal, edit_json, trust_desk, write_journal
 
 PLANTED = "a-token-that-another-program-made"
@@ -381,7 +382,7 @@ async def test_a_revocation_that_meets_a_new_pairing_ends_the_one_that_it_was_of
 
         monkeypatch.setattr(desk.service.links, "disconnect", slowly)
         revoking = desk.service.tasks.spawn("revoke", desk.console.devices.revoke("lab-1"))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await hanging.wait()
             token = await desk.pair("lab-1")
             goes_on.set()

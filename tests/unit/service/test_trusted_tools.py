@@ -18,7 +18,7 @@ from core.fleet.contracts import definition_of
 from core.home import Home
 from core.service.service import Service
 from tests.fakes.full_disk import full_disk_for
-from tests.fakes.remote_device import PATIENCE
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.scripted_device import tool
 from tests.fakes.trust_desk import TrustDesk, trust_desk, write_journal
 
@@ -47,7 +47,7 @@ async def is_blocked(desk: TrustDesk, token: str, listed: dict[str, Any]) -> boo
         if not found.changed:
             return False
         run = await desk.console.runs.call("lab-1", found.tool_name, {})
-        [cell] = (await desk.console.runs.wait(run.summary.id, PATIENCE)).cells
+        [cell] = (await desk.console.runs.wait(run.summary.id, PATIENCE_S)).cells
         assert cell.result is not None
         assert cell.result.error is not None
         assert cell.result.error.code is ErrorCode.CONTRACT_CHANGED
