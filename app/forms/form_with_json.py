@@ -6,7 +6,7 @@ from typing import Any
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSplitter, QVBoxLayout, QWidget
 
 from app.forms.base import FormOptions
 from app.forms.form import SchemaForm
@@ -14,6 +14,7 @@ from app.theme.shapes import paint_glyph
 from app.theme.theme import theme_of
 from app.widgets.json_edit import JsonEdit
 from app.widgets.labels import Label, Link, set_surface
+from app.widgets.util import ScrollArea
 from core.schema_forms.json_values import UNSET
 from core.schema_forms.validator import FieldError
 
@@ -105,10 +106,7 @@ class FormWithJson(QWidget):
         set_surface(self.form, "base")
         self.json = JsonPane()
         set_surface(self.json, "sunken")
-        self._scroll = QScrollArea()
-        self._scroll.setWidgetResizable(True)
-        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._scroll.setWidget(self.form)
+        self._scroll = ScrollArea(self.form)
         self.splitter = QSplitter(Qt.Orientation.Horizontal, self)
         self.splitter.setChildrenCollapsible(False)
         self.splitter.addWidget(self._scroll)

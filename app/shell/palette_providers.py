@@ -9,6 +9,7 @@ from itertools import islice
 from PySide6.QtCore import QObject
 
 from app.query import quietly
+from app.records.decision import plan_word
 from app.records.run_search import RunSearch
 from app.records.run_text import actor_words, devices_words, effect_words
 from app.screens.fleet.device_rows import platform_icon, tool_title
@@ -35,7 +36,6 @@ MOST_ARGUMENTS = 40
 # A search for runs may read the whole journal: not at every letter of a word.
 SEARCH_PAUSE_MS = 120
 About = tuple[tuple[str, str], ...]
-_WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
 
 
 class Providers(QObject):
@@ -210,7 +210,7 @@ class Providers(QObject):
 
     def _explain(self, device: str, tool: str) -> None:
         def came(decision: Decision) -> None:
-            self._answers[device, tool] = _WORDS[decision.answer]
+            self._answers[device, tool] = plan_word(decision.answer)
             self._changed()
 
         self._link.ask(
@@ -239,7 +239,7 @@ class Providers(QObject):
                 # Only the answer: what else a decision had is another version's when the journal is old.
                 decision = entry.body.get("decision")
                 answer = decision.get("answer") if isinstance(decision, dict) else None
-                self._decided[call] = {one.value: word for one, word in _WORDS.items()}.get(str(answer), "")
+                self._decided[call] = plan_word(Answer(str(answer))) if answer in [*Answer] else ""
             self._changed()
 
         query = f"kind:{Kind.COMMAND_DECIDED.value} call:{call}"

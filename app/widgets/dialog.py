@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
     QHBoxLayout,
-    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
@@ -26,6 +25,7 @@ from app.widgets import painting
 from app.widgets.buttons import Button, Kind
 from app.widgets.focus import RetainFocusMixin
 from app.widgets.labels import Label
+from app.widgets.util import ScrollArea
 
 CANCELLED = ""
 EDGE = 20
@@ -207,12 +207,8 @@ class Dialog(Overlay):
         self.card = DialogCard(self)
         self.card.setFixedWidth(width)
         self._inside = _Inside()
-        self._scroller = QScrollArea()
-        self._scroller.setWidgetResizable(True)
-        self._scroller.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._scroller = ScrollArea(self._inside, title)
         self._scroller.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._scroller.setAccessibleName(title)
-        self._scroller.setWidget(self._inside)
         self._inside.resized.connect(self._fit)
         self._inside.add(Label(title, "title", wrap=True))
         if words:

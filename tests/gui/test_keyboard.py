@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.main import ConsoleApplication
-from app.screens.approvals.request_sections import FindingRow
+from app.records.decision import FindingRow
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.batch.open_dialog import OpenDialog
 from app.screens.batch.screen import BatchScreen

@@ -11,6 +11,7 @@ from app.theme.tokens import SPACE
 from app.widgets.empty_state import EmptyState
 from app.widgets.icon_label import IconLabel
 from app.widgets.labels import ElidedLabel, Label, Link, separator, set_surface
+from app.widgets.util import clear_layout
 from core.approvals.models import Approval, ApprovalState
 from core.dispatch.models import CommandResult
 
@@ -97,11 +98,7 @@ class NothingWaits(EmptyState):
 
     def show_log(self, log: DecisionHistory) -> None:
         """Show the last decisions of this session."""
-        while (item := self._rows.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.hide()
-                widget.setParent(None)
-                widget.deleteLater()
+        clear_layout(self._rows)
         shown = log.decided[:MOST_SHOWN]
         self._list.setVisible(bool(shown))
         self.set_wide(bool(shown))

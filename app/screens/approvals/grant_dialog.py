@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.input_origin import InputOrigin, Stake
 from app.screens.approvals.decision_bar import ApproveButton
@@ -32,6 +32,7 @@ from app.widgets.fields import DropDown, Field, TypedField
 from app.widgets.input_origin import InputOriginShortcut
 from app.widgets.labels import ElidedLabel, Label, set_surface
 from app.widgets.section import Card, Section
+from app.widgets.util import ScrollArea
 from core.approvals.grants import GrantTerms
 from core.approvals.models import Approval
 from core.commitments import is_stand_in
@@ -316,11 +317,8 @@ def covered_words(count: int, uses: int | None) -> str:
     return f"{begin}{fit}, and {some} on without an answer of {'its' if uses == 1 else 'their'} own."
 
 
-def _scrolled(inner: QWidget, height: int) -> QScrollArea:
-    area = QScrollArea()
-    area.setWidgetResizable(True)
-    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-    area.setWidget(inner)
+def _scrolled(inner: QWidget, height: int) -> ScrollArea:
+    area = ScrollArea(inner)
     area.setFixedHeight(height)
     area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
     return area

@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, QModelIndex, QPersistentModelIndex, QRect, QR
 from PySide6.QtGui import QEnterEvent, QFontMetricsF, QKeyEvent, QPainter, QTextLayout, QTextOption
 from PySide6.QtWidgets import QAbstractItemView, QListView, QStyledItemDelegate, QStyleOptionViewItem
 
+from app.records.asker import asker_words
 from app.screens.approvals.queue_model import (
     ALIKE_ROLE,
     APPROVAL_ROLE,
@@ -17,7 +18,7 @@ from app.screens.approvals.queue_model import (
     QueueModel,
     needs_words,
 )
-from app.screens.approvals.text import TimeLeft, asker_words, clock_words
+from app.screens.approvals.text import TimeLeft, clock_words
 from app.text import one_line
 from app.theme.shapes import paint_glyph
 from app.theme.theme import Theme, theme_of

@@ -5,8 +5,9 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
+from app.records.asker import asker_words, is_agent
 from app.screens.approvals.request_groups import count_words_of, device_words
-from app.screens.approvals.text import asker_words, clock_words, is_agent, local_time
+from app.screens.approvals.text import clock_words, local_time
 from app.text import one_line
 from app.theme.tokens import SPACE
 from app.widgets.badges import ProductionStrip, RiskBadge

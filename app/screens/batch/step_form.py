@@ -7,11 +7,11 @@ from typing import Any
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
 from app.forms import SchemaForm
 from app.forms.field_widgets import LineInput
-from app.screens.batch.decision_view import DecisionView
+from app.records.decision import DecisionCard
 from app.screens.batch.document import DraftStep
 from app.screens.batch.inline_edit import InlineEdit
 from app.screens.batch.step_source import StepSource
@@ -22,6 +22,7 @@ from app.widgets.buttons import Segmented
 from app.widgets.empty_state import EmptyState
 from app.widgets.fields import Field, mark_failed
 from app.widgets.labels import ElidedLabel, Label, escaped_tooltip, set_surface
+from app.widgets.util import ScrollArea
 from core.batch.models import STEP_ID
 from core.fleet.models import OTHERWISE, Effect
 from core.schema_forms.json_values import same_json
@@ -67,7 +68,7 @@ class StepForm(QWidget):
         self.timeout_field = Field("step timeout", self.timeout, help_text="Left out when empty.")
         self.timeout_field.setMaximumWidth(180)
         self.timeout.textEdited.connect(self._timeout_edited)
-        self.judgement = DecisionView()
+        self.judgement = DecisionCard()
         self.pages = Segmented([("form", "Form"), ("text", "JSON")], "Form or text", in_bar=True)
         self.pages.chosen.connect(lambda _key: self._choose_page())
         self._build()
@@ -101,11 +102,8 @@ class StepForm(QWidget):
         for widget in (self.notice, self.form, self.timeout_field, self.judgement):
             column.addWidget(widget)
         column.addStretch(1)
-        self.scroller = QScrollArea()
-        self.scroller.setWidgetResizable(True)
+        self.scroller = ScrollArea(inside)
         self.scroller.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.scroller.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.scroller.setWidget(inside)
         self.hint = EmptyState("No step is chosen.", "Choose a step to see its form.")
         self.stack = QStackedWidget()
         self.stack.addWidget(self.scroller)

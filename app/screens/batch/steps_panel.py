@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.screens.batch.document_controller import DocumentController
 from app.screens.batch.document_io import examples
@@ -17,6 +17,7 @@ from app.widgets.buttons import Button, IconButton
 from app.widgets.empty_state import EmptyState
 from app.widgets.labels import Label, Link, set_surface
 from app.widgets.section import Card
+from app.widgets.util import ScrollArea
 from core.batch.models import flatten
 
 MOST_EXAMPLES = 3
@@ -116,7 +117,7 @@ class StepsPanel(QWidget):
             button.setAccessibleName(f"{word} {what}".strip())
 
 
-class _NoSteps(QScrollArea):
+class _NoSteps(ScrollArea):
     """The empty batch: what adds a step, and below it three examples."""
 
     tools_wanted = Signal()
@@ -124,9 +125,7 @@ class _NoSteps(QScrollArea):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.state = EmptyState(
             "This batch has no steps yet.",
             "A step calls one tool on each device. Nothing is sent until you press Run.",

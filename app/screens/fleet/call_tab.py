@@ -8,13 +8,13 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.forms import SchemaForm
 from app.query import Mutation, Query
+from app.records.decision import answer_look
 from app.screens.fleet.device_rows import tool_title
 from app.screens.screen import Navigator
 from app.screens.targets import OpenApproval, OpenRun
 from app.service_client import ConsoleLink
 from app.state import AppState
 from app.text import with_nothing_sent
-from app.theme.status_styles import plan_look
 from app.widgets.badges import PlanBadge, RiskBadge
 from app.widgets.buttons import Button
 from app.widgets.fields import DropDown
@@ -32,7 +32,6 @@ from core.schema_forms.validator import FieldError
 EXPLAIN_PAUSE_MS = 250
 LONG_NAME = 24
 NO_TOOLS = "The tools are not known yet."
-_PLAN = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
 _BUTTON = {Answer.ALLOW: "Call", Answer.ASK: "Ask for approval…", Answer.DENY: "Call"}
 
 
@@ -195,7 +194,7 @@ class CallTab(QWidget):
         self.why.setText(error.message)
 
     def _show_decision(self, decision: Decision) -> None:
-        self.answer.set_look(plan_look(_PLAN[decision.answer]))
+        self.answer.set_look(answer_look(decision.answer))
         self.answer.show()
         self.risk.set_risk(decision.risk.value)
         self.why.setText(decision.reasons[0].text if decision.reasons else decision.summary)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.items.table_view import TableView
 from app.query import Mutation
@@ -21,19 +20,17 @@ from app.widgets.labels import Label
 from app.widgets.line_breaks import breakable
 from app.widgets.property_list import Property, PropertyList, short_digest, show_facts
 from app.widgets.section import SectionHead
+from app.widgets.util import ScrollArea
 from core.fleet.models import Device, DeviceDetails, Health
 
 MOST_ROWS = 6
 
 
-class ConnectionTab(QScrollArea):
+class ConnectionTab(ScrollArea):
     """Trust, doctor and refused attempts of one device."""
 
     def __init__(self, link: ConsoleLink, nav: Navigator) -> None:
-        super().__init__()
-        self.setWidgetResizable(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setAccessibleName("Link of the device")
+        super().__init__(name="Link of the device")
         self._link, self._nav = link, nav
         self._device: Device | None = None
         self._details: DeviceDetails | None = None

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.query import Mutation, Query
 from app.screens.fleet.contract_diff import Change, change_of, turns
@@ -19,6 +18,7 @@ from app.widgets.banner import Notice
 from app.widgets.dialog import Dialog
 from app.widgets.diff_view import DiffView
 from app.widgets.labels import Label
+from app.widgets.util import ScrollArea
 from core.fleet.models import Tool
 from core.service.console import Console, ContractChange
 from core.service.wishes import contract_change
@@ -135,7 +135,7 @@ class ContractReviewDialog(Dialog):
         self.trust = self.add_answer("trust", DEFINITION, closes=False)
         self.trust.set_off("What changed is not shown yet.")
 
-    def _scrolled(self) -> QScrollArea:
+    def _scrolled(self) -> ScrollArea:
         inner = QWidget()
         inner.setProperty("clear", "true")
         column = QVBoxLayout(inner)
@@ -147,11 +147,7 @@ class ContractReviewDialog(Dialog):
             column.addWidget(widget)
         column.addStretch(1)
         self._inner, self._column = inner, column
-        self.read_area = QScrollArea()
-        self.read_area.setWidgetResizable(True)
-        self.read_area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.read_area.setAccessibleName("What changed")
-        self.read_area.setWidget(inner)
+        self.read_area = ScrollArea(inner, "What changed")
         return self.read_area
 
     def show_change(self, change: Change, trust: str = DEFINITION) -> None:

@@ -16,6 +16,7 @@ from app.widgets.line_breaks import breakable
 from app.widgets.progress import Progress
 from app.widgets.property_list import copies_whole
 from app.widgets.section import SectionHead
+from app.widgets.util import clear_layout
 from core.errors import QuarterdeckError
 from core.fleet.models import Check, CheckName, CheckState
 
@@ -147,7 +148,4 @@ class Diagnostics(QWidget):
         self.summary.setText(breakable(words))
 
     def _clear(self) -> None:
-        while (item := self._rows.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.setParent(None)
-                widget.deleteLater()
+        clear_layout(self._rows)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QSizePolicy, QVBoxLayout, QWidget
 
 from app.images import images_of
 from app.input_origin import InputOrigin, Stake
@@ -28,6 +28,7 @@ from app.widgets.fields import Field, TextField
 from app.widgets.icon_label import IconLabel
 from app.widgets.labels import Label, Link, set_surface
 from app.widgets.section import Card
+from app.widgets.util import ScrollArea
 from core.approvals.models import Operator
 from core.batch.models import Run, RunState
 from core.errors import QuarterdeckError
@@ -39,7 +40,7 @@ PICTURE_TIMEOUT_S = 30.0
 _STARTS = "The service starts its device client."
 
 
-class FirstRunPage(QScrollArea):
+class FirstRunPage(ScrollArea):
     """Leads from an empty home to the first picture.
 
     Signals:
@@ -50,9 +51,7 @@ class FirstRunPage(QScrollArea):
 
     def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         super().__init__()
-        self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._state, self._link, self._nav = state, link, nav
         self._images = images_of(link)
         self._picture_shown: str | None = None

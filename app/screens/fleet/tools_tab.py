@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSplitter, QVBoxLayout, QWidget
 
 from app.items.table_view import TableView
 from app.screens.fleet.contract_review_dialog import start_review
@@ -29,6 +29,7 @@ from app.widgets.fields import SearchField
 from app.widgets.labels import Label
 from app.widgets.line_breaks import breakable
 from app.widgets.property_list import copies_whole
+from app.widgets.util import ScrollArea
 from core.fleet.models import OTHERWISE, Device, Tool
 
 # Below this the contract would be cut beside the table, and the names of the tools in it.
@@ -187,7 +188,7 @@ def _searched(tool: Tool) -> str:
     return f"{tool_title(tool)} {tool.description}".casefold()
 
 
-class ToolDetails(QScrollArea):
+class ToolDetails(ScrollArea):
     """One tool: its own words as plain text, the contract with its sources, the schema.
 
     Signals:
@@ -199,10 +200,7 @@ class ToolDetails(QScrollArea):
     review_asked = Signal()
 
     def __init__(self) -> None:
-        super().__init__()
-        self.setWidgetResizable(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setAccessibleName("Details of the tool")
+        super().__init__(name="Details of the tool")
         self._key = ""
         self._name = Label("", "mono", wrap=True, selectable=True)
         self._risk = RiskBadge("low")

@@ -9,7 +9,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.images import ENTRY_BYTES, BoundedCache, ImageError, ImageKey, images_of
 from app.query import Query
@@ -22,6 +22,7 @@ from app.widgets.image_view import ImageView
 from app.widgets.labels import Label
 from app.widgets.property_list import short_digest
 from app.widgets.section import SectionHead
+from app.widgets.util import ScrollArea, clear_layout
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.service.console import Console
@@ -51,21 +52,18 @@ def read_text(data: bytes) -> Blob:
         return Blob(len(data))
 
 
-class AttachmentsTab(QScrollArea):
+class AttachmentsTab(ScrollArea):
     """One section a blob, read when the tab is in front."""
 
     def __init__(self, link: ConsoleLink) -> None:
-        super().__init__()
+        super().__init__(name="Pictures and outputs of the entry")
         self._link = link
         self._entry: Entry | None = None
         self._shown_for = 0
         self._shown = False
         self._images = images_of(link)
         self._texts: BoundedCache[str, Blob] = BoundedCache(KEPT_TEXT_BYTES)
-        self.setWidgetResizable(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAccessibleName("Pictures and outputs of the entry")
         self._inner = QWidget()
         self._inner.setProperty("clear", "true")
         self._column = QVBoxLayout(self._inner)
@@ -101,10 +99,7 @@ class AttachmentsTab(QScrollArea):
         self._column.addStretch(1)
 
     def _empty(self) -> None:
-        while (item := self._column.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.hide()
-                widget.deleteLater()
+        clear_layout(self._column)
 
     def _fill(self, section: _BlobSection) -> None:
         digest = section.digest

@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
+from app.records.proof import ProofView
 from app.screens.journal.attachments_tab import AttachmentsTab
 from app.screens.journal.context_tab import ContextTab
 from app.screens.journal.entry_text import (
@@ -17,7 +18,6 @@ from app.screens.journal.entry_text import (
     time_words,
     took_words,
 )
-from app.screens.journal.proof_tab import ProofTab
 from app.screens.screen import Navigator
 from app.screens.targets import OpenReplay, OpenRun
 from app.service_client import ConsoleLink
@@ -114,7 +114,7 @@ class EntryDetails(QWidget):
         self.tabs.setFont(theme_of(self).font("name"))
         self.tabs.setAccessibleName("About the entry")
         self.entry_tab = EntryTab()
-        self.proof = ProofTab(link)
+        self.proof = ProofView(link)
         self.around = ContextTab(link)
         self.pictures = AttachmentsTab(link)
         self.stack = QStackedWidget()
@@ -199,7 +199,8 @@ class EntryDetails(QWidget):
         self.tabs.setTabText(3, f"Pictures {pictures}" if pictures else "Pictures")
         self.run.set_off("" if entry.run else "This entry belongs to no run.")
         self.entry_tab.show_entry(entry)
-        for tab in (self.proof, self.around, self.pictures):
+        self.proof.show_entry(entry.seq, entry)
+        for tab in (self.around, self.pictures):
             tab.show_entry(entry)
 
     def show_present(self, present: Present) -> None:

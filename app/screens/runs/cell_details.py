@@ -8,10 +8,10 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
 from app.query import Query
+from app.records.command import Command, read_command
 from app.records.run_text import cell_time
 from app.screens.runs.cell_banner import CellBanner
 from app.screens.runs.command_facts import CommandFacts
-from app.screens.runs.command_record import CommandRecordView, command_record_view
 from app.screens.runs.decision_tab import DecisionTab
 from app.screens.runs.entries_tab import EntriesTab
 from app.screens.runs.output_streams import streams_of
@@ -57,7 +57,7 @@ class CellDetails(QWidget):
         self._cell: Cell | None = None
         self._look, self._tool = "", ""
         self._deadline: float | None = None
-        self._known = CommandRecordView()
+        self._known = Command()
         self._known_for = ""
         self._missing = ""
         self._wanted = ""
@@ -134,7 +134,7 @@ class CellDetails(QWidget):
         stale = other or cell.state is not (self._cell.state if self._cell else None)
         self._cell, self._look, self._tool, self._deadline = cell, look, tool, deadline
         if other or cell.call_id != self._known_for:
-            self._known, self._known_for = CommandRecordView(), cell.call_id or ""
+            self._known, self._known_for = Command(), cell.call_id or ""
             self._missing = "" if cell.call_id else "This step has not been a command yet."
             self._record.forget()
         if stale and (call_id := cell.call_id):
@@ -242,7 +242,7 @@ class CellDetails(QWidget):
     # The journal's side
 
     def _show_record(self, record: CommandRecord) -> None:
-        self._known, self._missing = command_record_view(record), ""
+        self._known, self._missing = read_command(record.entries, record.decision, record.result), ""
         self._show(False)
 
     def look_again(self) -> None:

@@ -16,6 +16,7 @@ from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.json_view import JsonView
 from app.widgets.labels import Label, Link
 from app.widgets.property_list import short_digest
+from app.widgets.util import clear_layout
 from core.batch.models import Cell, CellState
 from core.dispatch.models import CommandResult, Evidence
 from core.errors import ErrorInfo, QuarterdeckError
@@ -110,10 +111,7 @@ class ResultTab(QWidget):
             self.error.say("fail", one_line(error.message), f"{error.code.value}: {one_line(error.next)}")
 
     def _show_evidence(self, evidence: list[Evidence]) -> None:
-        while (item := self._lines.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.hide()
-                widget.deleteLater()
+        clear_layout(self._lines)
         self.problem.hide()
         self.evidence.setVisible(bool(evidence))
         if evidence:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSplitter, QVBoxLayout, QWidget
 
 from app.items.table_view import Cell, Column, Kind, Row, TableView
 from app.qt_loop import ended
@@ -25,6 +25,7 @@ from app.widgets.fields import SearchField
 from app.widgets.labels import Label, Link, separator, set_surface
 from app.widgets.property_list import Property, PropertyList
 from app.widgets.section import SectionHead
+from app.widgets.util import ScrollArea, clear_layout
 from core.approvals.grants import Grant, scope_words
 from core.errors import QuarterdeckError
 from core.text import escape_hidden
@@ -305,15 +306,12 @@ def _scope_label(grant: Grant) -> Label:
     return Label("\n".join(scope_shown(grant)), "body", "text", wrap=True, selectable=True)
 
 
-class GrantDetails(QScrollArea):
+class GrantDetails(ScrollArea):
     """The whole scope of one grant, what became of it, and Revoke."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.setWidgetResizable(True)
+        super().__init__(name="The chosen grant")
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setAccessibleName("The chosen grant")
         self._inner = QWidget()
         set_surface(self._inner, "base")
         self.title = Label("", "mono", selectable=True)
@@ -370,10 +368,6 @@ class GrantDetails(QScrollArea):
         lines = scope_shown(grant)
         if lines == self.scope_words():
             return
-        while (item := self.scope.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.hide()
-                widget.setParent(None)
-                widget.deleteLater()
+        clear_layout(self.scope)
         for line in lines:
             self.scope.addWidget(Label(line, wrap=True, selectable=True))

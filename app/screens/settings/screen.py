@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.items.table_view import Column, Kind, Row, TableView
 from app.screens.screen import Navigator, Screen, Shortcut
@@ -21,6 +21,7 @@ from app.service_client import ConsoleLink
 from app.state import AppState
 from app.widgets.labels import separator, set_surface
 from app.widgets.section import ScreenHead
+from app.widgets.util import ScrollArea
 
 LIST, NARROW_LIST = 200, 150
 _KEYS = [key for key, _title in SECTIONS]
@@ -248,11 +249,9 @@ class SettingsScreen(Screen):
             self.policy.time_machine.start()
 
 
-def _scrolled(section: QWidget) -> QScrollArea:
-    area = QScrollArea()
-    area.setWidgetResizable(True)
+def _scrolled(section: QWidget) -> ScrollArea:
+    area = ScrollArea()
     area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
     holder = QWidget()
     holder.setProperty("clear", "true")
     column = QVBoxLayout(holder)

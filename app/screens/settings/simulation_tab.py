@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.items.table_view import Cell, Column, Kind, Row, TableView
 from app.query import Query
+from app.records.decision import plan_word
 from app.screens.screen import Navigator
 from app.screens.targets import OpenEntry
 from app.service_client import ConsoleLink
@@ -27,7 +28,6 @@ from core.policy.policy_check import Trial, TrialRow
 from core.text import escape_hidden
 
 MOST_ROWS = 1_000
-PLAN = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
 COLUMNS = (
     Column("time", "Time", Kind.TIME, 106),
     Column("device", "Device", Kind.NAME, 100),
@@ -276,8 +276,8 @@ def trial_rows(rows: Iterable[TrialRow]) -> list[Row]:
                     short_clock(row.time),
                     row.device,
                     row.tool,
-                    PLAN[row.was],
-                    PLAN[row.now],
+                    plan_word(row.was),
+                    plan_word(row.now),
                     human,
                     row.rule or "profile",
                     escape_hidden(row.summary, keep_lines=False),
