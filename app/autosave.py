@@ -1,4 +1,4 @@
-"""Keeps what is typed and not saved in a file of the window, so that a crash or a restart of it loses nothing."""
+"""Keeps what is typed and not saved in a file, so that a crash or a restart of the window loses nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 import structlog
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from PySide6.QtCore import QObject
 
 from app.service_client import ConsoleLink
@@ -39,6 +39,7 @@ class Autosave(Generic[Draft]):
         """`draft` is what to keep now, `what` names it: "batch". `fail` says what happened and what to do."""
         self._link, self._path, self._kind = link, path, kind
         self._draft, self._fail, self._what = draft, fail, what
+        self._pause_ms = pause_ms
         self._pause = debounce(owner, pause_ms, self._write_soon)
         self._lock = threading.Lock()
         self._newest = self._written = 0
@@ -54,7 +55,9 @@ class Autosave(Generic[Draft]):
             why = error.strerror or str(error)
         except (ValueError, RecursionError):  # pydantic's errors are values' errors, too
             why = "it is not a draft of this version"
-        self._fail(f"The unsaved {self._what} of the last session cannot be read: {self._set_aside(why)}.", "")
+        self._fail(
+            f"The unsaved {self._what} of the last session cannot be read: {self._set_aside(why)}.", ""
+        )
         return None
 
     def _set_aside(self, why: str) -> str:
@@ -65,9 +68,9 @@ class Autosave(Generic[Draft]):
             return f"{why}; {self._path} cannot be set aside either: {error.strerror}"
         return f"{why}; it is kept as {kept}"
 
-    def keep_soon(self) -> None:
-        """It was changed: keep it after the pause."""
-        self._pause.start()
+    def keep_soon(self, pause_ms: int | None = None) -> None:
+        """It was changed: keep it after the pause, its own or this one."""
+        self._pause.start(self._pause_ms if pause_ms is None else pause_ms)
 
     def keep_now(self) -> None:
         """Write what is not written yet, before the window or the screen goes."""

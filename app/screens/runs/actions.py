@@ -13,9 +13,10 @@ from app.screens.runs.header import InlineConfirm
 from app.screens.screen import Navigator
 from app.screens.targets import OpenQuery, OpenReplay
 from app.service_client import ConsoleLink
+from app.text import problem_text
 from core.batch.file_names import MOST_CHARACTERS
 from core.batch.models import Run, RunSummary
-from core.errors import ErrorCode, QuarterdeckError
+from core.errors import QuarterdeckError
 from core.service.console import Console
 from core.text import escape_hidden
 
@@ -112,6 +113,4 @@ class RunActions(QObject):
         self._mutation(saved, "save the batch").run(save)
 
     def _failed(self, error: QuarterdeckError) -> None:
-        # The general advice of this code is about arguments of a call.
-        bad_input = error.code is ErrorCode.INVALID_ARGUMENTS
-        self._ask.say(error.message if bad_input else error.info.sentences)
+        self._ask.say(problem_text(error))

@@ -9,6 +9,7 @@ from typing import TypeVar
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit
 
+from app.form_dialog import FormDialog
 from app.input_origin import InputOrigin, Stake
 from app.items.table_view import Cell, Column, Kind, Row, TableView
 from app.query import Buttons, Mutation
@@ -20,7 +21,6 @@ from app.state import AppState
 from app.text import clock, plural
 from app.widgets.banner import Notice
 from app.widgets.buttons import Button
-from app.widgets.dialog import Dialog
 from app.widgets.empty_state import IN_COLUMN, ContentOrEmpty
 from app.widgets.fields import Field, TextField
 from app.widgets.labels import Label, Link
@@ -274,31 +274,18 @@ class OperatorsPage(SettingsSection):
             unlocking = Mutation[None](self, self._link, None, self._say_error, what)
             unlocking.carry(lambda: self._nav.keys.unlock(one.name, None))
             return
-        sheet = Dialog(
-            self.window(), f"Unlock the key of {one.name}", "It is held in this window until it is locked."
-        )
-        secret = TextField(f"Passphrase of {one.name}")
-        secret.setEchoMode(QLineEdit.EchoMode.Password)
-        sheet.add(Field("Passphrase", secret))
-        sheet.add_answer("cancel", "Cancel")
-        unlock = sheet.add_answer("unlock", "Unlock", "primary", closes=False)
-
-        def say_wrong(error: QuarterdeckError) -> None:
-            sheet.say(error.message)
-            secret.selectAll()
-            secret.setFocus()
-
-        opening = Mutation[None](
-            sheet,
+        sheet = FormDialog(
+            self.window(),
             self._link,
-            lambda _none: sheet.finish("unlock"),
-            say_wrong,
-            what,
-            unlock,
-            "The key is being opened.",
+            f"Unlock the key of {one.name}",
+            "It is held in this window until it is locked.",
         )
-        unlock.clicked.connect(lambda: opening.carry(lambda: self._nav.keys.unlock(one.name, secret.text())))
-        secret.returnPressed.connect(unlock.click)
+        secret = sheet.add_passphrase(one.name)
+
+        async def unlock() -> None:
+            await self._nav.keys.unlock(one.name, secret.text())
+
+        sheet.add_act("unlock", "Unlock", unlock, what, busy="The key is being opened.")
         sheet.open(secret)
 
     # Making and registering
