@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QMargins, QObject, QPoint, QRect, QSettings, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
+    QAction,
     QCloseEvent,
     QGuiApplication,
     QKeyEvent,
@@ -196,6 +197,10 @@ class MainWindow(ShellWindow):
         """The screen in front."""
         return self._made[self._current]
 
+    def screen_actions(self) -> list[QAction]:
+        """What the screen in front can do; nothing before there is one."""
+        return self._made[self._current].actions() if self._current in self._made else []
+
     def open(self, screen: str, target: Target | None = None) -> None:
         """Bring a screen to the front and let it show `target`; what covers the window gives way."""
         for cover in self._covers():
@@ -345,7 +350,7 @@ class MainWindow(ShellWindow):
         """List the keys of the screen in front, and those that hold everywhere."""
         from app.shell.shortcuts_dialog import ShortcutsDialog
 
-        ShortcutsDialog(self, self.current.title, self.current.shortcuts()).open()
+        ShortcutsDialog(self, self.current.title, self.current.listed_keys).open()
 
     # State
 

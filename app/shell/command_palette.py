@@ -23,9 +23,9 @@ from PySide6.QtWidgets import (
 
 from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
-from app.shell.actions import Action
 from app.shell.palette_matcher import Match, find
 from app.shell.palette_providers import Providers
+from app.shell.shell_window import ShellWindow
 from app.shell.top_bar import PLACEHOLDER
 from app.state import AppState
 from app.text import plural
@@ -33,6 +33,7 @@ from app.theme.icons import paint_icon
 from app.theme.status_styles import StateLook, cell_look, health_look, plan_look
 from app.theme.theme import Theme, theme_of
 from app.widgets import painting
+from app.widgets.action import Action
 from app.widgets.badges import paint_production_tag, paint_risk, paint_state
 from app.widgets.dialog import DialogCard, Overlay
 from app.widgets.icon_label import IconLabel
@@ -213,14 +214,16 @@ def marked_text(
     return min(x, room.right()) - room.x()
 
 
-def _actions_of(window: QWidget) -> list[Action]:
-    return [action for action in window.actions() if isinstance(action, Action)]
+def _actions_of(window: ShellWindow) -> list[Action]:
+    """What the window can do, then the screen in front; of the same words the screen's, which has the key."""
+    actions = [*window.actions(), *window.screen_actions()]
+    return list({one.words: one for one in actions if isinstance(one, Action)}.values())
 
 
 class CommandPalette(Overlay):
     """The overlay itself; one per window, made when it is first opened."""
 
-    def __init__(self, window: QWidget, nav: Navigator, state: AppState, link: ConsoleLink) -> None:
+    def __init__(self, window: ShellWindow, nav: Navigator, state: AppState, link: ConsoleLink) -> None:
         super().__init__(window)
         self.setObjectName("palette")
         self.setAccessibleName("Palette")
@@ -235,7 +238,7 @@ class CommandPalette(Overlay):
 
     @classmethod
     def open_in(
-        cls, window: QWidget, nav: Navigator, state: AppState, link: ConsoleLink, query: str = ""
+        cls, window: ShellWindow, nav: Navigator, state: AppState, link: ConsoleLink, query: str = ""
     ) -> CommandPalette:
         """Bring the window's palette up, with something typed already."""
         palette = window.findChild(CommandPalette) or cls(window, nav, state, link)

@@ -16,11 +16,11 @@ from app.screens.fleet.device_rows import platform_icon, tool_title
 from app.screens.journal.entry_text import device_words, entry_words
 from app.screens.targets import OpenApproval, OpenBatch, OpenDevice, OpenEntry, OpenQuery, OpenRun, OpenTool
 from app.service_client import ConsoleLink
-from app.shell.actions import Action
 from app.shell.palette_matcher import COMMANDS, Match, Result, match_hit
 from app.shell.shortcuts_dialog import chord_words
 from app.state import AppState
 from app.text import clock, count_words, left_words, one_line, plural
+from app.widgets.action import Action
 from app.widgets.util import debounce
 from core.audit.entries import Entry, Kind
 from core.fleet.models import Device, Health, Tool
@@ -49,7 +49,7 @@ class Providers(QObject):
         changed: Callable[[], None],
         parent: QObject,
     ) -> None:
-        """`actions` lists what the window can do."""
+        """`actions` lists what the window and the screen in front can do."""
         super().__init__(parent)
         self._state, self._link, self._actions, self._changed = state, link, actions, changed
         self._tools: dict[str, list[tuple[Tool, About]]] = {}
@@ -259,10 +259,11 @@ def device_hit(device: Device) -> Result:
 
 
 def command_hit(action: Action) -> Result:
-    """What the window can do as a line: its key at the right, or why it cannot be done now."""
+    """What can be done as a line: its key at the right, or why it cannot be done now."""
+    reason = action.reason
     return Result(
-        f"do/{action.text()}", COMMANDS, action.text(), action.reason, action.concept, "",
-        note="" if action.reason else chord_words(action.keys), act=action.trigger, off=action.reason,
+        f"do/{action.words}", COMMANDS, action.words, reason, action.concept, "",
+        note="" if reason else chord_words(action.keys), act=action.trigger, off=reason,
         also=action.also, careful=action.acts_at_once,
     )  # fmt: skip
 

@@ -20,6 +20,7 @@ from app.screens.screen import Navigator, Shortcut
 from app.screens.targets import OpenDevice, OpenPairing, OpenQuery, Target
 from app.service_client import ConsoleLink
 from app.state import AppState
+from app.widgets.action import Action
 from app.widgets.labels import Label, separator, set_surface
 from core.fleet.models import Device
 
@@ -163,7 +164,7 @@ class FleetScreen(FleetActions):
         self.listing.stop_times()
         self.filter_field.close_list()
 
-    def shortcuts(self) -> list[Shortcut]:
+    def shortcuts(self) -> list[Shortcut | Action]:
         """The keys of comps 01 and 02."""
         return fleet_keys(self)
 
@@ -231,19 +232,20 @@ class FleetScreen(FleetActions):
 
     def next_group(self) -> None:
         """Group the wall by something else."""
-        if self.listing.is_wall:
-            at = GROUPINGS.index(self.listing.group)
-            self._group_by(GROUPINGS[(at + 1) % len(GROUPINGS)])
+        at = GROUPINGS.index(self.listing.group)
+        self._group_by(GROUPINGS[(at + 1) % len(GROUPINGS)])
 
     def toggle_group(self) -> None:
         """Close or open the group under the cursor."""
-        if self.listing.is_wall:
-            self.wall.toggle_group()
+        self.wall.toggle_group()
 
     def turn_live(self) -> None:
         """Turn live pictures on or off, where there are tiles."""
-        if self.listing.is_wall:
-            self.live.turn(not self.live.on)
+        self.live.turn(not self.live.on)
+
+    def why_no_wall(self) -> str:
+        """Why what is only for the wall cannot be done; empty when it can."""
+        return "" if self.listing.is_wall else "The table is in front; W shows the wall."
 
     def _live_changed(self) -> None:
         self.head.live.setChecked(self.live.on)
@@ -391,24 +393,30 @@ class FleetScreen(FleetActions):
         self.listing.view.setFocus()
 
 
-def fleet_keys(screen: FleetScreen) -> list[Shortcut]:
+def fleet_keys(screen: FleetScreen) -> list[Shortcut | Action]:
     """The keys of comps 01 and 02."""
     return [
         Shortcut("Up", "Arrows: another device"),
         Shortcut("Return", "Page of the device; Esc goes back"),
-        Shortcut("I", "Panel beside the devices", screen.turn_panel),
-        Shortcut("W", "Table or wall", lambda: screen.show_as(not screen.listing.is_wall)),
-        Shortcut("T", "Take a picture of the device, or of all marked", screen.take_picture),
-        Shortcut("C", "Call a tool…", screen.call_tool),
-        Shortcut("R", "Run a batch on what is shown or marked…", screen.run_on_shown),
+        Action("Panel beside the devices", "fleet", screen.turn_panel, "I"),
+        Action("Table or wall", "wall", lambda: screen.show_as(not screen.listing.is_wall), "W"),
+        Action(
+            "Take a picture of the device, or of all marked",
+            "picture",
+            screen.take_picture,
+            "T",
+            acts_at_once=True,
+        ),
+        Action("Call a tool…", "tool", screen.call_tool, "C"),
+        Action("Run a batch on what is shown or marked…", "batch", screen.run_on_shown, "R"),
         Shortcut("Space", "Mark the device, or take its mark away"),
         Shortcut("Ctrl+A", "Choose all"),
         Shortcut("Ctrl+C", "Copy the chosen rows"),
         Shortcut("Menu", "What can be done with the chosen devices"),
-        Shortcut("P", "Pair a device…", screen.pair),
-        Shortcut("/", "Filter", screen.focus_filter),
-        Shortcut("L", "Wall: live pictures on or off", screen.turn_live),
-        Shortcut("G", "Wall: group by something else", screen.next_group),
-        Shortcut("X", "Wall: close or open the group", screen.toggle_group),
+        Action("Pair a device…", "pair", screen.pair, "P"),
+        Action("Filter", "filter", screen.focus_filter, "/"),
+        Action("Wall: live pictures on or off", "live", screen.turn_live, "L", off=screen.why_no_wall),
+        Action("Wall: group by something else", "wall", screen.next_group, "G", off=screen.why_no_wall),
+        Action("Wall: close or open the group", "wall", screen.toggle_group, "X", off=screen.why_no_wall),
         Shortcut("+", "Wall: larger tiles; − smaller"),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.items.table_view import TableView
 from app.screens.fleet.contract_review_dialog import start_review
@@ -28,6 +28,7 @@ from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.fields import SearchField
 from app.widgets.labels import Label
 from app.widgets.line_breaks import breakable
+from app.widgets.master_detail import MasterDetail
 from app.widgets.property_list import copies_whole
 from app.widgets.util import ScrollArea
 from core.fleet.models import OTHERWISE, Device, Tool
@@ -83,16 +84,11 @@ class ToolsTab(QWidget):
         column.addWidget(self._finding)
         column.addWidget(self.place, 1)
         column.addWidget(self.missing)
-        self._split = split = QSplitter(Qt.Orientation.Vertical)
-        split.setChildrenCollapsible(False)
-        split.setHandleWidth(1)
-        split.addWidget(upper)
-        split.addWidget(self.details)
+        self._split = MasterDetail(upper, self.details, (320, 260), orientation=Qt.Orientation.Vertical)
         self._wide = False
-        split.setSizes([320, 260])
         whole = QVBoxLayout(self)
         whole.setContentsMargins(0, 0, 0, 0)
-        whole.addWidget(split)
+        whole.addWidget(self._split)
 
     def set_wide(self, wide: bool) -> None:
         """Details beside the table, or below it."""

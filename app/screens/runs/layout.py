@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.screens.runs.cell_details import CellDetails
 from app.screens.runs.matrix_view import MatrixView
 from app.theme.tokens import SPACE
 from app.widgets.empty_state import Action, EmptyState
 from app.widgets.labels import Link, separator
+from app.widgets.master_detail import MasterDetail
 from app.widgets.util import debounce
 
 LIST_WIDTH = 228
@@ -36,9 +37,7 @@ class RunsLayout(QStackedWidget):
         self.message = EmptyState()
         self.message.hide()
         self.hint = Link(CLOSED)
-        self.split = _split(Qt.Orientation.Vertical)
-        self.split.addWidget(matrix)
-        self.split.addWidget(drawer)
+        self.split = MasterDetail(matrix, drawer, (1, 1), orientation=Qt.Orientation.Vertical)
         self.split.splitterMoved.connect(self._moved)
         drawer.setMinimumHeight(150)
         matrix.setMinimumHeight(90)
@@ -53,11 +52,7 @@ class RunsLayout(QStackedWidget):
         column.addWidget(self.split, 1)
         self._hint_row = _hint_row(self.hint)
         column.addWidget(self._hint_row)
-        self.across = _split(Qt.Orientation.Horizontal)
-        self.across.addWidget(runs)
-        self.across.addWidget(right)
-        self.across.setStretchFactor(1, 1)
-        self.across.setSizes([LIST_WIDTH, 1000])
+        self.across = MasterDetail(runs, right, (LIST_WIDTH, 1000), right)
         runs.setMinimumWidth(180)
         self.empty = EmptyState(
             "Nothing has run yet.",
@@ -138,10 +133,3 @@ def _hint_row(hint: Link) -> QWidget:
     row.addStretch(1)
     holder.hide()
     return holder
-
-
-def _split(orientation: Qt.Orientation) -> QSplitter:
-    split = QSplitter(orientation)
-    split.setChildrenCollapsible(False)
-    split.setHandleWidth(1)
-    return split

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.forms import SchemaForm
 from app.query import Query
@@ -18,6 +18,7 @@ from app.widgets.banner import Notice
 from app.widgets.empty_state import EmptyState
 from app.widgets.fields import DropDown, Field, TextField
 from app.widgets.labels import Label, Link, set_surface
+from app.widgets.master_detail import MasterDetail
 from app.widgets.section import Section
 from app.widgets.util import ScrollArea, clear_layout, debounce
 from core.errors import QuarterdeckError
@@ -80,15 +81,11 @@ class ExplainTab(QWidget):
         column.addWidget(Field("Asked by", self.actor))
         column.addWidget(self.form)
         column.addStretch(1)
-        split = self.split = QSplitter(Qt.Orientation.Vertical)
-        split.setChildrenCollapsible(False)
-        split.setHandleWidth(1)
-        split.addWidget(_scrolled(asked, "The call"))
-        split.addWidget(_scrolled(self.answer, "What the policy says"))
-        split.setSizes([300, 360])
+        call, answer = _scrolled(asked, "The call"), _scrolled(self.answer, "What the policy says")
+        self.split = MasterDetail(call, answer, (300, 360), orientation=Qt.Orientation.Vertical)
         whole = QVBoxLayout(self)
         whole.setContentsMargins(0, 0, 0, 0)
-        whole.addWidget(split)
+        whole.addWidget(self.split)
 
     def begin(self) -> None:
         """The tab comes to the front."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.items.table_view import Cell, Column, Kind, Row, TableView
 from app.qt_loop import ended
@@ -23,6 +23,7 @@ from app.widgets.dialog import Dialog
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.fields import SearchField
 from app.widgets.labels import Label, Link, separator, set_surface
+from app.widgets.master_detail import MasterDetail
 from app.widgets.property_list import Property, PropertyList
 from app.widgets.section import SectionHead
 from app.widgets.util import ScrollArea, clear_layout
@@ -169,13 +170,7 @@ class GrantsPage(QWidget):
         row.addStretch(1)
         row.addWidget(self.which)
         row.addWidget(self.search)
-        self.split = QSplitter(Qt.Orientation.Horizontal)
-        self.split.setChildrenCollapsible(False)
-        self.split.setHandleWidth(1)
-        self.split.addWidget(self.table)
-        self.split.addWidget(self.details)
-        self.split.setSizes([740, 320])
-        self.split.setStretchFactor(0, 1)
+        self.split = MasterDetail(self.table, self.details, (740, 320), self.table)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QEvent, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.screens.screen import Navigator
 from app.screens.settings.accepted_policy_tab import AcceptedPolicyTab, stand_words
@@ -27,6 +27,7 @@ from app.widgets.code_edit import CodeEdit
 from app.widgets.fields import SearchField
 from app.widgets.highlighters import TomlHighlighter
 from app.widgets.labels import ElidedLabel, Label, separator, set_surface
+from app.widgets.master_detail import MasterDetail
 from core.policy.models import Profile
 from core.policy.policy_check import PolicyCheck
 
@@ -78,7 +79,6 @@ class PolicyPage(QWidget):
         self.stack = QStackedWidget()
         for tab in (self.check, self.examples, self.time_machine, self.why, self.accepted):
             self.stack.addWidget(tab)
-        self.split = QSplitter(Qt.Orientation.Horizontal)
         self._build()
         self._connect()
         self.show_state()
@@ -93,12 +93,7 @@ class PolicyPage(QWidget):
         column.addWidget(self._head())
         column.addWidget(separator())
         column.addWidget(self.banner)
-        self.split.setChildrenCollapsible(False)
-        self.split.setHandleWidth(1)
-        self.split.setAccessibleName("Panes")
-        self.split.addWidget(self._left())
-        self.split.addWidget(self._right())
-        self.split.setSizes([500, 500])
+        self.split = MasterDetail(self._left(), self._right(), (500, 500))
         column.addWidget(self.split, 1)
 
     def _head(self) -> QWidget:

@@ -19,6 +19,7 @@ from app.screens.settings.section_names import SECTIONS
 from app.screens.targets import OpenSection, Target
 from app.service_client import ConsoleLink
 from app.state import AppState
+from app.widgets.action import Action
 from app.widgets.labels import separator, set_surface
 from app.widgets.section import ScreenHead
 from app.widgets.util import ScrollArea
@@ -173,15 +174,15 @@ class SettingsScreen(Screen):
         if self._is_made("policy"):
             self.policy.set_narrow(narrow)
 
-    def shortcuts(self) -> list[Shortcut]:
+    def shortcuts(self) -> list[Shortcut | Action]:
         """Keys of the policy editor do nothing in other sections."""
         return [
             Shortcut("Up", "Previous section"),
             Shortcut("Down", "Next section"),
-            Shortcut("Ctrl+S", "Policy: save", self._save),
-            Shortcut("F5", "Policy: check now", self._check),
-            Shortcut("F7", "Policy: insert a rule…", self._insert),
-            Shortcut("F8", "Policy: run over the journal", self._run),
+            Action("Policy: save", "save", self._save, "Ctrl+S"),
+            Action("Policy: check now", "check", self._check, "F5"),
+            Action("Policy: insert a rule…", "add", self._insert, "F7"),
+            Action("Policy: run over the journal", "run", self._run, "F8"),
         ]
 
     def primary_filter(self) -> QWidget | None:
