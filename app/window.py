@@ -19,7 +19,7 @@ from PySide6.QtGui import (
     QShortcut,
     QWindow,
 )
-from PySide6.QtWidgets import QApplication, QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QStackedWidget, QWidget
 
 from app.input_origin import InputSource
 from app.screens.screen import Screen
@@ -43,6 +43,7 @@ from app.theme.tokens import FRAME, Density
 from app.widgets.dialog import Overlay
 from app.widgets.focus import FocusFrame, FocusRestorer
 from app.widgets.labels import set_surface
+from app.widgets.layouts import hbox, vbox
 from core.errors import QuarterdeckError
 from core.policy.models import Profile
 
@@ -102,19 +103,10 @@ class MainWindow(ShellWindow):
         self.status_bar = StatusBar(self._state)
         self._focus_frame = FocusFrame(self)
         self._keyboard_keeper = FocusRestorer(self)
-        middle = QHBoxLayout()
-        middle.setSpacing(0)
-        middle.addWidget(self.navigation)
-        middle.addWidget(self.stack, 1)
+        middle = hbox(self.navigation, (self.stack, 1))
         whole = QWidget()
         set_surface(whole, "app")
-        column = QVBoxLayout(whole)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.top_bar)
-        column.addWidget(self.notices)
-        column.addLayout(middle, 1)
-        column.addWidget(self.status_bar)
+        vbox(self.top_bar, self.notices, (middle, 1), self.status_bar, parent=whole)
         self.setCentralWidget(whole)
 
     def _connect(self) -> None:

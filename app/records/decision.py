@@ -24,6 +24,7 @@ from app.widgets.banner import Notice
 from app.widgets.code_view import paint_finding_number
 from app.widgets.icon_label import IconLabel
 from app.widgets.labels import ElidedLabel, Label, Link, separator
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.property_list import Property
 from app.widgets.section import Card, Section
 from app.widgets.util import clear_layout
@@ -118,9 +119,7 @@ class FindingRow(QWidget):
         self.setMinimumHeight(theme_of(self).metrics.finding_row)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         words, detail = finding_words(finding)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(24, 3, SPACE.small, 4)
-        row.setSpacing(SPACE.small)
+        row = hbox(parent=self, margins=(24, 3, SPACE.small, 4), spacing=SPACE.small)
         risk = RiskBadge(finding.risk.value, boxed=False)
         risk.setFixedWidth(76)
         row.addWidget(risk, 0, Qt.AlignmentFlag.AlignTop)
@@ -208,9 +207,7 @@ class ReasonRow(QWidget):
     def __init__(self, reason: Reason, icon: str = "", link: Link | None = None) -> None:
         super().__init__()
         text, origin = one_line(reason.text), one_line(reason.origin)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACE.small)
+        row = hbox(parent=self, spacing=SPACE.small)
         if icon:
             row.addWidget(IconLabel(icon), 0, Qt.AlignmentFlag.AlignTop)
         words = QVBoxLayout()
@@ -305,11 +302,7 @@ class DecisionView(QWidget):
         for widget in (self.badge, self.risk) if self.badge else (self.risk, self.answer):
             head.addWidget(widget)
         head.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(SPACE.small)
-        column.addLayout(head)
-        column.addWidget(self.summary)
+        column = vbox(head, self.summary, parent=self, spacing=SPACE.small)
         if beforehand:
             column.addWidget(self.answer)
         for part in (self.reasons, self.findings, self.undo):
@@ -345,20 +338,13 @@ class DecisionCard(QWidget):
         self._findings.setSpacing(SPACE.hair)
         self._reasons = Label("", "meta", "text2", wrap=True)
         self._where = Label("", "meta", "text3", wrap=True)
-        head = QHBoxLayout()
-        head.setSpacing(SPACE.medium)
-        head.addWidget(self._answer)
-        head.addWidget(self._risk)
-        head.addStretch(1)
+        head = hbox(self._answer, self._risk, STRETCH, spacing=SPACE.medium)
         self._card.body.addLayout(head)
         self._card.add(self._summary)
         self._card.body.addLayout(self._findings)
         self._card.add(self._reasons)
         self._card.add(self._where)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self._quiet)
-        column.addWidget(self._card)
+        vbox(self._quiet, self._card, parent=self, spacing=None)
         self.say("")
 
     def text(self) -> str:

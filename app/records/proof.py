@@ -6,7 +6,7 @@ import asyncio
 
 from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QWidget
 
 from app.query import Query
 from app.service_client import ConsoleLink
@@ -18,6 +18,7 @@ from app.widgets.code_view import CodeView
 from app.widgets.empty_state import Action, EmptyState
 from app.widgets.icon_label import IconLabel
 from app.widgets.labels import Label, Link
+from app.widgets.layouts import STRETCH, Gap, hbox, vbox
 from app.widgets.section import SectionHead
 from app.widgets.util import ScrollArea, clear_layout
 from core.audit.entries import Entry
@@ -60,11 +61,7 @@ class ProofView(ScrollArea):
         self._mark = IconLabel("verified", "ok", 18)
         self.verdict = Label("", "head")
         self._verdict_row = QWidget()
-        row = QHBoxLayout(self._verdict_row)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACE.small)
-        row.addWidget(self._mark)
-        row.addWidget(self.verdict, 1)
+        hbox(self._mark, (self.verdict, 1), parent=self._verdict_row, spacing=SPACE.small)
         self.failure = Notice("fail", "", "")
         self.tree = HashTree()
         self._note = Label("", "meta", "text3", wrap=True)
@@ -72,17 +69,23 @@ class ProofView(ScrollArea):
         self.checkpoint = CodeView("Checkpoint", 8, numbers=False)
         self._entry_head = SectionHead("The entry as it is hashed")
         self.text = CodeView("The entry as it is hashed", 12, numbers=False)
-        column = QVBoxLayout(inner)
-        column.setContentsMargins(14, 12, 14, 12)
-        column.setSpacing(SPACE.small)
-        column.addWidget(self.message, 1)
-        for widget in (self._verdict_row, self.failure, self.tree, self._note):
-            column.addWidget(widget)
-        column.addSpacing(SPACE.tight)
-        for widget in (self._checkpoint_head, self.checkpoint, self._entry_head, self.text):
-            column.addWidget(widget)
-        column.addWidget(self.journal, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addStretch(1)
+        vbox(
+            (self.message, 1),
+            self._verdict_row,
+            self.failure,
+            self.tree,
+            self._note,
+            Gap(SPACE.tight),
+            self._checkpoint_head,
+            self.checkpoint,
+            self._entry_head,
+            self.text,
+            (self.journal, 0, Qt.AlignmentFlag.AlignLeft),
+            STRETCH,
+            parent=inner,
+            margins=(14, 12, 14, 12),
+            spacing=SPACE.small,
+        )
         self.setWidget(inner)
         self._parts = (
             self._verdict_row,

@@ -11,13 +11,11 @@ from functools import partial
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, QRectF, QSize, Qt
 from PySide6.QtGui import QFontMetricsF, QKeyEvent, QPainter
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QLineEdit,
     QListView,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -38,6 +36,7 @@ from app.widgets.badges import paint_production_tag, paint_risk, paint_state
 from app.widgets.dialog import DialogCard, Overlay
 from app.widgets.icon_label import IconLabel
 from app.widgets.labels import Label, separator
+from app.widgets.layouts import hbox, vbox
 from app.widgets.shortcut_label import ShortcutLabel
 from app.widgets.util import debounce
 
@@ -254,13 +253,14 @@ class CommandPalette(Overlay):
         self.field.textChanged.connect(self._typed)
         self.field.installEventFilter(self)
         self.count = Label("", tone="text3")
-        top = QHBoxLayout()
-        top.setContentsMargins(14, 0, 14, 0)
-        top.setSpacing(10)
-        top.addWidget(IconLabel("search", "accent"))
-        top.addWidget(self.field, 1)
-        top.addWidget(self.count)
-        top.addWidget(ShortcutLabel("Esc"))
+        top = hbox(
+            IconLabel("search", "accent"),
+            (self.field, 1),
+            self.count,
+            ShortcutLabel("Esc"),
+            margins=(14, 0, 14, 0),
+            spacing=10,
+        )
         self.view = QListView()
         self.view.setModel(self._model)
         self.view.setItemDelegate(ResultsDelegate(self.view))
@@ -271,17 +271,13 @@ class CommandPalette(Overlay):
         self.view.viewport().setAutoFillBackground(False)
         self.view.setStyleSheet("QListView { background: transparent; }")
         self.view.clicked.connect(lambda index: self._open(index.row()))
-        bottom = QHBoxLayout()
-        bottom.setContentsMargins(14, 0, 14, 0)
-        bottom.setSpacing(14)
+        bottom = hbox(margins=(14, 0, 14, 0), spacing=14)
         for keys, words in (("↑+↓", "move"), ("Enter", "open"), ("Tab", "narrow to this kind")):
             bottom.addWidget(ShortcutLabel(keys, words))
         bottom.addStretch(1)
         bottom.addWidget(Label("Nothing is sent, except Stop all.", "meta", "text3"))
         self.card = DialogCard(self)
-        column = QVBoxLayout(self.card)
-        column.setContentsMargins(1, 1, 1, 1)
-        column.setSpacing(0)
+        column = vbox(parent=self.card, margins=1)
         for part in (top, bottom):
             holder = QWidget()
             holder.setFixedHeight(LINE if part is top else 36)

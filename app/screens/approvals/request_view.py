@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QSizePolicy, QWidget
 
 from app.records.asker import Quote, asker_words
 from app.records.decision import FindingsSection, ReasonsSection, UndoBox
@@ -24,6 +24,7 @@ from app.text import one_line
 from app.theme.tokens import SPACE
 from app.widgets.banner import Banner
 from app.widgets.labels import Label, Link, separator, set_surface
+from app.widgets.layouts import STRETCH, vbox
 from app.widgets.property_list import Property, PropertyList, short_digest
 from app.widgets.section import Section
 from app.widgets.util import ScrollArea
@@ -69,12 +70,7 @@ class RequestView(QWidget):
         self.end_banner = Banner()
         self._make_parts()
         self.middle = _Middle(self._body())
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        for widget in (self.header, separator(), self.end_banner, self.banner):
-            column.addWidget(widget)
-        column.addWidget(self.middle, 1)
+        vbox(self.header, separator(), self.end_banner, self.banner, (self.middle, 1), parent=self)
 
     def _make_parts(self) -> None:
         self.group = GroupSection()
@@ -96,18 +92,26 @@ class RequestView(QWidget):
 
     def _body(self) -> QWidget:
         left = QWidget()
-        column = QVBoxLayout(left)
-        column.setContentsMargins(SPACE.pane, SPACE.section, SPACE.pane, SPACE.pane)
-        column.setSpacing(SPACE.section)
-        for part in (self.group, self.edited, self.target, self.bytes, self.findings, self.rest):
-            column.addWidget(part)
-        column.addWidget(self.undo)
-        column.addWidget(self.helpers)
-        column.addStretch(1)
+        vbox(
+            self.group,
+            self.edited,
+            self.target,
+            self.bytes,
+            self.findings,
+            self.rest,
+            self.undo,
+            self.helpers,
+            STRETCH,
+            parent=left,
+            margins=(SPACE.pane, SPACE.section, SPACE.pane, SPACE.pane),
+            spacing=SPACE.section,
+        )
         self._right = QWidget()
-        side = QVBoxLayout(self._right)
-        side.setContentsMargins(SPACE.side_panel, SPACE.section, SPACE.side_panel, SPACE.pane)
-        side.setSpacing(SPACE.section)
+        side = vbox(
+            parent=self._right,
+            margins=(SPACE.side_panel, SPACE.section, SPACE.side_panel, SPACE.pane),
+            spacing=SPACE.section,
+        )
         request = Section("Request")
         request.add(self.facts)
         for widget in (self.reasons, self.said, request):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.screens.approvals.decision_history import DecisionHistory
 from app.screens.approvals.queue_pane import QueuePane
@@ -21,6 +21,7 @@ from app.screens.targets import OpenApproval, OpenRun, Target
 from app.service_client import ConsoleLink
 from app.state import AppState, Link
 from app.widgets.action import Action
+from app.widgets.layouts import hbox
 from app.widgets.master_detail import MasterDetail
 from core.approvals.models import Approval, ApprovalState
 from core.batch.models import Cell
@@ -67,9 +68,7 @@ class ApprovalsScreen(Screen):
         self.nothing = self.stack.nothing
         self.split = MasterDetail(self.queue, self.stack, (QUEUE, 900), self.stack)
         self.queue.setMinimumWidth(240)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self.split)
+        hbox(self.split, parent=self, spacing=None)
 
     def _connect(self) -> None:
         self.queue.chosen.connect(self.open_card)

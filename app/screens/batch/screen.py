@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.screens.batch.document import DraftStep
 from app.screens.batch.document_controller import DocumentController
@@ -36,6 +36,7 @@ from app.service_client import ConsoleLink
 from app.state import AppState
 from app.widgets.action import Action
 from app.widgets.labels import separator, set_surface
+from app.widgets.layouts import vbox
 from app.widgets.redo_key import REDO_TOO
 from core.batch.models import Plan
 from core.errors import BadInput
@@ -78,13 +79,7 @@ class BatchScreen(Screen):
         self._keys = ShortcutFilter(self, self.editor.undo_stack)
 
     def _build(self) -> None:
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.setSpacing(0)
-        whole.addWidget(self.head)
-        whole.addWidget(self._notices)
-        whole.addWidget(separator())
-        whole.addWidget(self.panes_at.rows, 1)
+        vbox(self.head, self._notices, separator(), (self.panes_at.rows, 1), parent=self)
 
     def _connect(self) -> None:
         editor, head, view = self.editor, self.head, self.steps.view

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.items.table_view import TableView
 from app.query import Mutation
@@ -17,6 +17,7 @@ from app.widgets.banner import Notice
 from app.widgets.buttons import Button
 from app.widgets.empty_state import IN_COLUMN, EmptyState
 from app.widgets.labels import Label
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.line_breaks import breakable
 from app.widgets.property_list import Property, PropertyList, short_digest, show_facts
 from app.widgets.section import SectionHead
@@ -62,24 +63,24 @@ class ConnectionTab(ScrollArea):
         buttons = QVBoxLayout()
         buttons.setSpacing(8)
         for pair in ((self.reconnect, self.edit), (self.revoke, self.forget)):
-            row = QHBoxLayout()
-            row.setSpacing(8)
-            for button in pair:
-                row.addWidget(button)
-            row.addStretch(1)
+            row = hbox(*pair, STRETCH, spacing=8)
             buttons.addLayout(row)
         holder = QWidget()
         holder.setProperty("clear", "true")
-        column = QVBoxLayout(holder)
-        column.setContentsMargins(12, 10, 12, 12)
-        column.setSpacing(12)
-        column.addWidget(self.revoked)
-        column.addWidget(self.facts)
-        column.addWidget(self.problem)
-        column.addLayout(buttons)
-        for part in (self.refused_head, self.none_refused, self.refused, self.doctor):
-            column.addWidget(part)
-        column.addStretch(1)
+        vbox(
+            self.revoked,
+            self.facts,
+            self.problem,
+            buttons,
+            self.refused_head,
+            self.none_refused,
+            self.refused,
+            self.doctor,
+            STRETCH,
+            parent=holder,
+            margins=(12, 10, 12, 12),
+            spacing=12,
+        )
         self.setWidget(holder)
 
     def show_device(self, device: Device) -> None:

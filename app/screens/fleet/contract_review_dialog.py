@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.form_dialog import FormDialog
 from app.query import Query
@@ -18,6 +18,7 @@ from app.theme.tokens import FRAME
 from app.widgets.banner import Notice
 from app.widgets.diff_view import DiffView
 from app.widgets.labels import Label
+from app.widgets.layouts import STRETCH, vbox
 from app.widgets.util import ScrollArea
 from core.fleet.models import Tool
 from core.service.console import Console, ContractChange
@@ -130,14 +131,18 @@ class ContractReviewDialog(FormDialog):
     def _scrolled(self) -> ScrollArea:
         inner = QWidget()
         inner.setProperty("clear", "true")
-        column = QVBoxLayout(inner)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(self.what)
-        column.addWidget(self.turns)
-        for widget in (self.not_kept, self.diff, self.now, self.counts, self.facts):
-            column.addWidget(widget)
-        column.addStretch(1)
+        column = vbox(
+            self.what,
+            self.turns,
+            self.not_kept,
+            self.diff,
+            self.now,
+            self.counts,
+            self.facts,
+            STRETCH,
+            parent=inner,
+            spacing=8,
+        )
         self._inner, self._column = inner, column
         self.read_area = ScrollArea(inner, "What changed")
         return self.read_area

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.items.tile_layout import kept_size
 from app.screens.fleet.actions import FleetActions
@@ -22,6 +22,7 @@ from app.service_client import ConsoleLink
 from app.state import AppState
 from app.widgets.action import Action
 from app.widgets.labels import Label, separator, set_surface
+from app.widgets.layouts import hbox, vbox
 from core.fleet.models import Device
 
 COLUMNS_KEY = "fleet/table-v5"
@@ -104,26 +105,13 @@ class FleetScreen(FleetActions):
 
     def _build(self) -> None:
         self._devices_pane = left = QWidget()
-        column = QVBoxLayout(left)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.problem)
-        column.addWidget(self.listing, 1)
+        vbox(self.problem, (self.listing, 1), parent=left)
         work = QWidget()
-        row = QHBoxLayout(work)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(0)
-        row.addWidget(left, 1)
-        row.addWidget(self.panel, 1)
+        hbox((left, 1), (self.panel, 1), parent=work)
         self.pages = QStackedWidget()
         self.pages.addWidget(work)
         self.pages.addWidget(self.first_run)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.setSpacing(0)
-        whole.addWidget(self.head)
-        whole.addWidget(separator())
-        whole.addWidget(self.pages, 1)
+        vbox(self.head, separator(), (self.pages, 1), parent=self)
 
     @property
     def shows_devices(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.images import ENTRY_BYTES, BoundedCache, ImageError, ImageKey, images_of
 from app.query import Query
@@ -20,6 +20,7 @@ from app.widgets.code_view import CodeView
 from app.widgets.empty_state import EmptyState
 from app.widgets.image_view import ImageView
 from app.widgets.labels import Label
+from app.widgets.layouts import vbox
 from app.widgets.property_list import short_digest
 from app.widgets.section import SectionHead
 from app.widgets.util import ScrollArea, clear_layout
@@ -66,9 +67,7 @@ class AttachmentsTab(ScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self._inner = QWidget()
         self._inner.setProperty("clear", "true")
-        self._column = QVBoxLayout(self._inner)
-        self._column.setContentsMargins(14, 12, 14, 12)
-        self._column.setSpacing(SPACE.section)
+        self._column = vbox(parent=self._inner, margins=(14, 12, 14, 12), spacing=SPACE.section)
         self.setWidget(self._inner)
 
     def show_entry(self, entry: Entry | None) -> None:
@@ -135,11 +134,7 @@ class _BlobSection(QWidget):
         self._head = SectionHead(words, short_digest(digest))
         self._head.hint.setToolTip(digest)
         self._content: QWidget = Label("Reading…", "meta", "text3")
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(SPACE.snug)
-        self._column.addWidget(self._head)
-        self._column.addWidget(self._content)
+        self._column = vbox(self._head, self._content, parent=self, spacing=SPACE.snug)
 
     def _put(self, widget: QWidget) -> None:
         self._column.replaceWidget(self._content, widget)

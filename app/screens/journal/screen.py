@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QApplication, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QStackedWidget, QWidget
 
 from app.query import Query
 from app.screens.journal.empty_state import NoMatch
@@ -29,6 +29,7 @@ from app.text import count_words
 from app.widgets.action import Action
 from app.widgets.banner import Banner
 from app.widgets.labels import separator, set_surface
+from app.widgets.layouts import vbox
 from app.widgets.master_detail import MasterDetail
 from app.widgets.util import debounce
 from core.audit.entries import Entry
@@ -88,9 +89,7 @@ class JournalScreen(Screen):
     def _build(self) -> None:
         rows = QWidget()
         self._left = rows
-        left = QVBoxLayout(rows)
-        left.setContentsMargins(0, 0, 0, 0)
-        left.setSpacing(0)
+        left = vbox(parent=rows)
         self.pages = QStackedWidget()
         self.pages.addWidget(self.table)
         self.pages.addWidget(self.no_match)
@@ -99,12 +98,7 @@ class JournalScreen(Screen):
         rows.setMinimumWidth(420)
         self.pane.setMinimumWidth(280)
         self.split = MasterDetail(rows, self.pane, (900, NARROW if self._narrow else WIDTH), rows)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        for widget in (self.bar, separator(), self.verify_banner, self.trouble):
-            column.addWidget(widget)
-        column.addWidget(self.split, 1)
+        vbox(self.bar, separator(), self.verify_banner, self.trouble, (self.split, 1), parent=self)
 
     def _connect(self, state: AppState) -> None:
         state.journal_changed.connect(self._journal_changed)

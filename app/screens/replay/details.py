@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QTabBar, QWidget
 
 from app.query import Query
 from app.records.asker import Quote
@@ -25,6 +25,7 @@ from app.widgets.badges import ProductionTag, RiskBadge, VerdictBadge
 from app.widgets.banner import Notice
 from app.widgets.json_view import JsonView
 from app.widgets.labels import ElidedLabel, Label, Link, separator, set_surface
+from app.widgets.layouts import STRETCH, Gap, hbox, vbox
 from app.widgets.property_list import PropertyList
 from app.widgets.shortcut_label import ShortcutLabel
 from app.widgets.util import ScrollArea, debounce
@@ -68,16 +69,17 @@ class Details(QWidget):
 
     def _build(self) -> None:
         head, tabs, stack = self._build_head(), self._build_tabs(), self._build_stack()
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(1, 0, 0, 0)
-        whole.setSpacing(0)
-        whole.addWidget(head)
-        whole.addWidget(separator())
-        whole.addWidget(tabs)
-        whole.addWidget(separator())
-        whole.addWidget(stack, 1)
-        whole.addWidget(separator())
-        whole.addWidget(_hints())
+        vbox(
+            head,
+            separator(),
+            tabs,
+            separator(),
+            (stack, 1),
+            separator(),
+            _hints(),
+            parent=self,
+            margins=(1, 0, 0, 0),
+        )
 
     def _build_head(self) -> QWidget:
         self.tool = ElidedLabel("", "head")
@@ -87,19 +89,15 @@ class Details(QWidget):
         self.entry = Link("")
         self.entry.clicked.connect(self._open_entry)
         self.title = Label("", "body", "text2", wrap=True)
-        top = QHBoxLayout()
-        top.setSpacing(SPACE.small)
-        top.addWidget(self.tool)
-        top.addWidget(self.production)
-        top.addWidget(self.verdict)
-        top.addStretch(1)
-        top.addWidget(self.entry)
+        top = hbox(self.tool, self.production, self.verdict, STRETCH, self.entry, spacing=SPACE.small)
         head = QWidget()
-        column = QVBoxLayout(head)
-        column.setContentsMargins(SPACE.side_panel, SPACE.small, SPACE.side_panel, SPACE.small)
-        column.setSpacing(SPACE.hair)
-        column.addLayout(top)
-        column.addWidget(self.title)
+        vbox(
+            top,
+            self.title,
+            parent=head,
+            margins=(SPACE.side_panel, SPACE.small, SPACE.side_panel, SPACE.small),
+            spacing=SPACE.hair,
+        )
         return head
 
     def _build_tabs(self) -> QTabBar:
@@ -231,9 +229,11 @@ class Details(QWidget):
 
 def _hints() -> QWidget:
     hints = QWidget()
-    row = QHBoxLayout(hints)
-    row.setContentsMargins(SPACE.side_panel, SPACE.snug, SPACE.side_panel, SPACE.snug)
-    row.setSpacing(SPACE.medium)
+    row = hbox(
+        parent=hints,
+        margins=(SPACE.side_panel, SPACE.snug, SPACE.side_panel, SPACE.snug),
+        spacing=SPACE.medium,
+    )
     for keys, words in (("←+→", "entry"), ("Space", "play"), ("N", "next change")):
         row.addWidget(ShortcutLabel(keys, words))
     row.addStretch(1)
@@ -262,27 +262,25 @@ class DecisionTab(QWidget):
         name = Label("Decision", "body", "text3")
         name.setFixedWidth(84)
         self.decided = QWidget()
-        risk = QHBoxLayout(self.decided)
-        risk.setContentsMargins(0, 0, 0, 0)
-        risk.setSpacing(SPACE.label_gap)
+        risk = hbox(parent=self.decided, spacing=SPACE.label_gap)
         for part in (name, self.answer, self.risk):
             risk.addWidget(part)
         risk.addStretch(1)
         inner = set_surface(QWidget(), "base")
-        column = QVBoxLayout(inner)
-        column.setContentsMargins(SPACE.side_panel, SPACE.small, SPACE.side_panel, SPACE.medium)
-        column.setSpacing(SPACE.tight)
-        column.addWidget(self.decided)
-        column.addWidget(self.facts)
-        column.addWidget(self.entry_facts)
-        column.addWidget(self.words)
-        column.addSpacing(SPACE.tight)
-        column.addWidget(self.said)
-        column.addWidget(self.problem)
-        column.addStretch(1)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.addWidget(ScrollArea(inner))
+        vbox(
+            self.decided,
+            self.facts,
+            self.entry_facts,
+            self.words,
+            Gap(SPACE.tight),
+            self.said,
+            self.problem,
+            STRETCH,
+            parent=inner,
+            margins=(SPACE.side_panel, SPACE.small, SPACE.side_panel, SPACE.medium),
+            spacing=SPACE.tight,
+        )
+        vbox(ScrollArea(inner), parent=self, spacing=None)
 
     def show_moment(
         self, moment: Moment, known: Command | None, clock: Clock, start: datetime | None, problem: str
@@ -317,11 +315,7 @@ class ResultTab(QWidget):
         self.tree = JsonView()
         self.tree.setAccessibleName("Result")
         self._shown: object = None
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.words)
-        column.addWidget(self.tree, 1)
+        vbox(self.words, (self.tree, 1), parent=self)
 
     def show_moment(self, moment: Moment, known: Command | None, entry: Entry | None, problem: str) -> None:
         """Show the result as far as it was known."""

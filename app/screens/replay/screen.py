@@ -28,6 +28,7 @@ from app.widgets.action import Action
 from app.widgets.empty_state import EmptyState
 from app.widgets.image_view import STEP, ImageView
 from app.widgets.labels import separator, set_surface
+from app.widgets.layouts import vbox
 from app.widgets.master_detail import MasterDetail
 from core.errors import QuarterdeckError
 from core.replay.models import Timeline
@@ -100,12 +101,7 @@ class ReplayScreen(Screen):
         self.pages = QStackedWidget()
         self.pages.addWidget(work)
         self.pages.addWidget(self.empty)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.setSpacing(0)
-        whole.addWidget(self.head)
-        whole.addWidget(separator())
-        whole.addWidget(self.pages, 1)
+        vbox(self.head, separator(), (self.pages, 1), parent=self)
 
     def _connect(self, state: AppState) -> None:
         self.head.choose_asked.connect(self._open_chooser)

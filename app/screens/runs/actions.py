@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.query import Mutation
 from app.screens.screen import Navigator
@@ -19,6 +19,7 @@ from app.widgets.action import Action
 from app.widgets.buttons import Button
 from app.widgets.fields import TextField
 from app.widgets.labels import Label, separator, set_surface
+from app.widgets.layouts import hbox, vbox
 from core.batch.file_names import MOST_CHARACTERS
 from core.batch.models import Run, RunState, RunSummary
 from core.errors import QuarterdeckError
@@ -53,23 +54,9 @@ class InlineConfirm(QWidget):
         self.keep.clicked.connect(lambda *_: self.close_question())
         self.go_on = Button("", "danger")
         self.go_on.clicked.connect(lambda *_: self._go_on())
-        row = QHBoxLayout()
-        row.setSpacing(SPACE.small)
-        row.addWidget(self.words)
-        row.addWidget(self.field)
-        row.addWidget(self.detail, 1)
-        row.addWidget(self.keep)
-        row.addWidget(self.go_on)
-        inside = QVBoxLayout()
-        inside.setContentsMargins(SPACE.pane, 8, SPACE.pane, 8)
-        inside.setSpacing(SPACE.tight)
-        inside.addLayout(row)
-        inside.addWidget(self.problem)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(inside)
-        column.addWidget(separator())
+        row = hbox(self.words, self.field, (self.detail, 1), self.keep, self.go_on, spacing=SPACE.small)
+        inside = vbox(row, self.problem, margins=(SPACE.pane, 8, SPACE.pane, 8), spacing=SPACE.tight)
+        vbox(inside, separator(), parent=self)
         self.hide()
 
     def ask_to_cancel(self, summary: RunSummary) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QWidget
 
 from app.query import Query
 from app.records.command import Command, read_command
@@ -26,6 +26,7 @@ from app.theme.tokens import SPACE
 from app.widgets.badges import ProductionTag, VerdictBadge
 from app.widgets.buttons import IconButton, Segmented
 from app.widgets.labels import ElidedLabel, Label, separator, set_surface
+from app.widgets.layouts import hbox, vbox
 from core.batch.models import Cell
 from core.errors import ErrorCode, QuarterdeckError
 from core.service.console import CommandRecord
@@ -93,32 +94,25 @@ class CellDetails(QWidget):
         close.clicked.connect(lambda *_: self.closed.emit())
         head = QWidget()
         head.setFixedHeight(40)
-        row = QHBoxLayout(head)
-        row.setContentsMargins(SPACE.pane, 0, SPACE.small, 0)
-        row.setSpacing(SPACE.small)
-        for widget in (self.title, self.production, self.tool, self.badge):
-            row.addWidget(widget)
-        row.addWidget(self.time, 1)
-        row.addWidget(self.tabs)
-        row.addWidget(close)
+        hbox(
+            self.title,
+            self.production,
+            self.tool,
+            self.badge,
+            (self.time, 1),
+            self.tabs,
+            close,
+            parent=head,
+            margins=(SPACE.pane, 0, SPACE.small, 0),
+            spacing=SPACE.small,
+        )
         self.stack = QStackedWidget()
         for page in (self.result, self.output, self.picture, self.decision, self.entries):
             self.stack.addWidget(page)
         self._line = separator(Qt.Orientation.Vertical)
-        self._beside = QHBoxLayout()
-        self._beside.setContentsMargins(0, 0, 0, 0)
-        self._beside.setSpacing(0)
-        self._beside.addWidget(self.stack, 1)
-        self._beside.addWidget(self._line)
-        self._beside.addWidget(self.facts)
+        self._beside = hbox((self.stack, 1), self._line, self.facts)
         self.facts.setFixedWidth(FACTS_WIDTH)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(head)
-        column.addWidget(separator())
-        column.addWidget(self.banner)
-        column.addLayout(self._beside, 1)
+        vbox(head, separator(), self.banner, (self._beside, 1), parent=self)
         self._place_facts()
 
     # What is shown

@@ -11,6 +11,7 @@ from app.text import clock, one_line
 from app.theme.status_styles import cell_look
 from app.theme.tokens import SPACE
 from app.widgets.labels import Label, Link, set_surface
+from app.widgets.layouts import vbox
 from app.widgets.property_list import Property, PropertyList, short_digest
 from app.widgets.section import Card
 from app.widgets.util import ScrollArea
@@ -39,10 +40,7 @@ class CommandFacts(ScrollArea):
         self._hint_words = Label("", "meta", "text2", wrap=True)
         self._hint.add(self._hint_words)
         inside = set_surface(QWidget(), "base")
-        column = QVBoxLayout(inside)
-        column.setContentsMargins(14, 10, 14, 10)
-        column.setSpacing(10)
-        column.addWidget(Label("This command", "head"))
+        column = vbox(Label("This command", "head"), parent=inside, margins=(14, 10, 14, 10), spacing=10)
         lines = QVBoxLayout()
         lines.setSpacing(SPACE.tight)
         for line in self._lines.values():

@@ -14,6 +14,7 @@ from app.theme.tokens import SPACE
 from app.widgets.empty_state import EmptyState
 from app.widgets.json_view import JsonView
 from app.widgets.labels import set_surface
+from app.widgets.layouts import vbox
 from app.widgets.property_list import Property, PropertyList
 from app.widgets.section import Section
 from app.widgets.util import ScrollArea
@@ -48,9 +49,9 @@ class DecisionTab(ScrollArea):
             return
         self._shown = (known, missing)
         inside = set_surface(QWidget(), "base")
-        column = QVBoxLayout(inside)
-        column.setContentsMargins(SPACE.pane, SPACE.medium, SPACE.pane, SPACE.medium)
-        column.setSpacing(SPACE.section)
+        column = vbox(
+            parent=inside, margins=(SPACE.pane, SPACE.medium, SPACE.pane, SPACE.medium), spacing=SPACE.section
+        )
         if known is None or known.decision is None:
             line = missing or "This command was not judged, or its entries were not read."
             column.addWidget(EmptyState("No decision is in the journal.", line), 1)

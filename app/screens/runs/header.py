@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QWidget
+from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from app.records.run_text import actor_words, elapsed_words
 from app.screens.runs.actions import RunActions
@@ -14,6 +14,7 @@ from app.widgets.badges import ProductionTag, StateBadge
 from app.widgets.banner import Banner
 from app.widgets.buttons import Button, IconButton
 from app.widgets.labels import ElidedLabel, Label, set_surface
+from app.widgets.layouts import hbox
 from core.batch.models import Batch, CellState, RunState, RunSummary
 
 
@@ -54,9 +55,7 @@ class RunHeader(QWidget):
         self.menu = QMenu(self)
         self.menu.setAccessibleName("More about this run")
         self.menu.addActions([actions.copy, actions.journal, actions.save])
-        row = QHBoxLayout(self)
-        row.setContentsMargins(SPACE.pane, 0, SPACE.pane, 0)
-        row.setSpacing(SPACE.small)
+        row = hbox(parent=self, margins=(SPACE.pane, 0, SPACE.pane, 0), spacing=SPACE.small)
         for widget in (
             self.title, self.show_list, self.number, self.production, self.badge, self.elapsed,
         ):  # fmt: skip

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.screens.runs.cell_details import CellDetails
 from app.screens.runs.matrix_view import MatrixView
 from app.theme.tokens import SPACE
 from app.widgets.empty_state import Action, EmptyState
 from app.widgets.labels import Link, separator
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.master_detail import MasterDetail
 from app.widgets.util import debounce
 
@@ -43,13 +44,7 @@ class RunsLayout(QStackedWidget):
         matrix.setMinimumHeight(90)
         self._right = right = QWidget()
         self._paint_soon = debounce(self, 0, lambda: right.setUpdatesEnabled(True))
-        column = QVBoxLayout(right)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        for widget in (*above, counts, separator()):
-            column.addWidget(widget)
-        column.addWidget(self.message, 1)
-        column.addWidget(self.split, 1)
+        column = vbox(*above, counts, separator(), (self.message, 1), (self.split, 1), parent=right)
         self._hint_row = _hint_row(self.hint)
         column.addWidget(self._hint_row)
         self.across = MasterDetail(runs, right, (LIST_WIDTH, 1000), right)
@@ -127,9 +122,8 @@ class RunsLayout(QStackedWidget):
 
 def _hint_row(hint: Link) -> QWidget:
     holder = QWidget()
-    row = QHBoxLayout(holder)
-    row.setContentsMargins(SPACE.pane, SPACE.small, SPACE.pane, SPACE.small)
-    row.addWidget(hint)
-    row.addStretch(1)
+    hbox(
+        hint, STRETCH, parent=holder, margins=(SPACE.pane, SPACE.small, SPACE.pane, SPACE.small), spacing=None
+    )
     holder.hide()
     return holder

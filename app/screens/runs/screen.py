@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtWidgets import QApplication, QHBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 
 from app.query import Query
 from app.records.run_text import step_of
@@ -21,6 +21,7 @@ from app.state import AppState
 from app.widgets.action import Action
 from app.widgets.banner import Banner
 from app.widgets.labels import separator, set_surface
+from app.widgets.layouts import hbox
 from app.widgets.util import debounce
 from core.batch.models import Cell, CellState, Run, RunSummary
 from core.errors import QuarterdeckError
@@ -84,9 +85,7 @@ class RunsScreen(Screen):
         above = [self.head, separator(), self.ask, self.notice]
         self.pages = RunsLayout(self.list, above, self.counts, self.matrix, self.drawer)
         self.message, self.split, self.empty = self.pages.message, self.pages.split, self.pages.empty
-        whole = QHBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.addWidget(self.pages)
+        hbox(self.pages, parent=self, spacing=None)
 
     def _connect(self) -> None:
         state = self.state

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.forms import SchemaForm
 from app.query import Query
@@ -18,6 +18,7 @@ from app.widgets.banner import Notice
 from app.widgets.empty_state import EmptyState
 from app.widgets.fields import DropDown, Field, TextField
 from app.widgets.labels import Label, Link, set_surface
+from app.widgets.layouts import hbox, vbox
 from app.widgets.master_detail import MasterDetail
 from app.widgets.section import Section
 from app.widgets.util import ScrollArea, clear_layout, debounce
@@ -70,22 +71,15 @@ class ExplainTab(QWidget):
     def _build(self) -> None:
         asked = QWidget()
         set_surface(asked, "base")
-        column = QVBoxLayout(asked)
-        column.setContentsMargins(SPACE.pane, 12, SPACE.pane, 12)
-        column.setSpacing(SPACE.small)
-        first = QHBoxLayout()
-        first.setSpacing(SPACE.medium)
-        first.addWidget(Field("Device", self.device), 1)
-        first.addWidget(Field("Tool", self.tool), 1)
+        column = vbox(parent=asked, margins=(SPACE.pane, 12, SPACE.pane, 12), spacing=SPACE.small)
+        first = hbox((Field("Device", self.device), 1), (Field("Tool", self.tool), 1), spacing=SPACE.medium)
         column.addLayout(first)
         column.addWidget(Field("Asked by", self.actor))
         column.addWidget(self.form)
         column.addStretch(1)
         call, answer = _scrolled(asked, "The call"), _scrolled(self.answer, "What the policy says")
         self.split = MasterDetail(call, answer, (300, 360), orientation=Qt.Orientation.Vertical)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.addWidget(self.split)
+        vbox(self.split, parent=self, spacing=None)
 
     def begin(self) -> None:
         """The tab comes to the front."""
@@ -195,13 +189,15 @@ class Answering(QWidget):
         self.nothing = EmptyState()
         self._parts = QVBoxLayout()
         self._parts.setSpacing(SPACE.section)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(SPACE.pane, 12, SPACE.pane, 12)
-        column.setSpacing(SPACE.section)
-        column.addWidget(self.edited)
-        column.addWidget(self.decision)
-        column.addLayout(self._parts)
-        column.addWidget(self.nothing, 1)
+        column = vbox(
+            self.edited,
+            self.decision,
+            self._parts,
+            (self.nothing, 1),
+            parent=self,
+            margins=(SPACE.pane, 12, SPACE.pane, 12),
+            spacing=SPACE.section,
+        )
         self._stretch = QWidget()
         column.addWidget(self._stretch, 1)
         self.say("Choose a device and a tool.")
@@ -263,9 +259,7 @@ class Answering(QWidget):
 
     def _grant(self, grant: str, words: str) -> QWidget:
         holder = QWidget()
-        row = QHBoxLayout(holder)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACE.small)
+        row = hbox(parent=holder, spacing=SPACE.small)
         link = Link(f"Grant {grant}")
         link.clicked.connect(lambda: self.grant_wanted.emit(grant))
         row.addWidget(link, 0, Qt.AlignmentFlag.AlignTop)

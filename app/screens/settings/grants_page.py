@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.items.table_view import Cell, Column, Kind, Row, TableView
 from app.qt_loop import ended
@@ -23,6 +23,7 @@ from app.widgets.dialog import Dialog
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.fields import SearchField
 from app.widgets.labels import Label, Link, separator, set_surface
+from app.widgets.layouts import STRETCH, Gap, hbox, vbox
 from app.widgets.master_detail import MasterDetail
 from app.widgets.property_list import Property, PropertyList
 from app.widgets.section import SectionHead
@@ -160,9 +161,7 @@ class GrantsPage(QWidget):
     def _build(self) -> None:
         head = QWidget()
         head.setFixedHeight(48)
-        row = QHBoxLayout(head)
-        row.setContentsMargins(SPACE.pane, 0, SPACE.pane, 0)
-        row.setSpacing(SPACE.medium)
+        row = hbox(parent=head, margins=(SPACE.pane, 0, SPACE.pane, 0), spacing=SPACE.medium)
         self.search.setFixedWidth(300)
         self._count = Label("", "meta", "text3")
         row.addWidget(Label("Grants", "title"))
@@ -171,12 +170,7 @@ class GrantsPage(QWidget):
         row.addWidget(self.which)
         row.addWidget(self.search)
         self.split = MasterDetail(self.table, self.details, (740, 320), self.table)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(head)
-        column.addWidget(separator())
-        column.addWidget(self.banner)
+        column = vbox(head, separator(), self.banner, parent=self)
         self.place = ContentOrEmpty(self.split)
         self.empty = self.place.empty
         self.empty.acted.connect(self._act)
@@ -315,18 +309,20 @@ class GrantDetails(ScrollArea):
         self.facts = PropertyList(104, "What became of the grant")
         self.revoke = Button("Revoke…", "danger")
         self.entries = Link("Its entries in the journal")
-        column = QVBoxLayout(self._inner)
-        column.setContentsMargins(SPACE.side_panel, 14, SPACE.side_panel, 14)
-        column.setSpacing(SPACE.small)
-        column.addWidget(self.title)
-        column.addWidget(SectionHead("The whole scope"))
-        column.addLayout(self.scope)
-        column.addWidget(SectionHead("What became of it"))
-        column.addWidget(self.facts)
-        column.addWidget(self.entries, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addSpacing(SPACE.small)
-        column.addWidget(self.revoke, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addStretch(1)
+        vbox(
+            self.title,
+            SectionHead("The whole scope"),
+            self.scope,
+            SectionHead("What became of it"),
+            self.facts,
+            (self.entries, 0, Qt.AlignmentFlag.AlignLeft),
+            Gap(SPACE.small),
+            (self.revoke, 0, Qt.AlignmentFlag.AlignLeft),
+            STRETCH,
+            parent=self._inner,
+            margins=(SPACE.side_panel, 14, SPACE.side_panel, 14),
+            spacing=SPACE.small,
+        )
         self.setWidget(self._inner)
         self.show_grant(None)
 

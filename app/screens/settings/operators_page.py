@@ -24,6 +24,7 @@ from app.widgets.buttons import Button
 from app.widgets.empty_state import IN_COLUMN, ContentOrEmpty
 from app.widgets.fields import Field, TextField
 from app.widgets.labels import Label, Link
+from app.widgets.layouts import STRETCH, hbox
 from app.widgets.property_list import Property, PropertyList, short_digest
 from app.widgets.section import SectionHead
 from core.approvals.models import Operator
@@ -124,13 +125,7 @@ class OperatorsPage(SettingsSection):
         self.remove.clicked.connect(self._remove_chosen)
         self.entries = Link("What they decided")
         self.entries.clicked.connect(self._open_entries)
-        line = QHBoxLayout()
-        line.setSpacing(12)
-        line.addWidget(self.unlock)
-        line.addWidget(self.register)
-        line.addWidget(self.remove)
-        line.addWidget(self.entries)
-        line.addStretch(1)
+        line = hbox(self.unlock, self.register, self.remove, self.entries, STRETCH, spacing=12)
         self.column.addLayout(line)
         self.head = SectionHead("Make a key")
         self.column.addWidget(self.head)
@@ -168,11 +163,7 @@ class OperatorsPage(SettingsSection):
         self.column.addLayout(row)
         self.without = Link("Without a passphrase")
         self.without.clicked.connect(lambda: self._by_hand(self.without.hand, lambda: self._create(False)))
-        buttons = QHBoxLayout()
-        buttons.setSpacing(16)
-        buttons.addWidget(self.make)
-        buttons.addWidget(self.without)
-        buttons.addStretch(1)
+        buttons = hbox(self.make, self.without, STRETCH, spacing=16)
         self.column.addLayout(buttons)
 
     # Showing

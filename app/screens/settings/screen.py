@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from app.items.table_view import Column, Kind, Row, TableView
 from app.screens.screen import Navigator, Screen, Shortcut
@@ -21,6 +21,7 @@ from app.service_client import ConsoleLink
 from app.state import AppState
 from app.widgets.action import Action
 from app.widgets.labels import separator, set_surface
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.section import ScreenHead
 from app.widgets.util import ScrollArea
 
@@ -58,17 +59,8 @@ class SettingsScreen(Screen):
 
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         """Build the frame, and of the sections the one that was in front last."""
-        body = QHBoxLayout()
-        body.setSpacing(0)
-        body.addWidget(self.list)
-        body.addWidget(separator(Qt.Orientation.Vertical))
-        body.addWidget(self.pages, 1)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.setSpacing(0)
-        whole.addWidget(ScreenHead("Settings"))
-        whole.addWidget(separator())
-        whole.addLayout(body, 1)
+        body = hbox(self.list, separator(Qt.Orientation.Vertical), (self.pages, 1))
+        vbox(ScreenHead("Settings"), separator(), (body, 1), parent=self)
         super().bind(state, link, nav)
         state.reset.connect(self._begin_late)
         self.list.choose(str(self.remembered("section", "appearance")))
@@ -257,9 +249,7 @@ def _scrolled(section: QWidget) -> ScrollArea:
     holder.setProperty("clear", "true")
     column = QVBoxLayout(holder)
     column.setContentsMargins(24, 20, 24, 24)
-    row = QHBoxLayout()
-    row.addWidget(section, 1000)
-    row.addStretch(1)
+    row = hbox((section, 1000), STRETCH, spacing=None)
     column.addLayout(row)
     column.addStretch(1)
     area.setWidget(holder)

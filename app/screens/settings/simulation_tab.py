@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.items.table_view import Cell, Column, Kind, Row, TableView
 from app.query import Query
@@ -21,6 +21,7 @@ from app.widgets.banner import Notice
 from app.widgets.buttons import Button
 from app.widgets.empty_state import EmptyState
 from app.widgets.labels import Label, Link
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.progress import Progress
 from core.errors import QuarterdeckError
 from core.policy.models import Answer
@@ -113,34 +114,21 @@ class SimulationTab(QWidget):
         self._show()
 
     def _build(self) -> None:
-        words = QVBoxLayout()
-        words.setContentsMargins(SPACE.pane, 14, SPACE.pane, 10)
-        words.setSpacing(SPACE.small)
-        line = QHBoxLayout()
-        line.setSpacing(SPACE.medium)
-        line.addWidget(self.sentence, 1)
-        line.addWidget(self.run, 0, Qt.AlignmentFlag.AlignTop)
+        words = vbox(margins=(SPACE.pane, 14, SPACE.pane, 10), spacing=SPACE.small)
+        line = hbox((self.sentence, 1), (self.run, 0, Qt.AlignmentFlag.AlignTop), spacing=SPACE.medium)
         words.addLayout(line)
         for widget in (self.against, self.more, self.glimpses, self.progress, self.stale):
             words.addWidget(widget)
         self._filters = QWidget()
         self._filters.setAccessibleName("Which changes are shown")
-        row = QHBoxLayout(self._filters)
-        row.setContentsMargins(SPACE.pane, 0, SPACE.pane, 8)
-        row.setSpacing(SPACE.snug)
+        row = hbox(parent=self._filters, margins=(SPACE.pane, 0, SPACE.pane, 8), spacing=SPACE.snug)
         for key, chip in self.chips.items():
             chip.setAutoExclusive(True)
             row.addWidget(chip)
             chip.setChecked(key == "all")
             chip.toggled.connect(lambda on: self._show_rows() if on else None)
         row.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(words)
-        column.addWidget(self._filters)
-        column.addWidget(self.table, 1)
-        column.addWidget(self.details)
+        column = vbox(words, self._filters, (self.table, 1), self.details, parent=self)
         self._rest = EmptyState()
         column.addWidget(self._rest, 1)
 
@@ -310,17 +298,15 @@ class TrialDetails(QWidget):
         self.entry.clicked.connect(self._want_entry)
         self.rule = Link("Show the rule")
         self.rule.clicked.connect(self._want_rule)
-        links = QHBoxLayout()
-        links.setSpacing(SPACE.medium)
-        links.addWidget(self.entry)
-        links.addWidget(self.rule)
-        links.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(SPACE.pane, 10, SPACE.pane, 10)
-        column.setSpacing(SPACE.tight)
-        column.addWidget(self.head)
-        column.addWidget(self.words)
-        column.addLayout(links)
+        links = hbox(self.entry, self.rule, STRETCH, spacing=SPACE.medium)
+        vbox(
+            self.head,
+            self.words,
+            links,
+            parent=self,
+            margins=(SPACE.pane, 10, SPACE.pane, 10),
+            spacing=SPACE.tight,
+        )
         self.hide()
 
     def show_row(self, row: TrialRow | None) -> None:
