@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from core.errors import ErrorCode, QuarterdeckError
 from core.policy.models import Profile
 from core.text import escape_hidden
 
@@ -34,6 +35,11 @@ def plural(number: int, one: str, many: str = "") -> str:
 def with_nothing_sent(reason: str) -> str:
     """A reason behind "Nothing was sent.", which many reasons say themselves: it is said once."""
     return reason if "nothing was sent" in reason.casefold() else f"Nothing was sent. {reason}".strip()
+
+
+def problem_text(error: QuarterdeckError) -> str:
+    """What is wrong and what to do; the general advice about bad input is about the arguments of calls."""
+    return error.message if error.code is ErrorCode.INVALID_ARGUMENTS else error.info.sentences
 
 
 def parse_time(stamp: str) -> datetime:

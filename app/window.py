@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QMargins, QObject, QPoint, QRect, QSettings, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
+    QAction,
     QCloseEvent,
     QGuiApplication,
     QKeyEvent,
@@ -18,7 +19,7 @@ from PySide6.QtGui import (
     QShortcut,
     QWindow,
 )
-from PySide6.QtWidgets import QApplication, QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QStackedWidget, QWidget
 
 from app.input_origin import InputSource
 from app.screens.screen import Screen
@@ -42,6 +43,7 @@ from app.theme.tokens import FRAME, Density
 from app.widgets.dialog import Overlay
 from app.widgets.focus import FocusFrame, FocusRestorer
 from app.widgets.labels import set_surface
+from app.widgets.layouts import hbox, vbox
 from core.errors import QuarterdeckError
 from core.policy.models import Profile
 
@@ -101,19 +103,10 @@ class MainWindow(ShellWindow):
         self.status_bar = StatusBar(self._state)
         self._focus_frame = FocusFrame(self)
         self._keyboard_keeper = FocusRestorer(self)
-        middle = QHBoxLayout()
-        middle.setSpacing(0)
-        middle.addWidget(self.navigation)
-        middle.addWidget(self.stack, 1)
+        middle = hbox(self.navigation, (self.stack, 1))
         whole = QWidget()
         set_surface(whole, "app")
-        column = QVBoxLayout(whole)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.top_bar)
-        column.addWidget(self.notices)
-        column.addLayout(middle, 1)
-        column.addWidget(self.status_bar)
+        vbox(self.top_bar, self.notices, (middle, 1), self.status_bar, parent=whole)
         self.setCentralWidget(whole)
 
     def _connect(self) -> None:
@@ -195,6 +188,10 @@ class MainWindow(ShellWindow):
     def current(self) -> Screen:
         """The screen in front."""
         return self._made[self._current]
+
+    def screen_actions(self) -> list[QAction]:
+        """What the screen in front can do; nothing before there is one."""
+        return self._made[self._current].actions() if self._current in self._made else []
 
     def open(self, screen: str, target: Target | None = None) -> None:
         """Bring a screen to the front and let it show `target`; what covers the window gives way."""
@@ -345,7 +342,7 @@ class MainWindow(ShellWindow):
         """List the keys of the screen in front, and those that hold everywhere."""
         from app.shell.shortcuts_dialog import ShortcutsDialog
 
-        ShortcutsDialog(self, self.current.title, self.current.shortcuts()).open()
+        ShortcutsDialog(self, self.current.title, self.current.listed_keys).open()
 
     # State
 

@@ -7,11 +7,12 @@ from typing import Any
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.forms.base import Editor, FieldRow, FormOptions, NotSent
 from app.widgets.buttons import Button, IconButton
 from app.widgets.labels import Label, Link
+from app.widgets.layouts import hbox, vbox
 from core.schema_forms.form import Field
 from core.schema_forms.json_values import UNSET, Path, path_text
 from core.schema_forms.validator import FieldError
@@ -32,9 +33,7 @@ class _ItemRow(QWidget):
 
     def __init__(self, field: Field, options: FormOptions, given: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(4)
+        layout = hbox(parent=self, spacing=4)
         top = Qt.AlignmentFlag.AlignTop
         self._number = Label("", "mono_hint", "text3", parent=self)
         self._number.setMinimumWidth(20)
@@ -75,9 +74,7 @@ class ArrayEditor(Editor):
         super().__init__(field, options, parent)
         self._items: list[_ItemRow] = []
         self._explicit = False
-        self._lines = QVBoxLayout(self)
-        self._lines.setContentsMargins(0, 0, 0, 0)
-        self._lines.setSpacing(6)
+        self._lines = vbox(parent=self, spacing=6)
         self._add = Button("Add item", "ghost", icon="add", parent=self)
         self._add.clicked.connect(self._add_asked)
         self._lines.addWidget(self._add, 0, Qt.AlignmentFlag.AlignLeft)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QSizePolicy, QWidget
 
 from app.forms.lazy_builder import LazyBuilder
 from app.forms.wrapping_label import WrappingLabel
@@ -17,6 +17,7 @@ from app.theme.theme import theme_of
 from app.widgets.accessible_combo import label_combo
 from app.widgets.json_edit import JsonEdit
 from app.widgets.labels import Label, Link, escaped_tooltip
+from app.widgets.layouts import hbox, vbox
 from core.schema_forms.form import NUMBER_KINDS, Field, FieldKind
 from core.schema_forms.json_values import (
     UNSET,
@@ -124,9 +125,7 @@ def mark_input(widget: QWidget, failed: bool) -> None:
 
 def fill_with(editor: Editor, widget: QWidget) -> None:
     """Lay out an editor that is one widget."""
-    layout = QVBoxLayout(editor)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.addWidget(widget)
+    vbox(widget, parent=editor, spacing=None)
 
 
 class RawEditor(Editor):
@@ -195,10 +194,7 @@ class ErrorLine(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(6)
-        layout.addWidget(_FailMark(self), 0, Qt.AlignmentFlag.AlignTop)
+        layout = hbox((_FailMark(self), 0, Qt.AlignmentFlag.AlignTop), parent=self, spacing=6)
         self._words = WrappingLabel("", "meta", "fail", selectable=True, parent=self)
         self._words.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         layout.addWidget(self._words, 1)
@@ -276,9 +272,7 @@ class FieldRow(QWidget):
         if self._editor is not None:
             return
         self.error = ErrorLine()
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.setSpacing(4)
+        self._layout = vbox(parent=self, spacing=4)
         self._null_link: Link | None = None
         self._label: Label | None = None
         self._build_head()
@@ -314,9 +308,7 @@ class FieldRow(QWidget):
     def _build_head(self) -> None:
         head = self._head_box = QWidget(self)
         self._head_links: list[QWidget] = []
-        layout = QHBoxLayout(head)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(6)
+        layout = hbox(parent=head, spacing=6)
         if self.labelled:
             self._label = Label(self.field.label, "name", parent=head)
             layout.addWidget(self._label)

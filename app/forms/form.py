@@ -8,13 +8,14 @@ from itertools import pairwise
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.forms.base import Editor, ErrorLine, FieldRow, FormOptions, NotSent, RawEditor
 from app.forms.factory import editor_for
 from app.forms.lazy_builder import LazyBuilder
 from app.forms.validator import STILL_CHECKED, Validator
 from app.widgets.labels import Label
+from app.widgets.layouts import vbox
 from app.widgets.util import debounce
 from core.schema_forms.form import form_for
 from core.schema_forms.json_values import UNSET, Path, is_expression, same_json, value_at
@@ -60,9 +61,7 @@ class SchemaForm(QWidget):
         self._outside: list[FieldError] = []
         self._shown: tuple[list[FieldError], bool] = ([], True)
         self._waits: _Wait | None = None
-        self._lines = QVBoxLayout(self)
-        self._lines.setContentsMargins(0, 0, 0, 0)
-        self._lines.setSpacing(8)
+        self._lines = vbox(parent=self, spacing=8)
         self._error = ErrorLine(self)
         self._checking = Label("Checking the arguments…", "meta", "text3", parent=self)
         self._checking.hide()

@@ -6,7 +6,7 @@ from typing import Any
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSplitter, QWidget
 
 from app.forms.base import FormOptions
 from app.forms.form import SchemaForm
@@ -14,6 +14,8 @@ from app.theme.shapes import paint_glyph
 from app.theme.theme import theme_of
 from app.widgets.json_edit import JsonEdit
 from app.widgets.labels import Label, Link, set_surface
+from app.widgets.layouts import STRETCH, hbox, vbox
+from app.widgets.util import ScrollArea
 from core.schema_forms.json_values import UNSET
 from core.schema_forms.validator import FieldError
 
@@ -39,14 +41,8 @@ class JsonPane(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        head = QHBoxLayout()
-        head.setContentsMargins(14, 8, 14, 8)
-        head.setSpacing(6)
-        head.addWidget(Label("JSON", "name", parent=self))
-        head.addStretch(1)
+        layout = vbox(parent=self)
+        head = hbox(Label("JSON", "name", parent=self), STRETCH, margins=(14, 8, 14, 8), spacing=6)
         self._mark = _Mark(self)
         self._words = Label("valid", "body", "text2", parent=self)
         self._go = Link("valid", parent=self)
@@ -105,19 +101,14 @@ class FormWithJson(QWidget):
         set_surface(self.form, "base")
         self.json = JsonPane()
         set_surface(self.json, "sunken")
-        self._scroll = QScrollArea()
-        self._scroll.setWidgetResizable(True)
-        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._scroll.setWidget(self.form)
+        self._scroll = ScrollArea(self.form)
         self.splitter = QSplitter(Qt.Orientation.Horizontal, self)
         self.splitter.setChildrenCollapsible(False)
         self.splitter.addWidget(self._scroll)
         self.splitter.addWidget(self.json)
         self.splitter.setStretchFactor(0, 1)
         self.splitter.setSizes([360, 312])
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.splitter)
+        hbox(self.splitter, parent=self, spacing=None)
         self.form.changed.connect(self._form_changed)
         self.form.checked.connect(lambda found: self.json.show_problem_count(len(found)))
         self.json.editor.value_edited.connect(self._json_changed)

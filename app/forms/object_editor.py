@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.forms.base import Editor, FieldRow, FormOptions, NotSent
 from app.forms.field_widgets import LineInput
 from app.widgets.buttons import Button, IconButton
 from app.widgets.labels import Label, Link, separator
+from app.widgets.layouts import hbox, vbox
 from core.schema_forms.form import Field, FieldKind
 from core.schema_forms.json_values import UNSET, Path, is_plain, path_text
 from core.schema_forms.validator import FieldError
@@ -102,14 +103,10 @@ class ObjectEditor(Editor):
         self._explicit = False
         self._built = False
         self._open = self._stands or (field.required and field.depth < _OPEN_DEPTH)
-        outer = QHBoxLayout(self)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.setSpacing(12)
+        outer = hbox(parent=self, spacing=12)
         self._line = separator(Qt.Orientation.Vertical, self)
         self._body = QWidget(self)
-        self._lines = QVBoxLayout(self._body)
-        self._lines.setContentsMargins(0, 0, 0, 0)
-        self._lines.setSpacing(14)
+        self._lines = vbox(parent=self._body, spacing=14)
         outer.addWidget(self._line)
         outer.addWidget(self._body, 1)
         self._add_key = Button("Add field", "ghost", icon="add", parent=self._body)

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.forms.base import Editor, FieldRow, FormOptions
 from app.forms.field_widgets import ChoiceBox
+from app.widgets.layouts import vbox
 from core.schema_forms.form import Field, best_alternative
 from core.schema_forms.json_values import UNSET, Path
 from core.schema_forms.validator import FieldError
@@ -20,9 +21,7 @@ class UnionEditor(Editor):
 
     def __init__(self, field: Field, options: FormOptions, parent: QWidget | None = None) -> None:
         super().__init__(field, options, parent)
-        self._lines = QVBoxLayout(self)
-        self._lines.setContentsMargins(0, 0, 0, 0)
-        self._lines.setSpacing(6)
+        self._lines = vbox(parent=self, spacing=6)
         first = "choose…" if field.required else "left out"
         labels = [first, *(one.title for one in field.alternatives)]
         notes = ["", *(one.description for one in field.alternatives)]

@@ -31,6 +31,7 @@ from app.widgets.empty_state import EmptyState
 from app.widgets.fields import CheckBox, DropDown, Field, SearchField, TextField
 from app.widgets.image_view import ImageView
 from app.widgets.labels import Label, Link, separator, set_surface
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.progress import Progress, Spinner
 from app.widgets.property_list import Property, PropertyList, short_digest
 from app.widgets.section import Card, ScreenHead, Section
@@ -39,19 +40,12 @@ from app.widgets.shortcut_label import ShortcutLabel
 
 def _page() -> tuple[QWidget, QVBoxLayout]:
     page = set_surface(QWidget(), "base")
-    column = QVBoxLayout(page)
-    column.setContentsMargins(16, 16, 16, 16)
-    column.setSpacing(14)
+    column = vbox(parent=page, margins=16, spacing=14)
     return page, column
 
 
 def _row(*widgets: QWidget) -> QHBoxLayout:
-    row = QHBoxLayout()
-    row.setSpacing(8)
-    for widget in widgets:
-        row.addWidget(widget)
-    row.addStretch(1)
-    return row
+    return hbox(*widgets, STRETCH, spacing=8)
 
 
 def _off(button: Button) -> Button:
@@ -209,9 +203,7 @@ def _facts_and_progress() -> QVBoxLayout:
 def table() -> QWidget:
     """A screen's head, a banner, a table."""
     page = set_surface(QWidget(), "base")
-    column = QVBoxLayout(page)
-    column.setContentsMargins(0, 0, 0, 0)
-    column.setSpacing(0)
+    column = vbox(parent=page)
     head = ScreenHead("Fleet", "24 devices")
     search = SearchField("Filter", "os:linux tag:lab !name:db-*", "filter")
     search.setFixedWidth(300)

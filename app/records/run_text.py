@@ -10,7 +10,6 @@ from app.theme.status_styles import StateLook, cell_look
 from core.batch.models import Cell, CellState, Run, RunState, RunSummary, Step, flatten
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
-from core.policy.models import Answer, Decision
 
 _OPEN = (CellState.RUNNING, CellState.WAITING, CellState.CANCEL_ASKED)
 NEEDS_A_LOOK = frozenset({"waiting", "failed", "refused", "unknown", "no_effect", "interrupted"})
@@ -183,14 +182,6 @@ def who_refused(cell: Cell, decided_by: str = "") -> tuple[str, str]:
         ErrorCode.CONTRACT_CHANGED: "Refused: the tool is not what was trusted.",
     }.get(error.code if error else ErrorCode.DENIED_BY_POLICY, "Refused.")
     return by, with_nothing_sent(why)
-
-
-def decision_words(decision: Decision | None, approved: str) -> str:
-    """How it was decided: `allowed`, `asked, approved once by harbour 10:40:17`, `denied`."""
-    if decision is None:
-        return approved or "—"
-    word = {Answer.ALLOW: "allowed", Answer.ASK: "asked", Answer.DENY: "denied"}[decision.answer]
-    return f"{word}, {approved}" if approved else word
 
 
 def step_of(run: Run, step: str) -> Step | None:

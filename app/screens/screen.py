@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from PySide6.QtCore import QByteArray, QSettings, Qt
-from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QHeaderView, QSplitter, QWidget
 
 from app.input_origin import InputOrigin
 from app.screens.targets import Target
 from app.service_client import ConsoleLink
 from app.state import AppState
+from app.widgets.action import Action
 from app.widgets.input_origin import InputOriginShortcut
 from core.policy.models import Profile
 
@@ -36,18 +36,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Shortcut:
-    """One key of a screen, as F1 lists it.
+    """A key of a screen that is no `Action`, as F1 lists it: a list view's own arrows, for example.
 
-    `keys` in Qt's portable form ("T", "Ctrl+Return", "Alt+Up"); with `act` the window binds it while the
-    screen is in front. Single letters reach a focused text field first (Qt's own rule), so they are safe.
-    Without `act` and `act_by` the key is only listed (a list view's own arrows, for example).
-
-    `act_by` is for an act that depends on by whom the key is pressed.
+    `keys` in Qt's portable form ("Ctrl+Return", "Alt+Up"). `act_by` is for an act that depends on by whom the
+    key is pressed; without it the key is only listed.
     """
 
     keys: str
-    what: str
-    act: Callable[[], None] | None = None
+    words: str
     act_by: Callable[[InputOrigin], None] | None = None
 
 
@@ -109,25 +105,27 @@ class Screen(QWidget):
         self.setObjectName("screen")
         self.setAccessibleName(self.title)
         self._remembered: dict[str, QSplitter | QHeaderView] = {}
-        self._bound_keys: list[QShortcut] = []
+        self.listed_keys: list[Shortcut | Action] = []
 
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         """Connect to the window; called once, before the first `enter`. Build on this with super().bind()."""
         self.state, self.link, self.nav = state, link, nav
-        for shortcut in self.shortcuts():
-            if shortcut.act_by is not None:
-                chord = InputOriginShortcut(shortcut.keys, self)
-                chord.pressed_by.connect(shortcut.act_by)
-                self._bound_keys.append(chord)
-            elif shortcut.act is not None:
-                self._bind_key(shortcut.keys, shortcut.act)
+        self.listed_keys = self.shortcuts()
+        for one in self.listed_keys:
+            if isinstance(one, Action):
+                self.offer(one)
+            elif one.act_by is not None:
+                InputOriginShortcut(one.keys, self).pressed_by.connect(one.act_by)
 
-    def _bind_key(self, keys: str, act: Callable[[], None]) -> None:
-        key = QShortcut(QKeySequence(keys), self)
-        key.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-        key.setAutoRepeat(False)
-        key.activated.connect(act)
-        self._bound_keys.append(key)
+    def offer(self, *actions: Action) -> None:
+        """Take over actions: the palette has them, and their keys work, while the screen is in front.
+
+        Single letters reach a focused text field first (Qt's own rule), so they are safe.
+        """
+        for action in actions:
+            action.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+            action.setParent(self)
+            self.addAction(action)
 
     def enter(self, target: Target | None) -> None:
         """The screen comes to the front (again); `target` is what to show, None to leave it as it was."""
@@ -135,8 +133,8 @@ class Screen(QWidget):
     def leave(self) -> None:
         """Another screen comes to the front: stop timers and live pictures."""
 
-    def shortcuts(self) -> list[Shortcut]:
-        """The keys of this screen, in the order in which F1 shows them; bound once by `bind`."""
+    def shortcuts(self) -> list[Shortcut | Action]:
+        """The keys of this screen, in the order in which F1 shows them; asked for once, by `bind`."""
         return []
 
     def primary_filter(self) -> QWidget | None:

@@ -3,11 +3,10 @@ object. The window keeps them as its own Qt actions, so `window.actions()` is th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 
 from PySide6.QtCore import QObject, Qt
-from PySide6.QtGui import QAction, QKeySequence
 
 from app.screens.settings.section_names import SECTIONS
 from app.screens.targets import OpenBatch, OpenPairing, OpenSection, OpenVerification
@@ -19,47 +18,10 @@ from app.signing.signing_session import SigningSession
 from app.state import AppState, Link
 from app.theme.theme import theme_of
 from app.theme.tokens import Mode
+from app.widgets.action import Action
 
 STOP_KEYS = "Ctrl+Shift+X"
 NO_SERVICE = "The service does not answer."
-
-
-class Action(QAction):
-    """A command of the window, found in the palette by its words.
-
-    `reason` says why it is off; an empty one that it can be triggered. `also` are words that find it although
-    they are not in its text. `acts_at_once` is true for what reaches the service without a question first:
-    Enter in the palette does not meet it before it was typed whole or walked to.
-    """
-
-    def __init__(
-        self,
-        words: str,
-        icon: str,
-        act: Callable[[], object],
-        keys: str = "",
-        also: str = "",
-        acts_at_once: bool = False,
-        parent: QObject | None = None,
-    ) -> None:
-        super().__init__(words, parent)
-        self.concept, self.also, self.acts_at_once = icon, also, acts_at_once
-        self.reason = ""
-        if keys:
-            self.setShortcut(QKeySequence(keys))
-            self.setAutoRepeat(False)
-        # `triggered` hands on whether it is checked.
-        self.triggered.connect(lambda _checked=False: act())
-
-    @property
-    def keys(self) -> str:
-        """The chord in Qt's portable form; empty without."""
-        return self.shortcut().toString(QKeySequence.SequenceFormat.PortableText)
-
-    def set_off(self, reason: str) -> None:
-        """Switch it off and say why; an empty reason switches it on."""
-        self.reason = reason
-        self.setEnabled(not reason)
 
 
 class WindowActions(QObject):

@@ -11,21 +11,19 @@ from functools import partial
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, QRectF, QSize, Qt
 from PySide6.QtGui import QFontMetricsF, QKeyEvent, QPainter
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QLineEdit,
     QListView,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
-    QVBoxLayout,
     QWidget,
 )
 
 from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
-from app.shell.actions import Action
 from app.shell.palette_matcher import Match, find
 from app.shell.palette_providers import Providers
+from app.shell.shell_window import ShellWindow
 from app.shell.top_bar import PLACEHOLDER
 from app.state import AppState
 from app.text import plural
@@ -33,10 +31,12 @@ from app.theme.icons import paint_icon
 from app.theme.status_styles import StateLook, cell_look, health_look, plan_look
 from app.theme.theme import Theme, theme_of
 from app.widgets import painting
+from app.widgets.action import Action
 from app.widgets.badges import paint_production_tag, paint_risk, paint_state
 from app.widgets.dialog import DialogCard, Overlay
 from app.widgets.icon_label import IconLabel
 from app.widgets.labels import Label, separator
+from app.widgets.layouts import hbox, vbox
 from app.widgets.shortcut_label import ShortcutLabel
 from app.widgets.util import debounce
 
@@ -213,14 +213,16 @@ def marked_text(
     return min(x, room.right()) - room.x()
 
 
-def _actions_of(window: QWidget) -> list[Action]:
-    return [action for action in window.actions() if isinstance(action, Action)]
+def _actions_of(window: ShellWindow) -> list[Action]:
+    """What the window can do, then the screen in front; of the same words the screen's, which has the key."""
+    actions = [*window.actions(), *window.screen_actions()]
+    return list({one.words: one for one in actions if isinstance(one, Action)}.values())
 
 
 class CommandPalette(Overlay):
     """The overlay itself; one per window, made when it is first opened."""
 
-    def __init__(self, window: QWidget, nav: Navigator, state: AppState, link: ConsoleLink) -> None:
+    def __init__(self, window: ShellWindow, nav: Navigator, state: AppState, link: ConsoleLink) -> None:
         super().__init__(window)
         self.setObjectName("palette")
         self.setAccessibleName("Palette")
@@ -235,7 +237,7 @@ class CommandPalette(Overlay):
 
     @classmethod
     def open_in(
-        cls, window: QWidget, nav: Navigator, state: AppState, link: ConsoleLink, query: str = ""
+        cls, window: ShellWindow, nav: Navigator, state: AppState, link: ConsoleLink, query: str = ""
     ) -> CommandPalette:
         """Bring the window's palette up, with something typed already."""
         palette = window.findChild(CommandPalette) or cls(window, nav, state, link)
@@ -251,13 +253,14 @@ class CommandPalette(Overlay):
         self.field.textChanged.connect(self._typed)
         self.field.installEventFilter(self)
         self.count = Label("", tone="text3")
-        top = QHBoxLayout()
-        top.setContentsMargins(14, 0, 14, 0)
-        top.setSpacing(10)
-        top.addWidget(IconLabel("search", "accent"))
-        top.addWidget(self.field, 1)
-        top.addWidget(self.count)
-        top.addWidget(ShortcutLabel("Esc"))
+        top = hbox(
+            IconLabel("search", "accent"),
+            (self.field, 1),
+            self.count,
+            ShortcutLabel("Esc"),
+            margins=(14, 0, 14, 0),
+            spacing=10,
+        )
         self.view = QListView()
         self.view.setModel(self._model)
         self.view.setItemDelegate(ResultsDelegate(self.view))
@@ -268,17 +271,13 @@ class CommandPalette(Overlay):
         self.view.viewport().setAutoFillBackground(False)
         self.view.setStyleSheet("QListView { background: transparent; }")
         self.view.clicked.connect(lambda index: self._open(index.row()))
-        bottom = QHBoxLayout()
-        bottom.setContentsMargins(14, 0, 14, 0)
-        bottom.setSpacing(14)
+        bottom = hbox(margins=(14, 0, 14, 0), spacing=14)
         for keys, words in (("↑+↓", "move"), ("Enter", "open"), ("Tab", "narrow to this kind")):
             bottom.addWidget(ShortcutLabel(keys, words))
         bottom.addStretch(1)
         bottom.addWidget(Label("Nothing is sent, except Stop all.", "meta", "text3"))
         self.card = DialogCard(self)
-        column = QVBoxLayout(self.card)
-        column.setContentsMargins(1, 1, 1, 1)
-        column.setSpacing(0)
+        column = vbox(parent=self.card, margins=1)
         for part in (top, bottom):
             holder = QWidget()
             holder.setFixedHeight(LINE if part is top else 36)

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.widgets.banner import Banner, BannerKind
+from app.widgets.layouts import vbox
 
 MOST = 3
 Action = tuple[str, Callable[[], None]]
@@ -33,9 +34,7 @@ class MessageBars(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(0)
+        self._column = vbox(parent=self)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self._standing: dict[str, Standing] = {}
         self._failures: list[Banner] = []

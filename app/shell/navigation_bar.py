@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QSizePolicy, QWidget
 
 from app.shell.screen_registry import ScreenEntry
 from app.theme.icons import paint_icon
@@ -15,6 +15,7 @@ from app.theme.tokens import FRAME, RADIUS
 from app.widgets import painting
 from app.widgets.badges import paint_pill
 from app.widgets.labels import set_surface
+from app.widgets.layouts import vbox
 
 LINE_HEIGHT = 34
 PILL = 16
@@ -117,9 +118,7 @@ class NavigationBar(QWidget):
         self._narrow = False
         self._group = QButtonGroup(self)
         self._lines: dict[str, NavLine] = {}
-        column = QVBoxLayout(self)
-        column.setContentsMargins(8, 8, 8, 8)
-        column.setSpacing(2)
+        column = vbox(parent=self, margins=8, spacing=2)
         for number, entry in enumerate(entries, 1):
             if entry is entries[-1]:
                 column.addStretch(1)

@@ -9,17 +9,18 @@ from itertools import islice
 from PySide6.QtCore import QObject
 
 from app.query import quietly
+from app.records.decision import plan_word
 from app.records.run_search import RunSearch
 from app.records.run_text import actor_words, devices_words, effect_words
 from app.screens.fleet.device_rows import platform_icon, tool_title
 from app.screens.journal.entry_text import device_words, entry_words
 from app.screens.targets import OpenApproval, OpenBatch, OpenDevice, OpenEntry, OpenQuery, OpenRun, OpenTool
 from app.service_client import ConsoleLink
-from app.shell.actions import Action
 from app.shell.palette_matcher import COMMANDS, Match, Result, match_hit
 from app.shell.shortcuts_dialog import chord_words
 from app.state import AppState
 from app.text import clock, count_words, left_words, one_line, plural
+from app.widgets.action import Action
 from app.widgets.util import debounce
 from core.audit.entries import Entry, Kind
 from core.fleet.models import Device, Health, Tool
@@ -35,7 +36,6 @@ MOST_ARGUMENTS = 40
 # A search for runs may read the whole journal: not at every letter of a word.
 SEARCH_PAUSE_MS = 120
 About = tuple[tuple[str, str], ...]
-_WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
 
 
 class Providers(QObject):
@@ -49,7 +49,7 @@ class Providers(QObject):
         changed: Callable[[], None],
         parent: QObject,
     ) -> None:
-        """`actions` lists what the window can do."""
+        """`actions` lists what the window and the screen in front can do."""
         super().__init__(parent)
         self._state, self._link, self._actions, self._changed = state, link, actions, changed
         self._tools: dict[str, list[tuple[Tool, About]]] = {}
@@ -210,7 +210,7 @@ class Providers(QObject):
 
     def _explain(self, device: str, tool: str) -> None:
         def came(decision: Decision) -> None:
-            self._answers[device, tool] = _WORDS[decision.answer]
+            self._answers[device, tool] = plan_word(decision.answer)
             self._changed()
 
         self._link.ask(
@@ -239,7 +239,7 @@ class Providers(QObject):
                 # Only the answer: what else a decision had is another version's when the journal is old.
                 decision = entry.body.get("decision")
                 answer = decision.get("answer") if isinstance(decision, dict) else None
-                self._decided[call] = {one.value: word for one, word in _WORDS.items()}.get(str(answer), "")
+                self._decided[call] = plan_word(Answer(str(answer))) if answer in [*Answer] else ""
             self._changed()
 
         query = f"kind:{Kind.COMMAND_DECIDED.value} call:{call}"
@@ -259,10 +259,11 @@ def device_hit(device: Device) -> Result:
 
 
 def command_hit(action: Action) -> Result:
-    """What the window can do as a line: its key at the right, or why it cannot be done now."""
+    """What can be done as a line: its key at the right, or why it cannot be done now."""
+    reason = action.reason
     return Result(
-        f"do/{action.text()}", COMMANDS, action.text(), action.reason, action.concept, "",
-        note="" if action.reason else chord_words(action.keys), act=action.trigger, off=action.reason,
+        f"do/{action.words}", COMMANDS, action.words, reason, action.concept, "",
+        note="" if reason else chord_words(action.keys), act=action.trigger, off=reason,
         also=action.also, careful=action.acts_at_once,
     )  # fmt: skip
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import structlog
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QPlainTextEdit, QVBoxLayout
+from PySide6.QtWidgets import QPlainTextEdit
 
 from app.screens.screen import Screen
 from app.theme.theme import theme_of
 from app.widgets.labels import Label, set_surface
+from app.widgets.layouts import vbox
 
 log = structlog.get_logger(__name__)
 
@@ -54,11 +55,12 @@ class BrokenScreen(Screen):
     def __init__(self, entry: ScreenEntry, error: BaseException) -> None:
         super().__init__()
         set_surface(self, "base")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(44, 44, 44, 44)
-        column.addWidget(Label(f"{entry.title} could not be opened.", "hero"))
-        column.addWidget(
-            Label("The other screens work. The details below belong into a fault report.", tone="text2")
+        column = vbox(
+            Label(f"{entry.title} could not be opened.", "hero"),
+            Label("The other screens work. The details below belong into a fault report.", tone="text2"),
+            parent=self,
+            margins=44,
+            spacing=None,
         )
         details = QPlainTextEdit("".join(traceback.format_exception(error)))
         details.setReadOnly(True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
+from app.form_dialog import FormDialog
 from app.qt_loop import ended
 from app.query import Mutation
 from app.screens.targets import OpenSection
@@ -226,24 +227,15 @@ class SessionController(QObject):
             self._asking = False
 
     async def _ask_passphrase(self, listed: list[KeyFile]) -> None:
-        sheet = Dialog(
-            self._window, "Unlock your operator key", "It is held in this window until you lock it."
+        sheet = FormDialog(
+            self._window,
+            self._link,
+            "Unlock your operator key",
+            "It is held in this window until you lock it.",
         )
         part = UnlockSection(self._keys, listed)
         sheet.add(part)
-        sheet.add_answer("cancel", "Cancel")
-        unlock = sheet.add_answer("unlock", "Unlock", "primary", closes=False)
-
-        opening: Mutation[None] = Mutation(
-            sheet,
-            self._link,
-            lambda _none: sheet.finish("unlock"),
-            lambda error: sheet.say(error.message),
-            "unlock the key",
-            unlock,
-            "Opening the key…",
-        )
-        unlock.clicked.connect(lambda: opening.carry(part.unlock))
+        unlock = sheet.add_act("unlock", "Unlock", part.unlock, "unlock the key", busy="Opening the key…")
         part.submitted.connect(unlock.click)
         sheet.open(part.first)
         await ended(sheet.finished)

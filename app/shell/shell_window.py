@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSettings
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMainWindow
 
 from app.screens.screen import Screen
@@ -20,6 +21,10 @@ class ShellWindow(QMainWindow):
     @property
     def current(self) -> Screen:
         """The screen in front."""
+        raise NotImplementedError
+
+    def screen_actions(self) -> list[QAction]:
+        """What the screen in front can do; nothing before there is one."""
         raise NotImplementedError
 
     def open(self, screen: str, target: Target | None = None) -> None:

@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QWidget
 
 from app.screens.screen import Shortcut
+from app.widgets.action import Action
 from app.widgets.dialog import Dialog
 from app.widgets.labels import Label
 from app.widgets.shortcut_label import ShortcutLabel
@@ -35,14 +36,14 @@ def chord_words(keys: str) -> str:
 class ShortcutsDialog(Dialog):
     """Lists keys in two columns."""
 
-    def __init__(self, window: QWidget, title: str, shortcuts: Sequence[Shortcut]) -> None:
+    def __init__(self, window: QWidget, title: str, shortcuts: Sequence[Shortcut | Action]) -> None:
         super().__init__(window, "Keys", width=640)
         holder = QWidget()
         grid = QGridLayout(holder)
         grid.setContentsMargins(0, 4, 0, 0)
         grid.setHorizontalSpacing(12)
         grid.setVerticalSpacing(6)
-        self._fill(grid, 0, title, [(one.keys, one.what) for one in shortcuts])
+        self._fill(grid, 0, title, [(one.keys, one.words) for one in shortcuts])
         self._fill(grid, 3, "Everywhere", EVERYWHERE)
         grid.setColumnStretch(1, 1)
         grid.setColumnMinimumWidth(2, 12)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from PySide6.QtCore import QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
 
 from app.screens.targets import OpenQuery
 from app.state import AppState, Link
@@ -18,6 +18,7 @@ from app.theme.theme import theme_of
 from app.theme.tokens import FRAME
 from app.widgets import painting
 from app.widgets.labels import set_surface
+from app.widgets.layouts import hbox
 from app.widgets.toast import Toast
 from core.fleet.models import Health
 
@@ -113,12 +114,15 @@ class StatusBar(QWidget):
         self._journal = self._part("journal", "journal")
         self._verified = self._part("verified", "journal")
         self._service = self._part("service", "settings")
-        row = QHBoxLayout(self)
-        row.setContentsMargins(4, 1, 4, 0)
-        row.setSpacing(2)
-        row.addWidget(self._lost)
-        for part in (*self._health.values(), self._waiting, self._stopped):
-            row.addWidget(part)
+        row = hbox(
+            self._lost,
+            *self._health.values(),
+            self._waiting,
+            self._stopped,
+            parent=self,
+            margins=(4, 1, 4, 0),
+            spacing=2,
+        )
         self.toast = Toast(self)
         row.addWidget(self.toast, 1)
         for part in (self._journal, self._verified, self._service):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QMenu, QSizePolicy, QWidget
+from PySide6.QtWidgets import QAbstractButton, QMenu, QSizePolicy, QWidget
 
 from app.state import AppState
 from app.text import PROFILE_WORDS
@@ -14,6 +14,7 @@ from app.theme.tokens import FRAME, RADIUS
 from app.widgets import painting
 from app.widgets.buttons import Button
 from app.widgets.labels import set_surface
+from app.widgets.layouts import STRETCH, hbox
 from app.widgets.shortcut_label import paint_key_cap
 from core.policy.models import Profile
 
@@ -151,14 +152,17 @@ class TopBar(QWidget):
         self.stop = Button("Stop all", "danger", icon="stop_all", key="Ctrl+Shift+X")
         self.stop.setObjectName("stop-all")
         self.stop.clicked.connect(self.stop_asked)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 10, 0)
-        row.setSpacing(8)
-        row.addWidget(_Brand(self))
-        row.addWidget(self.search)
-        row.addStretch(1)
-        for widget in (self.key, self.profile, self.stop):
-            row.addWidget(widget)
+        hbox(
+            _Brand(self),
+            self.search,
+            STRETCH,
+            self.key,
+            self.profile,
+            self.stop,
+            parent=self,
+            margins=(0, 0, 10, 0),
+            spacing=8,
+        )
         state.control_changed.connect(self.show_control)
         self.show_control()
 

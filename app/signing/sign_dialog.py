@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
+from PySide6.QtWidgets import QLineEdit, QWidget
 from shiboken6 import isValid
 
 from app.input_origin import InputOrigin, Stake
@@ -22,6 +22,7 @@ from app.widgets.diff_view import DiffView
 from app.widgets.fields import Field, TextField
 from app.widgets.input_origin import InputOriginShortcut
 from app.widgets.labels import Label
+from app.widgets.layouts import hbox
 from app.widgets.property_list import Property, PropertyList
 from app.widgets.sentences import Sentences
 from app.widgets.text_diff import FileDiff
@@ -55,11 +56,12 @@ class FirstKeyPart(QWidget):
         self.name_field.setText(login_name())
         self.secret = TextField("Passphrase", "at least 10 characters")
         self.secret.setEchoMode(QLineEdit.EchoMode.Password)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(12)
-        row.addWidget(Field("Your name on approvals", self.name_field), 1)
-        row.addWidget(Field("Passphrase", self.secret), 1)
+        hbox(
+            (Field("Your name on approvals", self.name_field), 1),
+            (Field("Passphrase", self.secret), 1),
+            parent=self,
+            spacing=12,
+        )
         for field in (self.name_field, self.secret):
             field.returnPressed.connect(lambda field=field: self.submitted_in.emit(field))
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
+from PySide6.QtWidgets import QLineEdit, QWidget
 
 from app.signing.signing_session import SigningSession
 from app.widgets.fields import DropDown, Field, TypedField
+from app.widgets.layouts import hbox
 from app.widgets.util import set_visible
 from core.errors import BadInput
 
@@ -42,11 +43,7 @@ class UnlockSection(QWidget):
         self._who_row = Field("Operator", self.who)
         set_visible(self._who_row, len(files) > 1)
         self._secret_row = Field("Passphrase", self.secret)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(12)
-        row.addWidget(self._who_row)
-        row.addWidget(self._secret_row, 1)
+        row = hbox(self._who_row, (self._secret_row, 1), parent=self, spacing=12)
         row.addStretch()
         self.who.currentIndexChanged.connect(lambda _place: self._show_another())
         self.secret.returnPressed.connect(self.submitted)

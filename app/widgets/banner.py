@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.theme.icons import paint_icon
 from app.theme.theme import theme_of
@@ -14,6 +14,7 @@ from app.theme.tokens import SPACE
 from app.widgets import painting
 from app.widgets.buttons import IconButton
 from app.widgets.labels import ElidedLabel, Label, Link
+from app.widgets.layouts import hbox, vbox
 
 BannerKind = Literal["ok", "warn", "fail", "info"]
 _ICONS = {"ok": "verified", "warn": "warn", "fail": "failed", "info": "info"}
@@ -37,9 +38,7 @@ class Banner(QWidget):
         self._kind: BannerKind = "ok"
         self.setMinimumHeight(40)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(SPACE.pane + 28, 0, SPACE.pane, 0)
-        self._row.setSpacing(SPACE.small)
+        self._row = hbox(parent=self, margins=(SPACE.pane + 28, 0, SPACE.pane, 0), spacing=SPACE.small)
         self._fact = Label("", "head")
         self._detail = ElidedLabel("", "body", "text2")
         self._detail.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -126,16 +125,14 @@ class Notice(QWidget):
         self._link = Link(action)
         self._link.clicked.connect(lambda *_: self.acted.emit())
         words = QWidget(self)
-        column = QVBoxLayout(words)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self._fact)
-        column.addWidget(self._detail)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(38, 10, 12, 10)
-        row.setSpacing(SPACE.small)
-        row.addWidget(words, 1)
-        row.addWidget(self._link, 0, Qt.AlignmentFlag.AlignTop)
+        vbox(self._fact, self._detail, parent=words)
+        hbox(
+            (words, 1),
+            (self._link, 0, Qt.AlignmentFlag.AlignTop),
+            parent=self,
+            margins=(38, 10, 12, 10),
+            spacing=SPACE.small,
+        )
         self.say(look, fact, detail, action)
 
     def say(self, look: str, fact: str, detail: str = "", action: str = "") -> None:

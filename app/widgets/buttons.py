@@ -28,7 +28,6 @@ from PySide6.QtWidgets import (
     QAccessibleWidget,
     QButtonGroup,
     QCheckBox,
-    QHBoxLayout,
     QPushButton,
     QSizePolicy,
     QWidget,
@@ -44,6 +43,7 @@ from app.widgets.accessible_interfaces import install_factory
 from app.widgets.focus import RetainFocusMixin
 from app.widgets.input_origin import InputOriginMixin
 from app.widgets.labels import escaped_tooltip
+from app.widgets.layouts import hbox
 
 Kind = Literal["primary", "normal", "danger", "ghost"]
 PAD = 10
@@ -352,9 +352,7 @@ class Segmented(QWidget):
         self._keys = [part[0] for part in parts]
         self.setAccessibleName(name)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
+        layout = hbox(parent=self)
         self._group = QButtonGroup(self)
         self._group.setExclusive(True)
         for number, part in enumerate(parts):

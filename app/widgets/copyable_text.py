@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QResizeEvent, QTextOption
-from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from app.theme.theme import theme_of
 from app.widgets.buttons import Button
 from app.widgets.labels import Label
+from app.widgets.layouts import hbox, vbox
 
 COPIED_MS = 2000
 _EDGES = 14  # the border, the margin above, and below what the text edit counts before it scrolls
@@ -65,15 +66,8 @@ class CopyableText(QWidget):
         self._back.setSingleShot(True)
         self._back.setInterval(COPIED_MS)
         self._back.timeout.connect(lambda: self.button.set_words("Copy", "copy"))
-        row = QHBoxLayout()
-        row.setSpacing(8)
-        row.addWidget(self.box, 1)
-        row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignTop)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(4)
-        column.addWidget(Label(label, "name"))
-        column.addLayout(row)
+        row = hbox((self.box, 1), (self.button, 0, Qt.AlignmentFlag.AlignTop), spacing=8)
+        column = vbox(Label(label, "name"), row, parent=self, spacing=4)
         if help_text:
             column.addWidget(Label(help_text, "meta", "text3", wrap=True))
 

@@ -13,9 +13,6 @@ from PySide6.QtWidgets import (
     QApplication,
     QFrame,
     QGridLayout,
-    QHBoxLayout,
-    QScrollArea,
-    QVBoxLayout,
     QWidget,
 )
 from shiboken6 import isValid
@@ -26,6 +23,8 @@ from app.widgets import painting
 from app.widgets.buttons import Button, Kind
 from app.widgets.focus import RetainFocusMixin
 from app.widgets.labels import Label
+from app.widgets.layouts import STRETCH, hbox, vbox
+from app.widgets.util import ScrollArea
 
 CANCELLED = ""
 EDGE = 20
@@ -207,12 +206,8 @@ class Dialog(Overlay):
         self.card = DialogCard(self)
         self.card.setFixedWidth(width)
         self._inside = _Inside()
-        self._scroller = QScrollArea()
-        self._scroller.setWidgetResizable(True)
-        self._scroller.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._scroller = ScrollArea(self._inside, title)
         self._scroller.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._scroller.setAccessibleName(title)
-        self._scroller.setWidget(self._inside)
         self._inside.resized.connect(self._fit)
         self._inside.add(Label(title, "title", wrap=True))
         if words:
@@ -220,23 +215,16 @@ class Dialog(Overlay):
         self._problem = Label("", "meta", "fail", wrap=True)
         self._problem.hide()
         self._buttons: dict[str, Button] = {}
-        self._row = QHBoxLayout()
-        self._row.setSpacing(8)
-        self._row.addStretch(1)
-        self._foot = QVBoxLayout()
-        self._foot.setContentsMargins(EDGE, 8 - FOCUS_ROOM, EDGE, 16)
-        self._foot.setSpacing(16)
-        self._foot.addWidget(self._problem)
-        self._foot.addLayout(self._row)
-        column = QVBoxLayout(self.card)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self._scroller, 1)
-        column.addLayout(self._foot)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(24, 48, 24, 24)
-        whole.addWidget(self.card, 0, Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop)
-        whole.addStretch(1)
+        self._row = hbox(STRETCH, spacing=8)
+        self._foot = vbox(self._problem, self._row, margins=(EDGE, 8 - FOCUS_ROOM, EDGE, 16), spacing=16)
+        vbox((self._scroller, 1), self._foot, parent=self.card)
+        vbox(
+            (self.card, 0, Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop),
+            STRETCH,
+            parent=self,
+            margins=(24, 48, 24, 24),
+            spacing=None,
+        )
 
     def add(self, widget: QWidget, focus_room: bool = False) -> None:
         """Put a field or a picture between the words and the answers.

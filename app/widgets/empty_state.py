@@ -10,6 +10,7 @@ from app.theme.tokens import SPACE
 from app.widgets.buttons import Button
 from app.widgets.icon_label import IconLabel
 from app.widgets.labels import Label, Link, escaped_tooltip, set_surface
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.section import Card
 
 WIDTH = 720
@@ -50,18 +51,19 @@ class EmptyState(QWidget):
         self.more = QVBoxLayout()
         self.more.setSpacing(SPACE.hair)
         self.block = QWidget(self)
-        column = QVBoxLayout(self.block)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(SPACE.tight)
+        column = vbox(parent=self.block, spacing=SPACE.tight)
         for label in (self.heading, self.sentence):
             label.setAlignment(Qt.AlignmentFlag.AlignCenter)
             column.addWidget(label)
         self._button_row = QWidget()
-        row = QHBoxLayout(self._button_row)
-        row.setContentsMargins(0, SPACE.small, 0, 0)
-        row.addStretch(1)
-        row.addWidget(self.button)
-        row.addStretch(1)
+        hbox(
+            STRETCH,
+            self.button,
+            STRETCH,
+            parent=self._button_row,
+            margins=(0, SPACE.small, 0, 0),
+            spacing=None,
+        )
         column.addWidget(self._button_row)
         column.addLayout(self.more)
         self._most = WORDS_WIDTH
@@ -161,9 +163,7 @@ class EmptyState(QWidget):
         row.setSpacing(SPACE.medium)
         for key, icon, title, line, words in ways:
             card = Card()
-            head = QHBoxLayout()
-            head.setSpacing(SPACE.small)
-            head.addWidget(IconLabel(icon))
+            head = hbox(IconLabel(icon), spacing=SPACE.small)
             head.addWidget(Label(title, "head"))
             head.addStretch(1)
             card.body.addLayout(head)

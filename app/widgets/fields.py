@@ -7,10 +7,8 @@ from PySide6.QtGui import QInputMethodEvent, QKeyEvent, QPainter, QPaintEvent, Q
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
-    QHBoxLayout,
     QLineEdit,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -23,6 +21,7 @@ from app.widgets.accessible_combo import show_combos_by_name
 from app.widgets.buttons import IconButton
 from app.widgets.input_origin import InputOriginMixin
 from app.widgets.labels import Label
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.shortcut_label import ShortcutLabel
 from app.widgets.util import set_visible
 
@@ -72,18 +71,9 @@ class Field(QWidget):
         self.label.setBuddy(control)
         self._required = Label("required", "meta", "text3")
         set_visible(self._required, required)
-        head = QHBoxLayout()
-        head.setSpacing(SPACE.tight)
-        head.addWidget(self.label)
-        head.addWidget(self._required)
-        head.addStretch(1)
+        head = hbox(self.label, self._required, STRETCH, spacing=SPACE.tight)
         self._message = _Message()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(SPACE.tight)
-        layout.addLayout(head)
-        layout.addWidget(control)
-        layout.addWidget(self._message)
+        vbox(head, control, self._message, parent=self, spacing=SPACE.tight)
         if not control.accessibleName():
             control.setAccessibleName(label)
         self._show_message()
@@ -116,9 +106,7 @@ class _Message(QWidget):
         super().__init__()
         self._failed = False
         self._words = Label("", "meta", "text3", wrap=True)
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.addWidget(self._words, 1)
+        self._row = hbox((self._words, 1), parent=self, spacing=None)
 
     def say(self, words: str, failed: bool) -> None:
         self._failed = failed

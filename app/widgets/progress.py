@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QRectF, QSize, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.theme.shapes import paint_glyph
 from app.theme.theme import theme_of
@@ -13,6 +13,7 @@ from app.widgets import painting
 from app.widgets.animation_timer import animation_timer_of
 from app.widgets.buttons import Button
 from app.widgets.labels import Label
+from app.widgets.layouts import hbox
 
 BAR = 6
 
@@ -90,12 +91,7 @@ class Progress(QWidget):
         self.words = Label("", "meta", "text2")
         self.cancel = Button("Cancel", "ghost")
         self.cancel.clicked.connect(lambda *_: self.cancelled.emit())
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACE.small)
-        row.addWidget(self.bar, 1)
-        row.addWidget(self.words)
-        row.addWidget(self.cancel)
+        hbox((self.bar, 1), self.words, self.cancel, parent=self, spacing=SPACE.small)
         # Only now: shown without a parent it would be a window of its own, and take the keyboard.
         self.cancel.setVisible(cancellable)
 

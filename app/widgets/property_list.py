@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QGridLayout, QLabel, QMenu, QWidget
 from app.theme.tokens import SPACE
 from app.widgets.labels import Label, Link, escaped_tooltip
 from app.widgets.line_breaks import breakable, whole
+from app.widgets.util import clear_layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +74,7 @@ class PropertyList(QWidget):
         return self._values[label]
 
     def _build(self, facts: tuple[Property, ...]) -> None:
-        while (item := self._grid.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.setParent(None)
-                widget.deleteLater()
+        clear_layout(self._grid)
         self._values.clear()
         top = Qt.AlignmentFlag.AlignTop
         for number, fact in enumerate(facts):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QWidget
 
 from app.theme.theme import theme_of
 from app.theme.tokens import RADIUS, SPACE
 from app.widgets import painting
 from app.widgets.labels import Label
+from app.widgets.layouts import STRETCH, hbox, vbox
 
 
 class SectionHead(QWidget):
@@ -20,12 +21,7 @@ class SectionHead(QWidget):
         self.title = Label(title, role)
         self.hint = Label(hint, "meta", "text3")
         self.hint.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(SPACE.small)
-        self._row.addWidget(self.title)
-        self._row.addStretch(1)
-        self._row.addWidget(self.hint)
+        self._row = hbox(self.title, STRETCH, self.hint, parent=self, spacing=SPACE.small)
         self.setAccessibleName(title)
 
     def set_title(self, title: str) -> None:
@@ -52,14 +48,8 @@ class Section(QWidget):
     def __init__(self, title: str, hint: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.head = SectionHead(title, hint)
-        self.body = QVBoxLayout()
-        self.body.setContentsMargins(0, 0, 0, 0)
-        self.body.setSpacing(SPACE.small)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(SPACE.snug)
-        layout.addWidget(self.head)
-        layout.addLayout(self.body)
+        self.body = vbox(spacing=SPACE.small)
+        vbox(self.head, self.body, parent=self, spacing=SPACE.snug)
         self.setAccessibleName(title)
 
     def add(self, widget: QWidget) -> None:
@@ -74,9 +64,7 @@ class Card(QFrame):
         super().__init__(parent)
         self._look = look
         self.setProperty("card", "true" if look == "raised" else look)
-        self.body = QVBoxLayout(self)
-        self.body.setContentsMargins(SPACE.card, 10, SPACE.card, 10)
-        self.body.setSpacing(SPACE.tight)
+        self.body = vbox(parent=self, margins=(SPACE.card, 10, SPACE.card, 10), spacing=SPACE.tight)
 
     def add(self, widget: QWidget) -> None:
         """Put a widget below the others."""
@@ -103,12 +91,14 @@ class ScreenHead(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.title = Label(title, "title")
         self.detail = Label(detail, "body", "text3")
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(SPACE.pane, 0, SPACE.pane, 0)
-        self._row.setSpacing(SPACE.small)
-        self._row.addWidget(self.title)
-        self._row.addWidget(self.detail)
-        self._row.addStretch(1)
+        self._row = hbox(
+            self.title,
+            self.detail,
+            STRETCH,
+            parent=self,
+            margins=(SPACE.pane, 0, SPACE.pane, 0),
+            spacing=SPACE.small,
+        )
         self._stretch = self._row.count() - 1
 
     def set_detail(self, detail: str) -> None:

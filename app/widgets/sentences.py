@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.theme.tokens import SPACE
 from app.widgets.icon_label import IconLabel
 from app.widgets.labels import Label
+from app.widgets.layouts import hbox
 from app.widgets.line_breaks import breakable
 from app.widgets.section import Card
 from core.text import escape_hidden
@@ -41,10 +42,11 @@ class Sentences(Card):
 
     def _row(self, words: str) -> QWidget:
         row = QWidget()
-        line = QHBoxLayout(row)
-        line.setContentsMargins(0, 0, 0, 0)
-        line.setSpacing(SPACE.small)
-        line.addWidget(IconLabel(self._icon, self._role), 0, Qt.AlignmentFlag.AlignTop)
-        line.addWidget(Label(breakable(words), wrap=True), 1)
+        hbox(
+            (IconLabel(self._icon, self._role), 0, Qt.AlignmentFlag.AlignTop),
+            (Label(breakable(words), wrap=True), 1),
+            parent=row,
+            spacing=SPACE.small,
+        )
         row.setAccessibleName(words)
         return row

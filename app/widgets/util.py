@@ -1,11 +1,11 @@
-"""Small helpers for widgets: visibility without a parent, and timers that fire once after a pause."""
+"""Small helpers for widgets: visibility without a parent, timers that fire once, layouts, scroll areas."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Qt, QTimer
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QLayout, QScrollArea, QWidget
 
 
 def set_visible(widget: QWidget, shown: bool) -> None:
@@ -26,3 +26,25 @@ def debounce(owner: QObject, pause_ms: int, act: Callable[[], object]) -> QTimer
     timer.setInterval(pause_ms)
     timer.timeout.connect(act)
     return timer
+
+
+def clear_layout(layout: QLayout) -> None:
+    """Take everything out of a layout; its widgets are deleted."""
+    while (item := layout.takeAt(0)) is not None:
+        if (widget := item.widget()) is not None:
+            widget.hide()
+            widget.setParent(None)
+            widget.deleteLater()
+
+
+class ScrollArea(QScrollArea):
+    """Scrolls what is inside up and down, never sideways."""
+
+    def __init__(self, inner: QWidget | None = None, name: str = "") -> None:
+        super().__init__()
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        if name:
+            self.setAccessibleName(name)
+        if inner is not None:
+            self.setWidget(inner)

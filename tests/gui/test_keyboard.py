@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.main import ConsoleApplication
-from app.screens.approvals.request_sections import FindingRow
+from app.records.decision import FindingRow
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.batch.open_dialog import OpenDialog
 from app.screens.batch.screen import BatchScreen
@@ -285,7 +285,7 @@ def test_after_every_key_of_a_screen_something_sensible_has_the_keyboard(
         await press(desk, alt)
         assert desk.window.current.name == name
         await keyboard_at(desk)
-        for keys in [*(one.keys for one in desk.window.current.shortcuts()), *EVERYWHERE]:
+        for keys in [*(one.keys for one in desk.window.current.listed_keys), *EVERYWHERE]:
             if keys == "Menu" or (name, keys) == ("replay", "O"):
                 continue  # a pop-up grabs the keyboard, which the off-screen platform cannot
             await press(desk, keys)

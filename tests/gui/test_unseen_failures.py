@@ -138,9 +138,9 @@ def test_a_proof_of_another_entry_is_no_proof_of_the_one_that_was_asked_for(
         await seen(lambda: screen.reel is not None and len(screen.reel))
         tab = screen.details.proof_tab
         tab.show_entry(18_204)
-        tab.read()
-        await seen(lambda: "does not match its proof" in tab.notice.accessibleName())
-        assert not tab.holds.isVisible()
+        screen.details.show_tab("proof")
+        await seen(lambda: "for other words than are shown" in tab.failure.accessibleName())
+        assert not tab.verdict.isVisible()
 
     play(theme, tmp_path, console, scenario)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QWidget
 
+from app.screens.approvals.bytes_section import BytesSection
 from app.screens.approvals.preview_section import DiffPart, PreviewData
 from app.screens.approvals.request_payload import Part
-from app.screens.approvals.request_sections import BytesSection
 from app.text import one_line
 from app.widgets.buttons import Segmented
 from app.widgets.labels import ElidedLabel

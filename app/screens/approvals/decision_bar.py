@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, QTimer, QVariantAnimation, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QResizeEvent, QTextLayout, QTextOption
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QWidget
 
 from app.input_origin import InputOrigin
 from app.screens.approvals.decision_rules import (
@@ -25,6 +25,7 @@ from app.widgets.banner import Notice
 from app.widgets.buttons import Button
 from app.widgets.fields import TextField, TypedField
 from app.widgets.labels import ElidedLabel, Label, escaped_tooltip, set_surface
+from app.widgets.layouts import STRETCH, hbox, vbox
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import valid_seconds
 from core.errors import QuarterdeckError
@@ -94,12 +95,7 @@ class DecisionBar(QWidget):
         self._stack.addWidget(self._answers())
         self._stack.addWidget(self._reason_row())
         self._line = GuardLine(self)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.error)
-        column.addWidget(self._line)
-        column.addWidget(self._stack)
+        vbox(self.error, self._line, self._stack, parent=self)
         self._guard = QTimer(self)
         self._guard.setSingleShot(True)
         self._guard.setTimerType(Qt.TimerType.PreciseTimer)
@@ -126,16 +122,24 @@ class DecisionBar(QWidget):
         self.approve = ApproveButton()
         self.unlock = Button("Unlock…", "normal", "key", large=True)
         self.next = Button("Next request", "normal", "down", "J", large=True)
-        line = QHBoxLayout(row)
-        line.setContentsMargins(SPACE.pane, 0, SPACE.pane, 0)
-        line.setSpacing(SPACE.small)
-        line.addWidget(self.deny)
-        line.addWidget(self.edit)
-        line.addStretch(1)
-        for widget in (self.slots, self.hint, self.code, self.name_label, self.name_field, self.grant):
-            line.addWidget(widget)
-        for widget in (self.second, self.approve, self.unlock, self.next):
-            line.addWidget(widget)
+        hbox(
+            self.deny,
+            self.edit,
+            STRETCH,
+            self.slots,
+            self.hint,
+            self.code,
+            self.name_label,
+            self.name_field,
+            self.grant,
+            self.second,
+            self.approve,
+            self.unlock,
+            self.next,
+            parent=row,
+            margins=(SPACE.pane, 0, SPACE.pane, 0),
+            spacing=SPACE.small,
+        )
         self.edit.clicked.connect(lambda *_: self.press_edit())
         self.grant.clicked.connect(lambda *_: self.press_grant())
         self.second.clicked.connect(lambda *_: self.press_second())
@@ -151,9 +155,7 @@ class DecisionBar(QWidget):
         self.reason = TextField("Reason for denying", "Why not? The asker reads this (optional)")
         self.back = Button("Back", "ghost", "", "Esc", large=True)
         self.deny_now = Button("Deny", "danger", "deny", "Enter", large=True)
-        line = QHBoxLayout(row)
-        line.setContentsMargins(SPACE.pane, 0, SPACE.pane, 0)
-        line.setSpacing(SPACE.small)
+        line = hbox(parent=row, margins=(SPACE.pane, 0, SPACE.pane, 0), spacing=SPACE.small)
         label = Label("Reason", "name")
         label.setBuddy(self.reason)
         line.addWidget(label)
@@ -530,9 +532,12 @@ class AnswerError(QWidget):
         super().__init__()
         set_surface(self, "base")
         self._notice = Notice("fail", "", "", "Close")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(SPACE.pane, SPACE.small, SPACE.pane, SPACE.small)
-        column.addWidget(self._notice)
+        vbox(
+            self._notice,
+            parent=self,
+            margins=(SPACE.pane, SPACE.small, SPACE.pane, SPACE.small),
+            spacing=None,
+        )
         self._notice.acted.connect(self.hide)
         self.hide()
 

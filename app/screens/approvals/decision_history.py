@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.screens.approvals.text import local_time, outcome_words
 from app.text import one_line, with_nothing_sent
@@ -11,6 +11,8 @@ from app.theme.tokens import SPACE
 from app.widgets.empty_state import EmptyState
 from app.widgets.icon_label import IconLabel
 from app.widgets.labels import ElidedLabel, Label, Link, separator, set_surface
+from app.widgets.layouts import hbox, vbox
+from app.widgets.util import clear_layout
 from core.approvals.models import Approval, ApprovalState
 from core.dispatch.models import CommandResult
 
@@ -85,9 +87,7 @@ class NothingWaits(EmptyState):
         super().__init__(*_NOTHING)
         set_surface(self, "base")
         self._list = QWidget()
-        self._rows = QVBoxLayout(self._list)
-        self._rows.setContentsMargins(0, SPACE.wide, 0, 0)
-        self._rows.setSpacing(0)
+        self._rows = vbox(parent=self._list, margins=(0, SPACE.wide, 0, 0))
         self.more.addWidget(self._list)
         self._list.hide()
 
@@ -97,11 +97,7 @@ class NothingWaits(EmptyState):
 
     def show_log(self, log: DecisionHistory) -> None:
         """Show the last decisions of this session."""
-        while (item := self._rows.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.hide()
-                widget.setParent(None)
-                widget.deleteLater()
+        clear_layout(self._rows)
         shown = log.decided[:MOST_SHOWN]
         self._list.setVisible(bool(shown))
         self.set_wide(bool(shown))
@@ -115,9 +111,7 @@ class NothingWaits(EmptyState):
 
     def _row(self, approval: Approval, outcome: str) -> QWidget:
         row = QWidget()
-        line = QHBoxLayout(row)
-        line.setContentsMargins(0, SPACE.small, 0, SPACE.small)
-        line.setSpacing(SPACE.small)
+        line = hbox(parent=row, margins=(0, SPACE.small, 0, SPACE.small), spacing=SPACE.small)
         glyph, tone = _MARKS.get(approval.state, ("dot", "text3"))
         word = "Approved" if approval.state is ApprovalState.APPROVED else "Denied"
         line.addWidget(IconLabel(glyph, tone, 14, painted=True), 0, Qt.AlignmentFlag.AlignTop)

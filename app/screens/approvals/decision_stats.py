@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.query import Query, quietly
 from app.service_client import ConsoleLink
 from app.theme.tokens import SPACE
 from app.widgets.labels import ElidedLabel, Label
+from app.widgets.layouts import hbox, vbox
 from core.approvals.models import Fatigue
 
 
@@ -23,16 +24,8 @@ class DecisionStats(QWidget):
         self.median = Label("", "meta", "text3")
         self.hasty = Label("", "meta", "text3")
         self.warning = Label("", "meta", "warn", wrap=True)
-        row = QHBoxLayout()
-        row.setSpacing(SPACE.small)
-        row.addWidget(self.decided, 1)
-        row.addWidget(self.median)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(2)
-        column.addLayout(row)
-        column.addWidget(self.hasty)
-        column.addWidget(self.warning)
+        row = hbox((self.decided, 1), self.median, spacing=SPACE.small)
+        vbox(row, self.hasty, self.warning, parent=self, spacing=2)
         self._show()
 
     def show_session(self, count: int, approved: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QScrollArea, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QScrollArea, QSplitter, QWidget
 
 from app.forms import SchemaForm
 from app.input_origin import Stake
@@ -15,6 +15,7 @@ from app.text import one_line
 from app.theme.tokens import SPACE
 from app.widgets.dialog import FOCUS_ROOM, Dialog
 from app.widgets.labels import Label, set_surface
+from app.widgets.layouts import STRETCH, vbox
 from core.approvals.models import Approval
 from core.canonical_json import canonical_bytes
 from core.errors import BadInput
@@ -51,10 +52,7 @@ class EditDialog(Dialog):
         scroll.setWidget(self.form)
         self.versions = EditedSection("Before and after")
         right = QWidget()
-        column = QVBoxLayout(right)
-        column.setContentsMargins(SPACE.medium, 0, 0, 0)
-        column.addWidget(self.versions)
-        column.addStretch(1)
+        vbox(self.versions, STRETCH, parent=right, margins=(SPACE.medium, 0, 0, 0), spacing=None)
         split = QSplitter()
         split.setChildrenCollapsible(False)
         split.addWidget(scroll)
@@ -63,9 +61,7 @@ class EditDialog(Dialog):
         # A splitter takes its greatest height from its parts, so something around it has to say it.
         both = QWidget()
         both.setFixedHeight(min(440, max(200, window.height() - AROUND)))
-        inner = QVBoxLayout(both)
-        inner.setContentsMargins(0, 0, 0, 0)
-        inner.addWidget(split)
+        vbox(split, parent=both, spacing=None)
         self.add(both, focus_room=True)
         self.add(Label("Nothing is sent by this.", "meta", "text3"))
         self.add_answer("cancel", "Cancel")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QWidget
 
 from app.input_origin import InputOrigin, Stake
 from app.screens.approvals.decision_bar import ApproveButton
@@ -31,7 +31,9 @@ from app.widgets.dialog import FOCUS_ROOM, Dialog
 from app.widgets.fields import DropDown, Field, TypedField
 from app.widgets.input_origin import InputOriginShortcut
 from app.widgets.labels import ElidedLabel, Label, set_surface
+from app.widgets.layouts import hbox, vbox
 from app.widgets.section import Card, Section
+from app.widgets.util import ScrollArea
 from core.approvals.grants import GrantTerms
 from core.approvals.models import Approval
 from core.commitments import is_stand_in
@@ -77,13 +79,7 @@ class ArgumentRow(QWidget):
         )
         title = Label(name, "mono_small")
         title.setMinimumWidth(110)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACE.small)
-        row.addWidget(title)
-        row.addWidget(self.breadth)
-        row.addWidget(self.field, 1)
-        row.addWidget(self.value, 1)
+        hbox(title, self.breadth, (self.field, 1), (self.value, 1), parent=self, spacing=SPACE.small)
         self.setMinimumHeight(max(self.breadth.sizeHint().height(), self.field.sizeHint().height()))
         self.field.hide()
         self.breadth.activated.connect(lambda *_: self._choose())
@@ -137,11 +133,12 @@ class GrantDialog(Dialog):
         self.draft = narrowest(approval)
         height = min(430, max(220, window.height() - 275))
         halves = QWidget()
-        sides = QHBoxLayout(halves)
-        sides.setContentsMargins(0, 0, 0, 0)
-        sides.setSpacing(SPACE.large)
-        sides.addWidget(_scrolled(self._form(self.draft), height), 3)
-        sides.addWidget(_scrolled(self._words(), height), 2)
+        hbox(
+            (_scrolled(self._form(self.draft), height), 3),
+            (_scrolled(self._words(), height), 2),
+            parent=halves,
+            spacing=SPACE.large,
+        )
         self.add(halves, focus_room=True)
         self.add_answer("cancel", "Cancel")
         self.approve = ApproveButton()
@@ -210,10 +207,7 @@ class GrantDialog(Dialog):
     def _words(self) -> QWidget:
         side = QWidget()
         set_surface(side, "raised")
-        column = QVBoxLayout(side)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(SPACE.small)
-        column.addWidget(Label("What you would sign", "head"))
+        column = vbox(Label("What you would sign", "head"), parent=side, spacing=SPACE.small)
         card = Card("outline")
         self.lines = Label("", "body", wrap=True, selectable=True)
         self.lines.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -316,11 +310,8 @@ def covered_words(count: int, uses: int | None) -> str:
     return f"{begin}{fit}, and {some} on without an answer of {'its' if uses == 1 else 'their'} own."
 
 
-def _scrolled(inner: QWidget, height: int) -> QScrollArea:
-    area = QScrollArea()
-    area.setWidgetResizable(True)
-    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-    area.setWidget(inner)
+def _scrolled(inner: QWidget, height: int) -> ScrollArea:
+    area = ScrollArea(inner)
     area.setFixedHeight(height)
     area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
     return area

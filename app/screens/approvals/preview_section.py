@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.images import ImageCache, ImageKey, image_problem
 from app.screens.approvals.target_preview import TargetPreview
@@ -19,6 +19,7 @@ from app.widgets.buttons import Segmented
 from app.widgets.diff_view import DiffView
 from app.widgets.icon_label import IconLabel
 from app.widgets.labels import ElidedLabel, Label
+from app.widgets.layouts import vbox
 from app.widgets.section import Section
 from app.widgets.text_diff import FileDiff, diff_of, shows_all_of
 from core.approvals.models import Approval
@@ -89,9 +90,7 @@ class DiffPart(QWidget):
         self.added = Label("", "meta_strong", "ok")
         self.removed = Label("", "meta_strong", "fail")
         self.read_at = ""
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.view)
+        vbox(self.view, parent=self, spacing=None)
         self.view.end_seen.connect(self.end_seen)
 
     def show_looked(self, looked: PreviewData, device: str, alone: bool) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.input_origin import InputOrigin, Stake
 from app.query import Mutation, Query, quietly
@@ -34,6 +34,7 @@ from app.service_client import ConsoleLink
 from app.state import AppState, Link
 from app.text import one_line
 from app.widgets.banner import BannerKind
+from app.widgets.layouts import vbox
 from core.approvals.grants import GrantTerms, SignedGrant
 from core.approvals.models import Approval, ApprovalState
 from core.dispatch.models import CommandResult
@@ -73,11 +74,7 @@ class RequestController(QWidget):
         self.answering = ""
         self.card = RequestView()
         self.bar = DecisionBar()
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.card, 1)
-        column.addWidget(self.bar)
+        vbox((self.card, 1), self.bar, parent=self)
         self.card.end_seen.connect(self.show_situation)
         self.bar.situation_changed.connect(self.show_situation)
         self.bar.approve_asked.connect(self.approve)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
+from app.records.asker import asker_words, is_agent
 from app.screens.approvals.request_groups import count_words_of, device_words
-from app.screens.approvals.text import asker_words, clock_words, is_agent, local_time
+from app.screens.approvals.text import clock_words, local_time
 from app.text import one_line
 from app.theme.tokens import SPACE
 from app.widgets.badges import ProductionStrip, RiskBadge
 from app.widgets.icon_label import IconLabel
 from app.widgets.labels import ElidedLabel, Label, set_surface
+from app.widgets.layouts import STRETCH, vbox
 from core.approvals.models import Approval, ApprovalState
 from core.fleet.models import Risk
 
@@ -42,16 +44,14 @@ class RequestHeader(QWidget):
         self._asked = Label("", "body", "text3")
         self._pause = IconLabel("pause", painted=True, size=12)
         self.time_left = Label("", "name", "text2")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.strip)
-        inner = QVBoxLayout()
-        inner.setContentsMargins(SPACE.pane, 13, SPACE.pane, 12)
-        inner.setSpacing(SPACE.snug)
-        inner.addLayout(self._first())
-        inner.addLayout(self._second())
-        inner.addLayout(self._who)
+        column = vbox(self.strip, parent=self)
+        inner = vbox(
+            self._first(),
+            self._second(),
+            self._who,
+            margins=(SPACE.pane, 13, SPACE.pane, 12),
+            spacing=SPACE.snug,
+        )
         column.addLayout(inner)
         self.setMinimumHeight(76)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
@@ -59,10 +59,7 @@ class RequestHeader(QWidget):
     def _first(self) -> QHBoxLayout:
         row = QHBoxLayout()
         row.setSpacing(SPACE.small)
-        badge = QVBoxLayout()
-        badge.setContentsMargins(0, 1, 0, 0)
-        badge.addWidget(self.risk)
-        badge.addStretch(1)
+        badge = vbox(self.risk, STRETCH, margins=(0, 1, 0, 0), spacing=None)
         row.addLayout(badge)
         row.addWidget(self.summary, 1)
         return row

@@ -7,8 +7,11 @@ from itertools import pairwise
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QSizePolicy, QWidget
 
+from app.records.asker import Quote, asker_words
+from app.records.decision import FindingsSection, ReasonsSection, UndoBox
+from app.screens.approvals.bytes_section import BytesSection
 from app.screens.approvals.checks_section import ChecksSection
 from app.screens.approvals.content_section import ContentSection
 from app.screens.approvals.edited_section import EditedSection
@@ -16,23 +19,19 @@ from app.screens.approvals.group_section import GroupSection
 from app.screens.approvals.preview_section import SCREEN_TOOLS, PreviewData, ScreenSection
 from app.screens.approvals.request_header import RequestHeader
 from app.screens.approvals.request_payload import DigestCheck, RequestPayload, request_payload
-from app.screens.approvals.request_sections import (
-    BytesSection,
-    FindingsSection,
-    Quote,
-    ReasonsSection,
-    UndoBox,
-)
-from app.screens.approvals.text import asker_words
+from app.screens.approvals.text import unproved_words
 from app.text import one_line
 from app.theme.tokens import SPACE
 from app.widgets.banner import Banner
 from app.widgets.labels import Label, Link, separator, set_surface
+from app.widgets.layouts import STRETCH, vbox
 from app.widgets.property_list import Property, PropertyList, short_digest
 from app.widgets.section import Section
+from app.widgets.util import ScrollArea
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.preview_models import Helper, Preview
 from core.fleet.models import Contract
+from core.policy.models import Reason
 
 RIGHT = 296
 RIGHT_NARROW = 272
@@ -71,12 +70,7 @@ class RequestView(QWidget):
         self.end_banner = Banner()
         self._make_parts()
         self.middle = _Middle(self._body())
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        for widget in (self.header, separator(), self.end_banner, self.banner):
-            column.addWidget(widget)
-        column.addWidget(self.middle, 1)
+        vbox(self.header, separator(), self.end_banner, self.banner, (self.middle, 1), parent=self)
 
     def _make_parts(self) -> None:
         self.group = GroupSection()
@@ -87,7 +81,7 @@ class RequestView(QWidget):
         self.rest = BytesSection("Other arguments", exact=False)
         self.undo = UndoBox()
         self.helpers = ChecksSection()
-        self.reasons = ReasonsSection()
+        self.reasons = ReasonsSection("Why you are asked")
         self.said = Quote()
         self.facts = PropertyList(84, "Request")
         for part in (self.bytes, self.rest):
@@ -98,18 +92,26 @@ class RequestView(QWidget):
 
     def _body(self) -> QWidget:
         left = QWidget()
-        column = QVBoxLayout(left)
-        column.setContentsMargins(SPACE.pane, SPACE.section, SPACE.pane, SPACE.pane)
-        column.setSpacing(SPACE.section)
-        for part in (self.group, self.edited, self.target, self.bytes, self.findings, self.rest):
-            column.addWidget(part)
-        column.addWidget(self.undo)
-        column.addWidget(self.helpers)
-        column.addStretch(1)
+        vbox(
+            self.group,
+            self.edited,
+            self.target,
+            self.bytes,
+            self.findings,
+            self.rest,
+            self.undo,
+            self.helpers,
+            STRETCH,
+            parent=left,
+            margins=(SPACE.pane, SPACE.section, SPACE.pane, SPACE.pane),
+            spacing=SPACE.section,
+        )
         self._right = QWidget()
-        side = QVBoxLayout(self._right)
-        side.setContentsMargins(SPACE.side_panel, SPACE.section, SPACE.side_panel, SPACE.pane)
-        side.setSpacing(SPACE.section)
+        side = vbox(
+            parent=self._right,
+            margins=(SPACE.side_panel, SPACE.section, SPACE.side_panel, SPACE.pane),
+            spacing=SPACE.section,
+        )
         request = Section("Request")
         request.add(self.facts)
         for widget in (self.reasons, self.said, request):
@@ -153,8 +155,8 @@ class RequestView(QWidget):
         placed = {place.number for part in (sent.main, sent.others) if part for place in part.places}
         self.findings.show_findings(approval.decision.findings, placed)
         self.undo.show_undo(approval.decision)
-        self.reasons.show_reasons(approval)
-        self.said.show_said(approval)
+        self.reasons.show_reasons(approval.decision, _more_reasons(approval))
+        self.said.show_said(approval.said, approval.actor)
         self.show_facts(contract, "")
         self.middle.verticalScrollBar().setValue(0)
         self._set_tab_order()
@@ -349,6 +351,12 @@ class RequestView(QWidget):
             self._right.setFixedWidth(self._side)
 
 
+def _more_reasons(approval: Approval) -> list[Reason]:
+    """Why more operators must approve than the policy wants."""
+    more = unproved_words(approval)
+    return [Reason(text=more, origin=f"the policy wants {approval.decision.approvers}")] if more else []
+
+
 def approvers_words(approval: Approval) -> str:
     """`1 of 2: harbour`."""
     words = f"{len(approval.approved_by)} of {approval.approvers}" if approval.approvers > 1 else "1 of 1"
@@ -356,16 +364,13 @@ def approvers_words(approval: Approval) -> str:
     return f"{words}: {names}" if names and approval.approvers > 1 else words
 
 
-class _Middle(QScrollArea):
+class _Middle(ScrollArea):
     """What scrolls between head and bar; its body is always as wide as the view, so never sideways."""
 
     def __init__(self, body: QWidget) -> None:
-        super().__init__()
+        super().__init__(body)
         self._body = body
-        self.setWidgetResizable(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setWidget(body)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QSplitter, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.screens.approvals.decision_history import DecisionHistory
 from app.screens.approvals.queue_pane import QueuePane
@@ -20,6 +20,9 @@ from app.screens.screen import Navigator, Screen, Shortcut
 from app.screens.targets import OpenApproval, OpenRun, Target
 from app.service_client import ConsoleLink
 from app.state import AppState, Link
+from app.widgets.action import Action
+from app.widgets.layouts import hbox
+from app.widgets.master_detail import MasterDetail
 from core.approvals.models import Approval, ApprovalState
 from core.batch.models import Cell
 from core.dispatch.models import CommandResult
@@ -63,18 +66,9 @@ class ApprovalsScreen(Screen):
     def _build(self) -> None:
         self.stack = RequestStack(self.pane)
         self.nothing = self.stack.nothing
-        self.split = QSplitter(Qt.Orientation.Horizontal)
-        self.split.setChildrenCollapsible(False)
-        self.split.setHandleWidth(1)
-        self.split.addWidget(self.queue)
-        self.split.addWidget(self.stack)
-        self.split.setStretchFactor(0, 0)
-        self.split.setStretchFactor(1, 1)
-        self.split.setSizes([QUEUE, 900])
+        self.split = MasterDetail(self.queue, self.stack, (QUEUE, 900), self.stack)
         self.queue.setMinimumWidth(240)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self.split)
+        hbox(self.split, parent=self, spacing=None)
 
     def _connect(self) -> None:
         self.queue.chosen.connect(self.open_card)
@@ -131,7 +125,7 @@ class ApprovalsScreen(Screen):
         self.bar.close_reason()
         self._sync_hold()
 
-    def shortcuts(self) -> list[Shortcut]:
+    def shortcuts(self) -> list[Shortcut | Action]:
         """The keys of this screen."""
         return approvals_keys(self)
 
@@ -162,10 +156,8 @@ class ApprovalsScreen(Screen):
 
     def set_compact(self, narrow: bool, low: bool) -> None:
         """Queue 300 and right column 272 when narrow."""
-        sizes = self.split.sizes()
-        if sizes[0] in (QUEUE, QUEUE_NARROW):
-            wanted = QUEUE_NARROW if narrow else QUEUE
-            self.split.setSizes([wanted, max(1, sum(sizes) - wanted)])
+        if self.split.sizes()[0] in (QUEUE, QUEUE_NARROW):
+            self.split.set_size(self.queue, QUEUE_NARROW if narrow else QUEUE)
         self.card.set_side_width(narrow)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -415,23 +407,23 @@ class ApprovalsScreen(Screen):
             self._park_focus()
 
 
-def approvals_keys(screen: ApprovalsScreen) -> list[Shortcut]:
+def approvals_keys(screen: ApprovalsScreen) -> list[Shortcut | Action]:
     """Letters act only when no text field has the focus."""
     return [
-        Shortcut("J", "Next request", screen.step_on),
-        Shortcut("K", "Request before", screen.step_back),
+        Action("Next request", "approvals", screen.step_on, "J"),
+        Action("Request before", "approvals", screen.step_back, "K"),
         Shortcut(
             "Ctrl+Return",
             "Approve once; first to what is still to be read or typed",
             act_by=screen.bar.press_approve,
         ),
         Shortcut("Ctrl+Enter", "Approve once (number pad)", act_by=screen.bar.press_approve),
-        Shortcut("D", "Deny, with a reason", screen.bar.open_reason),
-        Shortcut("E", "Edit, then approve", screen.bar.press_edit),
-        Shortcut("G", "Approve for this run, or for a scope", screen.bar.press_grant),
-        Shortcut("F", "Next finding in the bytes", screen.card.next_finding),
-        Shortcut("B", "Before you decide: to the helpers", screen.focus_helpers),
-        Shortcut("/", "Filter the queue", screen.queue.focus_filter),
+        Action("Deny, with a reason", "deny", screen.bar.open_reason, "D"),
+        Action("Edit, then approve", "edit", screen.bar.press_edit, "E"),
+        Action("Approve for this run, or for a scope", "grant", screen.bar.press_grant, "G"),
+        Action("Next finding in the bytes", "search", screen.card.next_finding, "F"),
+        Action("Before you decide: to the helpers", "approvals", screen.focus_helpers, "B"),
+        Action("Filter the queue", "filter", screen.queue.focus_filter, "/"),
         Shortcut("Up", "Request before, in the queue"),
         Shortcut("Down", "Next request, in the queue"),
         Shortcut("Return", "From the queue into the card, to what is to be read to its end"),

@@ -1,16 +1,13 @@
-"""Text of a request: who asks and what they say, how long it waits, what became of it."""
+"""Text of a request: how long it waits, what became of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
 
-from app.text import one_line, person_words, with_nothing_sent
+from app.text import one_line, with_nothing_sent
 from core.approvals.models import Approval, ApprovalState
 from core.dispatch.models import CommandResult, Verdict
-from core.text import escape_hidden
-
-MOST_SAID = 2000
 
 _VERDICTS = {
     Verdict.CONFIRMED: "It ran: confirmed.",
@@ -22,18 +19,6 @@ _VERDICTS = {
 }
 
 
-def quoted(said: str) -> str:
-    """What the asker says, as a quotation; very long ones are cut with words that say so."""
-    shown = escape_hidden(said[:MOST_SAID]).strip()
-    left = len(said) - MOST_SAID
-    return f"“{shown}”" if left <= 0 else f"“{shown} …” ({left} more characters are in the journal)"
-
-
-def asker_words(actor: str) -> str:
-    """Who asks, in full; of a window that proved no operator, that it is not proved."""
-    return one_line(person_words(actor) if actor.startswith("window:") else actor)
-
-
 def unproved_words(approval: Approval) -> str:
     """Why more operators must approve than the policy wants; empty where none more must."""
     more = approval.approvers - approval.decision.approvers
@@ -41,16 +26,6 @@ def unproved_words(approval: Approval) -> str:
         return ""
     operators = "one operator more" if more == 1 else f"{more} operators more"
     return f"Asked without a proof of who asks, so {operators} must approve"
-
-
-def is_agent(actor: str) -> bool:
-    """True for an LLM program."""
-    return actor.startswith("agent:")
-
-
-def said_title(actor: str) -> str:
-    """The title above what the asker says."""
-    return f"The {'agent' if is_agent(actor) else 'asker'} says (not checked)"
 
 
 def final_words(approval: Approval) -> tuple[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +10,14 @@ import structlog
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
+from app.autosave import Autosave
 from app.qt_loop import ended
 from app.query import Declined, Mutation, Query
 from app.screens.batch.document import NEW_NAME, BatchDocument, DraftStep, content_of
 from app.screens.batch.document_controller import DocumentController
-from app.screens.batch.draft_store import DraftStore
+from app.screens.batch.draft import FILE, DraftOnDisk
 from app.service_client import ConsoleLink
 from app.widgets.dialog import Dialog
-from app.widgets.util import debounce
 from core.batch.batch_file import read_batch
 from core.batch.models import Batch
 from core.errors import BadInput, ErrorCode, QuarterdeckError
@@ -52,13 +51,11 @@ class DocumentIO(QObject):
         self._kept = kept
         self._screen, self._editor = screen, editor
         self._link: ConsoleLink | None = None
-        self._store: DraftStore | None = None
+        self._autosave: Autosave[DraftOnDisk] | None = None
         self._after_save: Callable[[], None] | None = None
         self._save: Mutation[tuple[str, BatchDocument]] | None = None
         self._opened: Query[Batch] | None = None
         self._opening = ""
-        self._said = ""
-        self._pause = debounce(self, DRAFT_PAUSE_MS, self._write_soon)
 
     def bind(self, link: ConsoleLink, folder: Path) -> None:
         """Where to ask, and where the draft is kept; brings back the draft of the last window."""
@@ -67,51 +64,25 @@ class DocumentIO(QObject):
             self, link, self._saved, self._not_saved, "save the batch", declined=self.forget_wish
         )
         self._opened = Query(self, link, self._load_opened, self._say_not_opened, "load the batch")
-        self._store = DraftStore(folder)
-        try:
-            draft = self._store.read()
-        except ValueError as error:
-            self.failed.emit(f"The batch of the last session cannot be read: {error}.", "Build it anew.")
-            draft = None
-        if draft is not None:
+        self._autosave = Autosave(
+            self, link, folder / FILE, DraftOnDisk, self._draft, self.failed.emit, "batch", DRAFT_PAUSE_MS
+        )
+        if (draft := self._autosave.read()) is not None:
             self._editor.load(draft.content(), draft.saved_as, draft.dirty)
-        self._editor.changed.connect(self._pause.start)
-        self._editor.saved_changed.connect(self._pause.start)
+        self._editor.changed.connect(self._autosave.keep_soon)
+        self._editor.saved_changed.connect(self._autosave.keep_soon)
 
     # The draft
 
-    def _prepared(self) -> tuple[int, str]:
-        assert self._store is not None
+    def _draft(self) -> DraftOnDisk:
         editor = self._editor
         steps = tuple(self._kept(step) for step in editor.content.steps)
-        return self._store.prepare(replace(editor.content, steps=steps), editor.saved_as, editor.dirty)
-
-    def _write_soon(self) -> None:
-        if self._store is not None and self._link is not None:
-            self._link.spawn("keep the draft", self._write(self._store, *self._prepared()))
-
-    async def _write(self, store: DraftStore, number: int, text: str) -> None:
-        try:
-            await asyncio.to_thread(store.write, number, text)
-        except OSError as error:
-            self._say_not_kept(error)
+        return DraftOnDisk.of(replace(editor.content, steps=steps), editor.saved_as, editor.dirty)
 
     def keep_now(self) -> None:
         """Write what is not written yet before the window goes."""
-        if self._store is None or not self._pause.isActive():
-            return
-        self._pause.stop()
-        try:
-            self._store.write(*self._prepared())
-        except OSError as error:
-            self._say_not_kept(error)
-
-    def _say_not_kept(self, error: OSError) -> None:
-        log.warning("the draft cannot be written", problem=str(error))
-        words = f"The draft cannot be kept: {error.strerror or error}."
-        if words != self._said:
-            self._said = words
-            self.failed.emit(words, "Save the batch, or make room on the disk; a restart would lose it.")
+        if self._autosave is not None:
+            self._autosave.keep_now()
 
     # Saving
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.screens.batch.inline_edit import InlineEdit
 from app.text import plural
@@ -12,6 +12,7 @@ from app.widgets.badges import ProductionTag
 from app.widgets.buttons import Button
 from app.widgets.fields import TextField, mark_failed
 from app.widgets.labels import Label, separator, set_surface
+from app.widgets.layouts import hbox, vbox
 
 
 class BatchHeader(QWidget):
@@ -60,11 +61,7 @@ class BatchHeader(QWidget):
         self._build()
 
     def _build(self) -> None:
-        row = QHBoxLayout()
-        row.setContentsMargins(SPACE.pane - 5, 0, SPACE.pane, 0)
-        row.setSpacing(SPACE.small)
-        row.addWidget(self.name)
-        row.addWidget(self.mark)
+        row = hbox(self.name, self.mark, margins=(SPACE.pane - 5, 0, SPACE.pane, 0), spacing=SPACE.small)
         line = separator(Qt.Orientation.Vertical)
         line.setFixedHeight(20)
         row.addSpacing(4)
@@ -84,11 +81,7 @@ class BatchHeader(QWidget):
         bar.setLayout(row)
         self.targets.setMaximumWidth(320)
         self.targets.setMinimumWidth(150)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(bar)
-        column.addWidget(self.error)
+        vbox(bar, self.error, parent=self)
 
     def show_batch(self, name: str, targets: str) -> None:
         """Show name and filter; what is typed just now is left alone."""

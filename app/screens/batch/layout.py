@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QObject, QPoint, Qt
-from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSplitter, QWidget
 
 from app.screens.batch.plan_panel import HEAD, PlanPanel
 from app.screens.batch.step_form import StepForm
@@ -11,6 +11,7 @@ from app.screens.batch.step_source import StepSource
 from app.screens.batch.steps_panel import StepsPanel
 from app.screens.batch.tools_panel import ToolsPanel
 from app.widgets.banner import Notice
+from app.widgets.layouts import vbox
 
 TOOLS, STEPS, TEXT = 204, 376, 312
 LEAST_FORM = 260
@@ -117,9 +118,7 @@ class NoticeBox(QWidget):
         super().__init__()
         self.notice = Notice("fail", "", "", "Close")
         self.notice.acted.connect(self.hide)
-        holder = QVBoxLayout(self)
-        holder.setContentsMargins(16, 0, 16, 8)
-        holder.addWidget(self.notice)
+        vbox(self.notice, parent=self, margins=(16, 0, 16, 8), spacing=None)
         self.hide()
 
     def say(self, what: str, how: str) -> None:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.items.table_model import Cell, Column, Kind, Row
 from app.items.table_view import TableView
@@ -19,6 +19,7 @@ from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.fields import SearchField, TextField
 from app.widgets.json_view import size_words
 from app.widgets.labels import Label
+from app.widgets.layouts import hbox, vbox
 from core.batch.file_names import file_stem
 from core.batch.models import SavedBatch, flatten
 from core.errors import BadInput
@@ -56,18 +57,11 @@ class FileQuestion(QWidget):
         self.problem = Label("", "meta", "fail", wrap=True)
         self.keep = Button("Cancel")
         self.go_on = Button("Rename")
-        row = QHBoxLayout()
-        row.setSpacing(8)
-        row.addWidget(self.field, 1)
+        row = hbox((self.field, 1), spacing=8)
         row.addStretch(0)
         row.addWidget(self.keep)
         row.addWidget(self.go_on)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 4, 0, 4)
-        column.setSpacing(6)
-        column.addWidget(self.words)
-        column.addLayout(row)
-        column.addWidget(self.problem)
+        vbox(self.words, row, self.problem, parent=self, margins=(0, 4, 0, 4), spacing=6)
         self.field.returnPressed.connect(self._go_on)
         self.field.textEdited.connect(lambda _text: self._say(""))
         self.keep.clicked.connect(self.close_question)

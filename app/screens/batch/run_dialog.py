@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
 from app.screens.batch.text import BLOCKED, count_outcomes, counted, one_line, outcome_look
 from app.text import plural
@@ -12,6 +12,7 @@ from app.widgets.badges import ProductionBand, ProductionTag, StateBadge
 from app.widgets.banner import Notice
 from app.widgets.dialog import Dialog
 from app.widgets.labels import Label
+from app.widgets.layouts import hbox
 from core.batch.models import Batch, Plan, flatten
 
 RUN = "run"
@@ -53,10 +54,7 @@ def make_run_sheet(window: QWidget, batch: Batch, plan: Plan) -> Dialog:
 
 def _production(names: list[str]) -> QWidget:
     box = QWidget()
-    row = QHBoxLayout(box)
-    row.setContentsMargins(0, 4, 0, 4)
-    row.setSpacing(10)
-    row.addWidget(ProductionBand())
+    row = hbox(ProductionBand(), parent=box, margins=(0, 4, 0, 4), spacing=10)
     column = QVBoxLayout()
     column.setSpacing(4)
     # With a parent from the start: it shows itself, and would be a window of its own for a moment.
@@ -80,9 +78,7 @@ def _production(names: list[str]) -> QWidget:
 
 def _outcomes(plan: Plan) -> QWidget:
     box = QWidget()
-    row = QHBoxLayout(box)
-    row.setContentsMargins(0, 2, 0, 2)
-    row.setSpacing(16)
+    row = hbox(parent=box, margins=(0, 2, 0, 2), spacing=16)
     for outcome, number in count_outcomes(plan.cells).items():
         look = outcome_look(outcome)
         shown = StateLook(f"{number:,} {counted(outcome)}", look.glyph, look.color, look.word_color)

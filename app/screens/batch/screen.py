@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.screens.batch.document import DraftStep
 from app.screens.batch.document_controller import DocumentController
@@ -34,7 +34,9 @@ from app.screens.screen import Navigator, Screen, Shortcut
 from app.screens.targets import OpenBatch, OpenRun, OpenTool, Target
 from app.service_client import ConsoleLink
 from app.state import AppState
+from app.widgets.action import Action
 from app.widgets.labels import separator, set_surface
+from app.widgets.layouts import vbox
 from app.widgets.redo_key import REDO_TOO
 from core.batch.models import Plan
 from core.errors import BadInput
@@ -77,13 +79,7 @@ class BatchScreen(Screen):
         self._keys = ShortcutFilter(self, self.editor.undo_stack)
 
     def _build(self) -> None:
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.setSpacing(0)
-        whole.addWidget(self.head)
-        whole.addWidget(self._notices)
-        whole.addWidget(separator())
-        whole.addWidget(self.panes_at.rows, 1)
+        vbox(self.head, self._notices, separator(), (self.panes_at.rows, 1), parent=self)
 
     def _connect(self) -> None:
         editor, head, view = self.editor, self.head, self.steps.view
@@ -188,28 +184,27 @@ class BatchScreen(Screen):
         self.keep("folded", self.dock.is_folded)
         self.files.keep_now()
 
-    def shortcuts(self) -> list[Shortcut]:
+    def shortcuts(self) -> list[Shortcut | Action]:
         """The keys of comp 03. Delete, X and P belong to the list of steps."""
         stack = self.editor.undo_stack
-        acts = {
-            "A": ("Add a tool", self.panes_at.show_tools),
-            "Alt+Up": ("Move the step up", lambda: self.editor.move(False)),
-            "Alt+Down": ("Move the step down", lambda: self.editor.move(True)),
-            "Ctrl+D": ("Double the step", self.editor.double),
-            "P": ("Run in parallel with the next one, or no longer", None),
-            "X": ("Switch the step off, or on", None),
-            "Delete": ("Delete the step; in Open…, the saved batch", None),
-            "F2": ("In Open…: rename the saved batch", None),
-            "Return": ("Go on into the form", None),
-            "Ctrl+Z": ("Undo", stack.undo),
-            "Ctrl+Shift+Z": ("Redo", stack.redo),
-            REDO_TOO: ("Redo, too", stack.redo),
-            "Ctrl+S": ("Save", self._save),
-            "Ctrl+O": ("Open…", self.opening.ask),
-            "F5": ("Plan; nothing is sent", self._plan_now),
-            "Ctrl+Return": ("Run…", self._run),
-        }
-        return [Shortcut(keys, what, act) for keys, (what, act) in acts.items()]
+        return [
+            Action("Add a tool", "add", self.panes_at.show_tools, "A"),
+            Action("Move the step up", "up", lambda: self.editor.move(False), "Alt+Up"),
+            Action("Move the step down", "down", lambda: self.editor.move(True), "Alt+Down"),
+            Action("Double the step", "copy", self.editor.double, "Ctrl+D"),
+            Shortcut("P", "Run in parallel with the next one, or no longer"),
+            Shortcut("X", "Switch the step off, or on"),
+            Shortcut("Delete", "Delete the step; in Open…, the saved batch"),
+            Shortcut("F2", "In Open…: rename the saved batch"),
+            Shortcut("Return", "Go on into the form"),
+            Action("Undo", "undo", stack.undo, "Ctrl+Z"),
+            Action("Redo", "redo", stack.redo, "Ctrl+Shift+Z"),
+            Shortcut(REDO_TOO, "Redo, too", lambda _hand: stack.redo()),
+            Action("Save", "save", self._save, "Ctrl+S"),
+            Action("Open…", "open", self.opening.ask, "Ctrl+O"),
+            Action("Plan; nothing is sent", "batch", self._plan_now, "F5"),
+            Action("Run…", "run", self._run, "Ctrl+Return", acts_at_once=True),
+        ]
 
     def primary_filter(self) -> QWidget:
         """The search field of the tools; where they are a pop-up, it comes up."""

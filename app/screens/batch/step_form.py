@@ -7,11 +7,11 @@ from typing import Any
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QWidget
 
 from app.forms import SchemaForm
 from app.forms.field_widgets import LineInput
-from app.screens.batch.decision_view import DecisionView
+from app.records.decision import DecisionCard
 from app.screens.batch.document import DraftStep
 from app.screens.batch.inline_edit import InlineEdit
 from app.screens.batch.step_source import StepSource
@@ -22,6 +22,8 @@ from app.widgets.buttons import Segmented
 from app.widgets.empty_state import EmptyState
 from app.widgets.fields import Field, mark_failed
 from app.widgets.labels import ElidedLabel, Label, escaped_tooltip, set_surface
+from app.widgets.layouts import STRETCH, hbox, vbox
+from app.widgets.util import ScrollArea
 from core.batch.models import STEP_ID
 from core.fleet.models import OTHERWISE, Effect
 from core.schema_forms.json_values import same_json
@@ -67,7 +69,7 @@ class StepForm(QWidget):
         self.timeout_field = Field("step timeout", self.timeout, help_text="Left out when empty.")
         self.timeout_field.setMaximumWidth(180)
         self.timeout.textEdited.connect(self._timeout_edited)
-        self.judgement = DecisionView()
+        self.judgement = DecisionCard()
         self.pages = Segmented([("form", "Form"), ("text", "JSON")], "Form or text", in_bar=True)
         self.pages.chosen.connect(lambda _key: self._choose_page())
         self._build()
@@ -75,46 +77,41 @@ class StepForm(QWidget):
         self.show_step(None, None)
 
     def _build(self) -> None:
-        head = QHBoxLayout()
-        head.setContentsMargins(11, 8, 16, 0)
-        head.setSpacing(8)
-        head.addWidget(self.id_field)
-        head.addWidget(self.tool)
-        head.addWidget(self.risk)
-        head.addWidget(self.undo)
-        head.addStretch(1)
-        head.addWidget(self.pages)
+        head = hbox(
+            self.id_field,
+            self.tool,
+            self.risk,
+            self.undo,
+            STRETCH,
+            self.pages,
+            margins=(11, 8, 16, 0),
+            spacing=8,
+        )
         self._head = QWidget()
-        whole_head = QVBoxLayout(self._head)
-        whole_head.setContentsMargins(0, 0, 0, 4)
-        whole_head.setSpacing(2)
-        whole_head.addLayout(head)
+        whole_head = vbox(head, parent=self._head, margins=(0, 0, 0, 4), spacing=2)
         self.undo_below.setContentsMargins(16, 0, 16, 0)
         whole_head.addWidget(self.undo_below)
         self.id_error.setContentsMargins(16, 0, 16, 0)
         whole_head.addWidget(self.id_error)
         inside = QWidget()
         set_surface(inside, "base")
-        column = QVBoxLayout(inside)
-        column.setContentsMargins(16, 6, 16, 16)
-        column.setSpacing(12)
-        for widget in (self.notice, self.form, self.timeout_field, self.judgement):
-            column.addWidget(widget)
-        column.addStretch(1)
-        self.scroller = QScrollArea()
-        self.scroller.setWidgetResizable(True)
+        vbox(
+            self.notice,
+            self.form,
+            self.timeout_field,
+            self.judgement,
+            STRETCH,
+            parent=inside,
+            margins=(16, 6, 16, 16),
+            spacing=12,
+        )
+        self.scroller = ScrollArea(inside)
         self.scroller.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.scroller.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.scroller.setWidget(inside)
         self.hint = EmptyState("No step is chosen.", "Choose a step to see its form.")
         self.stack = QStackedWidget()
         self.stack.addWidget(self.scroller)
         self.stack.addWidget(self.hint)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.setSpacing(0)
-        whole.addWidget(self._head)
-        whole.addWidget(self.stack, 1)
+        vbox(self._head, (self.stack, 1), parent=self)
 
     # Form or text, where both have not enough room side by side
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QRectF, QSize, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QTextCharFormat, QTextDocument
-from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.screens.batch.document import DraftStep
 from app.theme.shapes import paint_glyph
@@ -15,6 +15,7 @@ from app.theme.theme import theme_of
 from app.widgets.buttons import Segmented
 from app.widgets.json_edit import JsonEdit, _JsonHighlighter
 from app.widgets.labels import ElidedLabel, Link, separator, set_surface
+from app.widgets.layouts import STRETCH, hbox, vbox
 from core.batch.yaml_reader import DEEPEST, read_document
 from core.batch.yaml_writer import write_document
 from core.errors import BadInput
@@ -131,25 +132,22 @@ class StepSource(QWidget):
         self._go.clicked.connect(self._go_to_problem)
         head = QWidget()
         set_surface(head, "base")
-        row = QHBoxLayout(head)
-        row.setContentsMargins(12, 8, 12, 8)
-        row.setSpacing(6)
-        row.addWidget(self.choice)
-        row.addStretch(1)
-        row.addWidget(self._mark)
-        row.addWidget(self._words)
-        row.addWidget(self._go)
+        hbox(
+            self.choice,
+            STRETCH,
+            self._mark,
+            self._words,
+            self._go,
+            parent=head,
+            margins=(12, 8, 12, 8),
+            spacing=6,
+        )
         self.stack = QStackedWidget()
         for editor in (self.json, self.yaml):
             self.stack.addWidget(editor)
             editor.value_edited.connect(self._edited)
             editor.validity_changed.connect(self._show_state)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(head)
-        column.addWidget(separator())
-        column.addWidget(self.stack, 1)
+        vbox(head, separator(), (self.stack, 1), parent=self)
         self._show_state()
 
     @property

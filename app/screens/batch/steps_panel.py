@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.screens.batch.document_controller import DocumentController
 from app.screens.batch.document_io import examples
@@ -16,7 +16,9 @@ from app.theme.tokens import SPACE
 from app.widgets.buttons import Button, IconButton
 from app.widgets.empty_state import EmptyState
 from app.widgets.labels import Label, Link, set_surface
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.section import Card
+from app.widgets.util import ScrollArea
 from core.batch.models import flatten
 
 MOST_EXAMPLES = 3
@@ -43,9 +45,7 @@ class StepsPanel(QWidget):
         self.tools = Button("Tools", "ghost", icon="add", key="A")
         self.tools.clicked.connect(self.tools_wanted)
         self.hint = Label("Alt+↑ ↓ moves", tone="text3")
-        head = QHBoxLayout()
-        head.setContentsMargins(12, 4, 12, 4)
-        head.setSpacing(4)
+        head = hbox(margins=(12, 4, 12, 4), spacing=4)
         head.addWidget(Label("Steps", "head"))
         head.addSpacing(4)
         head.addWidget(self.count)
@@ -62,11 +62,7 @@ class StepsPanel(QWidget):
         self.stack = QStackedWidget()
         self.stack.addWidget(self.view)
         self.stack.addWidget(self.empty)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 4, 0, 0)
-        column.setSpacing(2)
-        column.addLayout(head)
-        column.addWidget(self.stack, 1)
+        vbox(head, (self.stack, 1), parent=self, margins=(0, 4, 0, 0), spacing=2)
         self.set_compact(False)
 
     def serve(self, editor: DocumentController) -> None:
@@ -116,7 +112,7 @@ class StepsPanel(QWidget):
             button.setAccessibleName(f"{word} {what}".strip())
 
 
-class _NoSteps(QScrollArea):
+class _NoSteps(ScrollArea):
     """The empty batch: what adds a step, and below it three examples."""
 
     tools_wanted = Signal()
@@ -124,9 +120,7 @@ class _NoSteps(QScrollArea):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.state = EmptyState(
             "This batch has no steps yet.",
             "A step calls one tool on each device. Nothing is sent until you press Run.",
@@ -151,9 +145,7 @@ class _NoSteps(QScrollArea):
 
     def _example(self, path: Path, name: str, description: str, steps: int) -> Card:
         card = Card()
-        head = QHBoxLayout()
-        head.addWidget(Label(name, "name"))
-        head.addStretch(1)
+        head = hbox(Label(name, "name"), STRETCH, spacing=None)
         link = Link("Begin", "name")
         link.setAccessibleName(f"Begin with the example {name}")
         link.clicked.connect(lambda: self.example_wanted.emit(path))

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QScrollArea, QWidget
 
 from app.forms import SchemaForm
 from app.query import Mutation, Query
+from app.records.decision import answer_look
 from app.screens.fleet.device_rows import tool_title
 from app.screens.screen import Navigator
 from app.screens.targets import OpenApproval, OpenRun
 from app.service_client import ConsoleLink
 from app.state import AppState
 from app.text import with_nothing_sent
-from app.theme.status_styles import plan_look
 from app.widgets.badges import PlanBadge, RiskBadge
 from app.widgets.buttons import Button
 from app.widgets.fields import DropDown
 from app.widgets.focus import in_reading_order, put_in_tab_order
 from app.widgets.labels import Label, Link, separator, set_surface
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.line_breaks import breakable
 from app.widgets.property_list import copies_whole
 from app.widgets.util import debounce
@@ -32,7 +33,6 @@ from core.schema_forms.validator import FieldError
 EXPLAIN_PAUSE_MS = 250
 LONG_NAME = 24
 NO_TOOLS = "The tools are not known yet."
-_PLAN = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
 _BUTTON = {Answer.ALLOW: "Call", Answer.ASK: "Ask for approval…", Answer.DENY: "Call"}
 
 
@@ -75,39 +75,15 @@ class CallTab(QWidget):
         self._show_tool()
 
     def _build(self) -> None:
-        head = QHBoxLayout()
-        head.setContentsMargins(12, 10, 12, 6)
-        head.setSpacing(8)
-        head.addWidget(self.chooser, 1)
-        head.addWidget(self.risk)
+        head = hbox((self.chooser, 1), self.risk, margins=(12, 10, 12, 6), spacing=8)
         self._fields = scroll = QScrollArea()
         scroll.setWidgetResizable(True)
         scroll.setAccessibleName("Arguments of the call")
         scroll.setWidget(self.form)
-        said = QHBoxLayout()
-        said.setSpacing(8)
-        said.addWidget(self.answer)
-        said.addWidget(self.why, 1)
-        links = QHBoxLayout()
-        links.setSpacing(12)
-        links.addWidget(self.call)
-        links.addWidget(self.open_run)
-        links.addWidget(self.open_approval)
-        links.addStretch(1)
-        foot = QVBoxLayout()
-        foot.setContentsMargins(12, 8, 12, 10)
-        foot.setSpacing(8)
-        foot.addLayout(said)
-        foot.addWidget(self.outcome)
-        foot.addLayout(links)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(head)
-        column.addWidget(self.whole_name)
-        column.addWidget(scroll, 1)
-        column.addWidget(separator())
-        column.addLayout(foot)
+        said = hbox(self.answer, (self.why, 1), spacing=8)
+        links = hbox(self.call, self.open_run, self.open_approval, STRETCH, spacing=12)
+        foot = vbox(said, self.outcome, links, margins=(12, 8, 12, 10), spacing=8)
+        vbox(head, self.whole_name, (scroll, 1), separator(), foot, parent=self)
 
     # What is shown
 
@@ -195,7 +171,7 @@ class CallTab(QWidget):
         self.why.setText(error.message)
 
     def _show_decision(self, decision: Decision) -> None:
-        self.answer.set_look(plan_look(_PLAN[decision.answer]))
+        self.answer.set_look(answer_look(decision.answer))
         self.answer.show()
         self.risk.set_risk(decision.risk.value)
         self.why.setText(decision.reasons[0].text if decision.reasons else decision.summary)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.items.table_view import TableView
 from app.query import Mutation
@@ -18,22 +17,21 @@ from app.widgets.banner import Notice
 from app.widgets.buttons import Button
 from app.widgets.empty_state import IN_COLUMN, EmptyState
 from app.widgets.labels import Label
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.line_breaks import breakable
 from app.widgets.property_list import Property, PropertyList, short_digest, show_facts
 from app.widgets.section import SectionHead
+from app.widgets.util import ScrollArea
 from core.fleet.models import Device, DeviceDetails, Health
 
 MOST_ROWS = 6
 
 
-class ConnectionTab(QScrollArea):
+class ConnectionTab(ScrollArea):
     """Trust, doctor and refused attempts of one device."""
 
     def __init__(self, link: ConsoleLink, nav: Navigator) -> None:
-        super().__init__()
-        self.setWidgetResizable(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setAccessibleName("Link of the device")
+        super().__init__(name="Link of the device")
         self._link, self._nav = link, nav
         self._device: Device | None = None
         self._details: DeviceDetails | None = None
@@ -65,24 +63,24 @@ class ConnectionTab(QScrollArea):
         buttons = QVBoxLayout()
         buttons.setSpacing(8)
         for pair in ((self.reconnect, self.edit), (self.revoke, self.forget)):
-            row = QHBoxLayout()
-            row.setSpacing(8)
-            for button in pair:
-                row.addWidget(button)
-            row.addStretch(1)
+            row = hbox(*pair, STRETCH, spacing=8)
             buttons.addLayout(row)
         holder = QWidget()
         holder.setProperty("clear", "true")
-        column = QVBoxLayout(holder)
-        column.setContentsMargins(12, 10, 12, 12)
-        column.setSpacing(12)
-        column.addWidget(self.revoked)
-        column.addWidget(self.facts)
-        column.addWidget(self.problem)
-        column.addLayout(buttons)
-        for part in (self.refused_head, self.none_refused, self.refused, self.doctor):
-            column.addWidget(part)
-        column.addStretch(1)
+        vbox(
+            self.revoked,
+            self.facts,
+            self.problem,
+            buttons,
+            self.refused_head,
+            self.none_refused,
+            self.refused,
+            self.doctor,
+            STRETCH,
+            parent=holder,
+            margins=(12, 10, 12, 12),
+            spacing=12,
+        )
         self.setWidget(holder)
 
     def show_device(self, device: Device) -> None:

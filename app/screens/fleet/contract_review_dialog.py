@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
-from app.query import Mutation, Query
+from app.form_dialog import FormDialog
+from app.query import Query
 from app.screens.fleet.contract_diff import Change, change_of, turns
 from app.screens.fleet.contract_view import ContractFacts, DefinitionBox
 from app.screens.fleet.device_rows import tool_title
@@ -16,9 +16,10 @@ from app.service_client import ConsoleLink
 from app.signing.change_signing import ChangeSigning
 from app.theme.tokens import FRAME
 from app.widgets.banner import Notice
-from app.widgets.dialog import Dialog
 from app.widgets.diff_view import DiffView
 from app.widgets.labels import Label
+from app.widgets.layouts import STRETCH, vbox
+from app.widgets.util import ScrollArea
 from core.fleet.models import Tool
 from core.service.console import Console, ContractChange
 from core.service.wishes import contract_change
@@ -57,38 +58,22 @@ def start_review(
     window: QWidget, link: ConsoleLink, signing: ChangeSigning, tool: Tool, on_trusted: Callable[[], None]
 ) -> None:
     """Show what changed; trusting it is signed, and refused when the tool changed once more."""
-    sheet = ContractReviewDialog(window, tool)
 
-    def trusted(_tool: Tool) -> None:
-        sheet.finish("trust")
-        on_trusted()
-
-    trust = Mutation(
-        sheet,
-        link,
-        trusted,
-        lambda error: sheet.say(error.info.sentences),
-        "trust the definition",
-        sheet.trust,
-    )
-
-    def press() -> None:
-        sheet.say("")
-        trust.carry(
-            lambda: signing.carry_out(
-                contract_change(tool),
-                lambda console, signed: console.devices.review_tool(
-                    tool.device, tool.tool_key, tool.contract.digest, signed
-                ),
-            )
+    async def trust() -> None:
+        await signing.carry_out(
+            contract_change(tool),
+            lambda console, signed: console.devices.review_tool(
+                tool.device, tool.tool_key, tool.contract.digest, signed
+            ),
         )
+
+    sheet = ContractReviewDialog(window, link, tool, trust, on_trusted)
 
     async def compare(console: Console) -> tuple[Change, str]:
         change = await console.devices.tool_change(tool.device, tool.tool_key)
         return await asyncio.to_thread(change_of, change), trust_words(change)
 
-    sheet.trust.clicked.connect(press)
-    sheet.open(sheet.answer("not-yet"))
+    sheet.open(sheet.answer("cancel"))
     Query[tuple[Change, str]](
         sheet,
         link,
@@ -98,12 +83,20 @@ def start_review(
     ).load(compare)
 
 
-class ContractReviewDialog(Dialog):
+class ContractReviewDialog(FormDialog):
     """Both definitions in one, the facts, and two answers. Trust waits until the end was on the screen."""
 
-    def __init__(self, window: QWidget, tool: Tool) -> None:
+    def __init__(
+        self,
+        window: QWidget,
+        link: ConsoleLink,
+        tool: Tool,
+        trust: Callable[[], Awaitable[None]],
+        on_trusted: Callable[[], None],
+    ) -> None:
         super().__init__(
             window,
+            link,
             f"{tool_title(tool)} on {tool.device} is not what was trusted",
             "Read all of it: what a device says of its tools is not checked by anybody. Until it is trusted, "
             "no call of this tool leaves.",
@@ -131,27 +124,27 @@ class ContractReviewDialog(Dialog):
         self.first = Label("Scroll to the end of what changed: then it can be trusted.", "meta", "text2")
         self.first.hide()
         self.add(self.first)
-        self.add_answer("not-yet", "Leave it blocked")
-        self.trust = self.add_answer("trust", DEFINITION, closes=False)
+        what, leave = "trust the definition", "Leave it blocked"
+        self.trust = self.add_act("trust", DEFINITION, trust, what, on_trusted, "normal", cancel=leave)
         self.trust.set_off("What changed is not shown yet.")
 
-    def _scrolled(self) -> QScrollArea:
+    def _scrolled(self) -> ScrollArea:
         inner = QWidget()
         inner.setProperty("clear", "true")
-        column = QVBoxLayout(inner)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(self.what)
-        column.addWidget(self.turns)
-        for widget in (self.not_kept, self.diff, self.now, self.counts, self.facts):
-            column.addWidget(widget)
-        column.addStretch(1)
+        column = vbox(
+            self.what,
+            self.turns,
+            self.not_kept,
+            self.diff,
+            self.now,
+            self.counts,
+            self.facts,
+            STRETCH,
+            parent=inner,
+            spacing=8,
+        )
         self._inner, self._column = inner, column
-        self.read_area = QScrollArea()
-        self.read_area.setWidgetResizable(True)
-        self.read_area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.read_area.setAccessibleName("What changed")
-        self.read_area.setWidget(inner)
+        self.read_area = ScrollArea(inner, "What changed")
         return self.read_area
 
     def show_change(self, change: Change, trust: str = DEFINITION) -> None:

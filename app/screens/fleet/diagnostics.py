@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.query import Query
 from app.service_client import ConsoleLink
@@ -12,10 +12,12 @@ from app.theme.status_styles import StateLook
 from app.widgets.badges import StateBadge
 from app.widgets.buttons import Button
 from app.widgets.labels import Label
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.line_breaks import breakable
 from app.widgets.progress import Progress
 from app.widgets.property_list import copies_whole
 from app.widgets.section import SectionHead
+from app.widgets.util import clear_layout
 from core.errors import QuarterdeckError
 from core.fleet.models import Check, CheckName, CheckState
 
@@ -43,16 +45,8 @@ class CheckRow(QWidget):
         badge.setFixedWidth(84)
         title = Label(TITLES[check.name], "name")
         took = Label(milliseconds(check.took_ms) if check.took_ms else "", "meta", "text3")
-        head = QHBoxLayout()
-        head.setSpacing(8)
-        head.addWidget(badge)
-        head.addWidget(title)
-        head.addStretch(1)
-        head.addWidget(took)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 4, 0, 4)
-        column.setSpacing(0)
-        column.addLayout(head)
+        head = hbox(badge, title, STRETCH, took, spacing=8)
+        column = vbox(head, parent=self, margins=(0, 4, 0, 4))
         for words, tone in ((check.found, "text2"), (check.next, "text")):
             if words:
                 label = Label(breakable(words), tone=tone, wrap=True, selectable=True)
@@ -84,13 +78,7 @@ class Diagnostics(QWidget):
         )
         self._rows = QVBoxLayout()
         self._rows.setSpacing(0)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(6)
-        column.addWidget(head)
-        column.addWidget(self.summary)
-        column.addWidget(self.progress)
-        column.addLayout(self._rows)
+        vbox(head, self.summary, self.progress, self._rows, parent=self, spacing=6)
 
     def show_device(self, name: str, state: str = "") -> None:
         """Take another device, or the same in another state; findings about the one before go."""
@@ -147,7 +135,4 @@ class Diagnostics(QWidget):
         self.summary.setText(breakable(words))
 
     def _clear(self) -> None:
-        while (item := self._rows.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.setParent(None)
-                widget.deleteLater()
+        clear_layout(self._rows)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QSizePolicy, QWidget
 
 from app.images import images_of
 from app.input_origin import InputOrigin, Stake
@@ -27,7 +27,9 @@ from app.widgets.empty_state import WIDTH
 from app.widgets.fields import Field, TextField
 from app.widgets.icon_label import IconLabel
 from app.widgets.labels import Label, Link, set_surface
+from app.widgets.layouts import STRETCH, Gap, hbox, vbox
 from app.widgets.section import Card
+from app.widgets.util import ScrollArea
 from core.approvals.models import Operator
 from core.batch.models import Run, RunState
 from core.errors import QuarterdeckError
@@ -39,7 +41,7 @@ PICTURE_TIMEOUT_S = 30.0
 _STARTS = "The service starts its device client."
 
 
-class FirstRunPage(QScrollArea):
+class FirstRunPage(ScrollArea):
     """Leads from an empty home to the first picture.
 
     Signals:
@@ -50,9 +52,7 @@ class FirstRunPage(QScrollArea):
 
     def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         super().__init__()
-        self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._state, self._link, self._nav = state, link, nav
         self._images = images_of(link)
         self._picture_shown: str | None = None
@@ -132,26 +132,24 @@ class FirstRunPage(QScrollArea):
         self.go_on.clicked.connect(self._go_on)
         inner = QWidget()
         inner.setMaximumWidth(WIDTH)
-        column = QVBoxLayout(inner)
-        column.setContentsMargins(0, 44, 0, 24)
-        column.setSpacing(6)
-        column.addWidget(self._title)
-        column.addWidget(line)
-        column.addSpacing(12)
-        column.addWidget(StepList([self.device_step, self.key_step, self.picture_step]))
-        column.addSpacing(8)
-        column.addWidget(self.go_on, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addSpacing(10)
-        column.addWidget(Label("Then", "label", "text3"))
-        column.addLayout(self._build_ways())
-        column.addStretch(1)
+        vbox(
+            self._title,
+            line,
+            Gap(12),
+            StepList([self.device_step, self.key_step, self.picture_step]),
+            Gap(8),
+            (self.go_on, 0, Qt.AlignmentFlag.AlignLeft),
+            Gap(10),
+            Label("Then", "label", "text3"),
+            self._build_ways(),
+            STRETCH,
+            parent=inner,
+            margins=(0, 44, 0, 24),
+            spacing=6,
+        )
         outer = QWidget()
         set_surface(outer, "base")
-        row = QHBoxLayout(outer)
-        row.setContentsMargins(16, 0, 16, 0)
-        row.addStretch(1)
-        row.addWidget(inner, 1000)
-        row.addStretch(1)
+        hbox(STRETCH, (inner, 1000), STRETCH, parent=outer, margins=(16, 0, 16, 0), spacing=None)
         self.setWidget(outer)
 
     def _build_device_step(self) -> Step:
@@ -168,9 +166,7 @@ class FirstRunPage(QScrollArea):
     def _build_key_step(self) -> Step:
         step = Step(2, "Make your operator key")
         self._key_form = QWidget()
-        form = QVBoxLayout(self._key_form)
-        form.setContentsMargins(0, 0, 0, 0)
-        form.setSpacing(4)
+        form = vbox(parent=self._key_form, spacing=4)
         self.name_field = TextField("Your name on approvals")
         self.name_field.setMaxLength(64)
         self.name_field.setMinimumWidth(180)
@@ -181,16 +177,17 @@ class FirstRunPage(QScrollArea):
         self.create_button.clicked.connect(lambda *_: self._press_create(self.create_button.hand, True))
         for field in (self.name_field, self.secret_field):
             field.returnPressed.connect(lambda field=field: self.create_button.press_from(field))
-        row = QHBoxLayout()
-        row.setSpacing(12)
-        row.addWidget(Field("Your name on approvals", self.name_field), 0, Qt.AlignmentFlag.AlignBottom)
-        row.addWidget(Field("Passphrase", self.secret_field), 0, Qt.AlignmentFlag.AlignBottom)
-        row.addWidget(self.create_button, 0, Qt.AlignmentFlag.AlignBottom)
-        row.addStretch(1)
+        row = hbox(
+            (Field("Your name on approvals", self.name_field), 0, Qt.AlignmentFlag.AlignBottom),
+            (Field("Passphrase", self.secret_field), 0, Qt.AlignmentFlag.AlignBottom),
+            (self.create_button, 0, Qt.AlignmentFlag.AlignBottom),
+            STRETCH,
+            spacing=12,
+        )
         form.addLayout(row)
-        below = QHBoxLayout()
-        below.setSpacing(10)
-        below.addWidget(Label("The key stays in this home; the service never sees it.", tone="text2"))
+        below = hbox(
+            Label("The key stays in this home; the service never sees it.", tone="text2"), spacing=10
+        )
         self.without = Link("Without a passphrase")
         self.without.setToolTip("Whoever can read this home's files can then sign as you; it is marked so")
         self.without.clicked.connect(lambda *_: self._press_create(self.without.hand, False))
@@ -229,9 +226,7 @@ class FirstRunPage(QScrollArea):
         )  # fmt: skip
         for icon, title, words, link, act in ways:
             card = Card()
-            head = QHBoxLayout()
-            head.setSpacing(8)
-            head.addWidget(IconLabel(icon))
+            head = hbox(IconLabel(icon), spacing=8)
             head.addWidget(Label(title, "head"))
             head.addStretch(1)
             card.body.addLayout(head)
@@ -462,22 +457,18 @@ class Step(QWidget):
         self.title = Label(title, "step")
         self.words = Label("", tone="text2", wrap=wrap)
         self.state: StepState = "later"
-        self.body = QVBoxLayout()
-        self.body.setContentsMargins(0, 6, 0, 0)
-        self.body.setSpacing(8)
-        column = QVBoxLayout()
-        column.setSpacing(1)
-        column.addWidget(self.title)
-        self.words_row = QHBoxLayout()
-        self.words_row.setSpacing(6)
-        self.words_row.addWidget(self.words)
+        self.body = vbox(margins=(0, 6, 0, 0), spacing=8)
+        column = vbox(self.title, spacing=1)
+        self.words_row = hbox(self.words, spacing=6)
         column.addLayout(self.words_row)
         column.addLayout(self.body)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(20, 16, 20, 16)
-        row.setSpacing(14)
-        row.addWidget(self.number, 0, Qt.AlignmentFlag.AlignTop)
-        row.addLayout(column, 1)
+        hbox(
+            (self.number, 0, Qt.AlignmentFlag.AlignTop),
+            (column, 1),
+            parent=self,
+            margins=(20, 16, 20, 16),
+            spacing=14,
+        )
         self.set_state("later", "")
 
     def set_state(self, state: StepState, words: str, title: str = "") -> None:
@@ -509,11 +500,7 @@ class StepList(QFrame):
     def __init__(self, steps: list[Step], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._steps = steps
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        for step in steps:
-            column.addWidget(step)
+        vbox(*steps, parent=self)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the box; the steps draw themselves on it."""

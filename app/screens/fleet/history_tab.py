@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.items.table_view import Cell, Column, Kind, TableModel, TableView
 from app.query import Query
@@ -11,6 +11,7 @@ from app.screens.targets import OpenEntry
 from app.service_client import ConsoleLink
 from app.text import clock
 from app.widgets.empty_state import ContentOrEmpty
+from app.widgets.layouts import vbox
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.service.console import EntryPage
@@ -51,10 +52,7 @@ class HistoryTab(QWidget):
         self.place = ContentOrEmpty(self.table)
         self.place.empty.acted.connect(lambda _key: self._entries.refresh())
         self.table.opened.connect(lambda key: self._nav.open("journal", OpenEntry(int(key))))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.place)
+        vbox(self.place, parent=self)
 
     def show_device(self, name: str) -> None:
         """Take another device; it is read when the tab is in front."""

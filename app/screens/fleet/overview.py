@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.items.table_view import TableView
 from app.records.device_text import clock_words, direction_words, feature_words
@@ -18,8 +18,10 @@ from app.text import clock, milliseconds, one_line, plural
 from app.widgets.banner import Notice
 from app.widgets.charts import HealthPlot
 from app.widgets.empty_state import IN_COLUMN, ContentOrEmpty
+from app.widgets.layouts import vbox
 from app.widgets.line_breaks import breakable
 from app.widgets.property_list import Property, PropertyList, short_digest, show_facts
+from app.widgets.util import ScrollArea
 from core.fleet.models import OTHERWISE, Device, DeviceDetails, Health, HealthChange, Tool
 
 REDRAW_S = 10.0
@@ -61,23 +63,13 @@ class OverviewTab(QWidget):
         top.addWidget(self.notice)
         inner = QWidget()
         inner.setProperty("clear", "true")
-        column = QVBoxLayout(inner)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(top)
-        column.addWidget(self.place, 1)
+        column = vbox(top, (self.place, 1), parent=inner)
         self._rest = QWidget()
         self._rest.hide()
         column.addWidget(self._rest, 1)
         # Facts wrap into as many lines as they need: a low window scrolls, it does not squeeze them.
-        self.area = QScrollArea()
-        self.area.setWidgetResizable(True)
-        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.area.setAccessibleName("Overview of the device")
-        self.area.setWidget(inner)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.addWidget(self.area)
+        self.area = ScrollArea(inner, "Overview of the device")
+        vbox(self.area, parent=self, spacing=None)
 
     def set_beside_tabs(self, beside: bool) -> None:
         """Leave the tools to the tab that stands beside this."""

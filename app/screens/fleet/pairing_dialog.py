@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from app.query import Mutation, Query
 from app.records.device_text import (
@@ -31,6 +31,7 @@ from app.widgets.copyable_text import CopyableText
 from app.widgets.dialog import CANCELLED, Dialog
 from app.widgets.fields import CheckBox, Field, TextField
 from app.widgets.labels import Label
+from app.widgets.layouts import hbox, vbox
 from app.widgets.progress import Spinner
 from core.aip.pairing import decode_pairing
 from core.errors import BadInput, QuarterdeckError
@@ -73,19 +74,22 @@ class PairingForm(QWidget):
             help_text="The line that quarterdeck-device --listen HOST:PORT --pair printed there.",
         )
         self.string_row.hide()
-        pair = QHBoxLayout()
-        pair.setSpacing(12)
-        pair.addWidget(self.name_row, 1, Qt.AlignmentFlag.AlignTop)
-        pair.addWidget(self.tags_row, 1, Qt.AlignmentFlag.AlignTop)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 4, 0, 0)
-        column.setSpacing(12)
-        column.addWidget(self.direction)
-        column.addWidget(self.not_listening)
-        column.addLayout(pair)
-        column.addWidget(self.string_row)
-        column.addWidget(self.production)
-        column.addWidget(self.agent_row)
+        pair = hbox(
+            (self.name_row, 1, Qt.AlignmentFlag.AlignTop),
+            (self.tags_row, 1, Qt.AlignmentFlag.AlignTop),
+            spacing=12,
+        )
+        vbox(
+            self.direction,
+            self.not_listening,
+            pair,
+            self.string_row,
+            self.production,
+            self.agent_row,
+            parent=self,
+            margins=(0, 4, 0, 0),
+            spacing=12,
+        )
 
     def settings(self) -> DeviceSettings:
         """What was set. What was left empty stays as it is for a device that is known already."""
@@ -117,14 +121,13 @@ class PairingAnswer(QWidget):
         self.health = HealthBadge("online")
         self.health.hide()
         self.waiting = Label("", tone="text2", wrap=True)
-        line = QHBoxLayout()
-        line.setSpacing(8)
-        line.addWidget(self.spinner, 0, Qt.AlignmentFlag.AlignTop)
-        line.addWidget(self.health, 0, Qt.AlignmentFlag.AlignTop)
-        line.addWidget(self.waiting, 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 4, 0, 0)
-        column.setSpacing(10)
+        line = hbox(
+            (self.spinner, 0, Qt.AlignmentFlag.AlignTop),
+            (self.health, 0, Qt.AlignmentFlag.AlignTop),
+            (self.waiting, 1),
+            spacing=8,
+        )
+        column = vbox(parent=self, margins=(0, 4, 0, 0), spacing=10)
         parts = (
             self.once, self.command, self.string, self.start, self.stock, self.fingerprint_head,
             self.fingerprint,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent
-from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QWidget
 
 from app.images import images_of
 from app.query import Mutation, Query
@@ -28,6 +28,7 @@ from app.widgets.badges import HealthBadge, ProductionStrip
 from app.widgets.buttons import Button, IconButton
 from app.widgets.icon_label import IconLabel
 from app.widgets.labels import DeviceName, ElidedLabel, Label, separator, set_surface
+from app.widgets.layouts import STRETCH, Gap, hbox, vbox
 from app.widgets.line_breaks import breakable
 from core.batch.models import Run
 from core.errors import QuarterdeckError
@@ -81,13 +82,9 @@ class DevicePanel(QWidget):
         )
         self._build_tabs(link, nav)
         self._build_actions()
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(1, 0, 0, 0)
-        whole.setSpacing(0)
-        whole.addWidget(self.strip)
-        whole.addLayout(self._page.layout, 1)
-        whole.addWidget(separator())
-        whole.addWidget(self._actions)
+        vbox(
+            self.strip, (self._page.layout, 1), separator(), self._actions, parent=self, margins=(1, 0, 0, 0)
+        )
         self.show_device(None)
 
     @property
@@ -138,23 +135,11 @@ class DevicePanel(QWidget):
         self.widen.clicked.connect(self.wide_asked)
         self._close = IconButton("close", "Close the panel", key="Esc")
         self._close.clicked.connect(self.closed)
-        name = QHBoxLayout()
-        name.setSpacing(SPACE.small)
-        name.addWidget(self._icon)
-        name.addWidget(self._name, 1)
-        name.addWidget(self.widen)
-        name.addWidget(self._close)
-        health = QHBoxLayout()
-        health.setSpacing(SPACE.small)
-        health.addWidget(self._health)
-        health.addWidget(self._since, 1)
-        words = QVBoxLayout()
-        words.setSpacing(2)
-        words.addLayout(name)
-        words.addLayout(health)
-        words.addWidget(self._picture_words)
-        words.addSpacing(2)
-        words.addWidget(self.take, 0, Qt.AlignmentFlag.AlignLeft)
+        name = hbox(self._icon, (self._name, 1), self.widen, self._close, spacing=SPACE.small)
+        health = hbox(self._health, (self._since, 1), spacing=SPACE.small)
+        words = vbox(
+            name, health, self._picture_words, Gap(2), (self.take, 0, Qt.AlignmentFlag.AlignLeft), spacing=2
+        )
         self._head = QWidget()
         self._head_row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self._head)
         self._head_row.setContentsMargins(12, 10, 10, 8)
@@ -205,12 +190,15 @@ class DevicePanel(QWidget):
         self.replay.clicked.connect(self._replay)
         self.entries = Button("Entries", "ghost", icon="journal")
         self.entries.clicked.connect(self._entries)
-        row = QHBoxLayout(self._actions)
-        row.setContentsMargins(12, 9, 12, 9)
-        row.setSpacing(SPACE.small)
-        for button in (self.call, self.replay, self.entries):
-            row.addWidget(button)
-        row.addStretch(1)
+        hbox(
+            self.call,
+            self.replay,
+            self.entries,
+            STRETCH,
+            parent=self._actions,
+            margins=(12, 9, 12, 9),
+            spacing=SPACE.small,
+        )
 
     # What the screen asks
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.items.tile_layout import kept_size
 from app.screens.fleet.actions import FleetActions
@@ -20,7 +20,9 @@ from app.screens.screen import Navigator, Shortcut
 from app.screens.targets import OpenDevice, OpenPairing, OpenQuery, Target
 from app.service_client import ConsoleLink
 from app.state import AppState
+from app.widgets.action import Action
 from app.widgets.labels import Label, separator, set_surface
+from app.widgets.layouts import hbox, vbox
 from core.fleet.models import Device
 
 COLUMNS_KEY = "fleet/table-v5"
@@ -103,26 +105,13 @@ class FleetScreen(FleetActions):
 
     def _build(self) -> None:
         self._devices_pane = left = QWidget()
-        column = QVBoxLayout(left)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.problem)
-        column.addWidget(self.listing, 1)
+        vbox(self.problem, (self.listing, 1), parent=left)
         work = QWidget()
-        row = QHBoxLayout(work)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(0)
-        row.addWidget(left, 1)
-        row.addWidget(self.panel, 1)
+        hbox((left, 1), (self.panel, 1), parent=work)
         self.pages = QStackedWidget()
         self.pages.addWidget(work)
         self.pages.addWidget(self.first_run)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.setSpacing(0)
-        whole.addWidget(self.head)
-        whole.addWidget(separator())
-        whole.addWidget(self.pages, 1)
+        vbox(self.head, separator(), (self.pages, 1), parent=self)
 
     @property
     def shows_devices(self) -> bool:
@@ -163,7 +152,7 @@ class FleetScreen(FleetActions):
         self.listing.stop_times()
         self.filter_field.close_list()
 
-    def shortcuts(self) -> list[Shortcut]:
+    def shortcuts(self) -> list[Shortcut | Action]:
         """The keys of comps 01 and 02."""
         return fleet_keys(self)
 
@@ -231,19 +220,20 @@ class FleetScreen(FleetActions):
 
     def next_group(self) -> None:
         """Group the wall by something else."""
-        if self.listing.is_wall:
-            at = GROUPINGS.index(self.listing.group)
-            self._group_by(GROUPINGS[(at + 1) % len(GROUPINGS)])
+        at = GROUPINGS.index(self.listing.group)
+        self._group_by(GROUPINGS[(at + 1) % len(GROUPINGS)])
 
     def toggle_group(self) -> None:
         """Close or open the group under the cursor."""
-        if self.listing.is_wall:
-            self.wall.toggle_group()
+        self.wall.toggle_group()
 
     def turn_live(self) -> None:
         """Turn live pictures on or off, where there are tiles."""
-        if self.listing.is_wall:
-            self.live.turn(not self.live.on)
+        self.live.turn(not self.live.on)
+
+    def why_no_wall(self) -> str:
+        """Why what is only for the wall cannot be done; empty when it can."""
+        return "" if self.listing.is_wall else "The table is in front; W shows the wall."
 
     def _live_changed(self) -> None:
         self.head.live.setChecked(self.live.on)
@@ -391,24 +381,30 @@ class FleetScreen(FleetActions):
         self.listing.view.setFocus()
 
 
-def fleet_keys(screen: FleetScreen) -> list[Shortcut]:
+def fleet_keys(screen: FleetScreen) -> list[Shortcut | Action]:
     """The keys of comps 01 and 02."""
     return [
         Shortcut("Up", "Arrows: another device"),
         Shortcut("Return", "Page of the device; Esc goes back"),
-        Shortcut("I", "Panel beside the devices", screen.turn_panel),
-        Shortcut("W", "Table or wall", lambda: screen.show_as(not screen.listing.is_wall)),
-        Shortcut("T", "Take a picture of the device, or of all marked", screen.take_picture),
-        Shortcut("C", "Call a tool…", screen.call_tool),
-        Shortcut("R", "Run a batch on what is shown or marked…", screen.run_on_shown),
+        Action("Panel beside the devices", "fleet", screen.turn_panel, "I"),
+        Action("Table or wall", "wall", lambda: screen.show_as(not screen.listing.is_wall), "W"),
+        Action(
+            "Take a picture of the device, or of all marked",
+            "picture",
+            screen.take_picture,
+            "T",
+            acts_at_once=True,
+        ),
+        Action("Call a tool…", "tool", screen.call_tool, "C"),
+        Action("Run a batch on what is shown or marked…", "batch", screen.run_on_shown, "R"),
         Shortcut("Space", "Mark the device, or take its mark away"),
         Shortcut("Ctrl+A", "Choose all"),
         Shortcut("Ctrl+C", "Copy the chosen rows"),
         Shortcut("Menu", "What can be done with the chosen devices"),
-        Shortcut("P", "Pair a device…", screen.pair),
-        Shortcut("/", "Filter", screen.focus_filter),
-        Shortcut("L", "Wall: live pictures on or off", screen.turn_live),
-        Shortcut("G", "Wall: group by something else", screen.next_group),
-        Shortcut("X", "Wall: close or open the group", screen.toggle_group),
+        Action("Pair a device…", "pair", screen.pair, "P"),
+        Action("Filter", "filter", screen.focus_filter, "/"),
+        Action("Wall: live pictures on or off", "live", screen.turn_live, "L", off=screen.why_no_wall),
+        Action("Wall: group by something else", "wall", screen.next_group, "G", off=screen.why_no_wall),
+        Action("Wall: close or open the group", "wall", screen.toggle_group, "X", off=screen.why_no_wall),
         Shortcut("+", "Wall: larger tiles; − smaller"),
     ]

@@ -6,7 +6,7 @@ from operator import attrgetter
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.items.table_view import TableModel, TableView
 from app.screens.fleet.contract_review_dialog import start_review
@@ -27,8 +27,11 @@ from app.widgets.buttons import Button
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.fields import SearchField
 from app.widgets.labels import Label
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.line_breaks import breakable
+from app.widgets.master_detail import MasterDetail
 from app.widgets.property_list import copies_whole
+from app.widgets.util import ScrollArea
 from core.fleet.models import OTHERWISE, Device, Tool
 
 # Below this the contract would be cut beside the table, and the names of the tools in it.
@@ -60,10 +63,7 @@ class ToolsTab(QWidget):
         self.search.textChanged.connect(lambda _: self._show_rows())
         self.found = Label("", "meta", "text3")
         self._finding = QWidget()
-        finding = QHBoxLayout(self._finding)
-        finding.setContentsMargins(12, 8, 12, 8)
-        finding.addWidget(self.search, 1)
-        finding.addWidget(self.found)
+        hbox((self.search, 1), self.found, parent=self._finding, margins=(12, 8, 12, 8), spacing=None)
         self._finding.hide()
         self.table = TableView(tool_model(), "All tools of the device")
         self.place = ContentOrEmpty(self.table)
@@ -78,22 +78,10 @@ class ToolsTab(QWidget):
         self.details.called.connect(self._call)
         self.details.review_asked.connect(self._review)
         self._upper = upper = QWidget()
-        column = QVBoxLayout(upper)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self._finding)
-        column.addWidget(self.place, 1)
-        column.addWidget(self.missing)
-        self._split = split = QSplitter(Qt.Orientation.Vertical)
-        split.setChildrenCollapsible(False)
-        split.setHandleWidth(1)
-        split.addWidget(upper)
-        split.addWidget(self.details)
+        vbox(self._finding, (self.place, 1), self.missing, parent=upper)
+        self._split = MasterDetail(upper, self.details, (320, 260), orientation=Qt.Orientation.Vertical)
         self._wide = False
-        split.setSizes([320, 260])
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.addWidget(split)
+        vbox(self._split, parent=self, spacing=None)
 
     def set_wide(self, wide: bool) -> None:
         """Details beside the table, or below it."""
@@ -187,7 +175,7 @@ def _searched(tool: Tool) -> str:
     return f"{tool_title(tool)} {tool.description}".casefold()
 
 
-class ToolDetails(QScrollArea):
+class ToolDetails(ScrollArea):
     """One tool: its own words as plain text, the contract with its sources, the schema.
 
     Signals:
@@ -199,10 +187,7 @@ class ToolDetails(QScrollArea):
     review_asked = Signal()
 
     def __init__(self) -> None:
-        super().__init__()
-        self.setWidgetResizable(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setAccessibleName("Details of the tool")
+        super().__init__(name="Details of the tool")
         self._key = ""
         self._name = Label("", "mono", wrap=True, selectable=True)
         self._risk = RiskBadge("low")
@@ -215,21 +200,21 @@ class ToolDetails(QScrollArea):
             copies_whole(label)
         self._facts = ContractFacts()
         self._schema = DefinitionBox("Schema of the arguments")
-        head = QHBoxLayout()
-        head.addWidget(self._name, 1)
-        for beside in (self._risk, self.call):
-            head.addWidget(beside)
+        head = hbox((self._name, 1), self._risk, self.call, spacing=None)
         self._inner = QWidget()
         self._inner.setProperty("clear", "true")
-        column = QVBoxLayout(self._inner)
-        column.setContentsMargins(14, 10, 14, 12)
-        column.setSpacing(10)
-        column.addLayout(head)
-        for widget in (self.notice, self._description, self._facts):
-            column.addWidget(widget)
-        column.addWidget(Label("Schema of the arguments", "label", "text3"))
-        column.addWidget(self._schema)
-        column.addStretch(1)
+        vbox(
+            head,
+            self.notice,
+            self._description,
+            self._facts,
+            Label("Schema of the arguments", "label", "text3"),
+            self._schema,
+            STRETCH,
+            parent=self._inner,
+            margins=(14, 10, 14, 12),
+            spacing=10,
+        )
         self.setWidget(self._inner)
         self.show_tool(None)
 

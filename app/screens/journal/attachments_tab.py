@@ -9,7 +9,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.images import ENTRY_BYTES, BoundedCache, ImageError, ImageKey, images_of
 from app.query import Query
@@ -20,8 +20,10 @@ from app.widgets.code_view import CodeView
 from app.widgets.empty_state import EmptyState
 from app.widgets.image_view import ImageView
 from app.widgets.labels import Label
+from app.widgets.layouts import vbox
 from app.widgets.property_list import short_digest
 from app.widgets.section import SectionHead
+from app.widgets.util import ScrollArea, clear_layout
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.service.console import Console
@@ -51,26 +53,21 @@ def read_text(data: bytes) -> Blob:
         return Blob(len(data))
 
 
-class AttachmentsTab(QScrollArea):
+class AttachmentsTab(ScrollArea):
     """One section a blob, read when the tab is in front."""
 
     def __init__(self, link: ConsoleLink) -> None:
-        super().__init__()
+        super().__init__(name="Pictures and outputs of the entry")
         self._link = link
         self._entry: Entry | None = None
         self._shown_for = 0
         self._shown = False
         self._images = images_of(link)
         self._texts: BoundedCache[str, Blob] = BoundedCache(KEPT_TEXT_BYTES)
-        self.setWidgetResizable(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAccessibleName("Pictures and outputs of the entry")
         self._inner = QWidget()
         self._inner.setProperty("clear", "true")
-        self._column = QVBoxLayout(self._inner)
-        self._column.setContentsMargins(14, 12, 14, 12)
-        self._column.setSpacing(SPACE.section)
+        self._column = vbox(parent=self._inner, margins=(14, 12, 14, 12), spacing=SPACE.section)
         self.setWidget(self._inner)
 
     def show_entry(self, entry: Entry | None) -> None:
@@ -101,10 +98,7 @@ class AttachmentsTab(QScrollArea):
         self._column.addStretch(1)
 
     def _empty(self) -> None:
-        while (item := self._column.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.hide()
-                widget.deleteLater()
+        clear_layout(self._column)
 
     def _fill(self, section: _BlobSection) -> None:
         digest = section.digest
@@ -140,11 +134,7 @@ class _BlobSection(QWidget):
         self._head = SectionHead(words, short_digest(digest))
         self._head.hint.setToolTip(digest)
         self._content: QWidget = Label("Reading…", "meta", "text3")
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(SPACE.snug)
-        self._column.addWidget(self._head)
-        self._column.addWidget(self._content)
+        self._column = vbox(self._head, self._content, parent=self, spacing=SPACE.snug)
 
     def _put(self, widget: QWidget) -> None:
         self._column.replaceWidget(self._content, widget)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.items.table_model import Cell, Column, Kind, Row
 from app.items.table_view import TableView
@@ -21,6 +21,7 @@ from app.text import count_words
 from app.theme.theme import theme_of
 from app.widgets import painting
 from app.widgets.labels import Label
+from app.widgets.layouts import vbox
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.service.console import EntryPage
@@ -55,11 +56,7 @@ class ContextTab(QWidget):
         self.message.setContentsMargins(14, 8, 14, 8)
         self.table = TableView(COLUMNS, "Entries around it", rows="journal", sortable=False)
         self.table.opened.connect(lambda key: self.opened.emit(int(key)))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.message)
-        column.addWidget(self.table, 1)
+        vbox(self.message, (self.table, 1), parent=self)
 
     def show_entry(self, entry: Entry | None) -> None:
         """Take another entry; it is read when the tab is in front."""

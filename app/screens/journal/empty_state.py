@@ -9,6 +9,7 @@ from app.text import one_line
 from app.theme.tokens import SPACE
 from app.widgets.empty_state import EmptyState
 from app.widgets.labels import Link, set_surface
+from app.widgets.util import clear_layout
 
 MOST_WAYS = 4
 
@@ -34,10 +35,7 @@ class NoMatch(EmptyState):
 
     def show_query(self, query: str) -> None:
         """Say that nothing matches this query, and how it may be widened."""
-        while (item := self.more.takeAt(0)) is not None:
-            if (link := item.widget()) is not None:
-                link.hide()
-                link.deleteLater()
+        clear_layout(self.more)
         if not query:
             line = "Every step of every command is written here; start with a batch or a call."
             self.say("The journal has no entries yet.", line)

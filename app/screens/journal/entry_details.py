@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QStackedWidget, QTabBar, QWidget
 
+from app.records.proof import ProofView
 from app.screens.journal.attachments_tab import AttachmentsTab
 from app.screens.journal.context_tab import ContextTab
 from app.screens.journal.entry_text import (
@@ -17,7 +18,6 @@ from app.screens.journal.entry_text import (
     time_words,
     took_words,
 )
-from app.screens.journal.proof_tab import ProofTab
 from app.screens.screen import Navigator
 from app.screens.targets import OpenReplay, OpenRun
 from app.service_client import ConsoleLink
@@ -30,6 +30,7 @@ from app.widgets.buttons import Button
 from app.widgets.empty_state import EmptyState
 from app.widgets.json_view import JsonView
 from app.widgets.labels import ElidedLabel, Label, separator, set_surface
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.property_list import Property, PropertyList
 from app.widgets.section import SectionHead
 from core.audit.entries import Entry
@@ -46,9 +47,7 @@ class BodyBox(QFrame):
     def __init__(self, view: JsonView) -> None:
         super().__init__()
         view.setStyleSheet("background: transparent")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(8, 6, 2, 6)
-        column.addWidget(view)
+        vbox(view, parent=self, margins=(8, 6, 2, 6), spacing=None)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the box."""
@@ -70,13 +69,15 @@ class EntryTab(QWidget):
         self.box = BodyBox(self.body)
         self._head = SectionHead("Body")
         self._none = Label("The entry has no body.", "meta", "text3")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(14, 12, 14, 12)
-        column.setSpacing(SPACE.small)
-        column.addWidget(self.facts)
-        column.addWidget(self._head)
-        column.addWidget(self._none)
-        column.addWidget(self.box, 1)
+        column = vbox(
+            self.facts,
+            self._head,
+            self._none,
+            (self.box, 1),
+            parent=self,
+            margins=(14, 12, 14, 12),
+            spacing=SPACE.small,
+        )
         column.addStretch(0)
 
     def show_entry(self, entry: Entry) -> None:
@@ -114,7 +115,7 @@ class EntryDetails(QWidget):
         self.tabs.setFont(theme_of(self).font("name"))
         self.tabs.setAccessibleName("About the entry")
         self.entry_tab = EntryTab()
-        self.proof = ProofTab(link)
+        self.proof = ProofView(link)
         self.around = ContextTab(link)
         self.pictures = AttachmentsTab(link)
         self.stack = QStackedWidget()
@@ -127,13 +128,9 @@ class EntryDetails(QWidget):
             self.stack.addWidget(tab)
         self._build_actions()
         self.nothing = EmptyState("No entry is chosen.", "Choose one in the list to see what it says.")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        for widget in (self.strip, self._head, self.tabs, separator()):
-            column.addWidget(widget)
-        column.addWidget(self.nothing, 1)
-        column.addWidget(self.stack, 1)
+        column = vbox(
+            self.strip, self._head, self.tabs, separator(), (self.nothing, 1), (self.stack, 1), parent=self
+        )
         column.addStretch(0)
         column.addWidget(self._actions)
         self.tabs.currentChanged.connect(self._tab_chosen)
@@ -147,18 +144,9 @@ class EntryDetails(QWidget):
         self._seq = Label("", "body", "text3")
         self._outcome = VerdictBadge("confirmed")
         self._title = ElidedLabel("", "body", "text2")
-        first = QHBoxLayout()
-        first.setSpacing(SPACE.small)
-        first.addWidget(self._kind)
-        first.addWidget(self._seq)
-        first.addStretch(1)
-        first.addWidget(self._outcome)
+        first = hbox(self._kind, self._seq, STRETCH, self._outcome, spacing=SPACE.small)
         self._head = QWidget()
-        column = QVBoxLayout(self._head)
-        column.setContentsMargins(14, 10, 14, 6)
-        column.setSpacing(2)
-        column.addLayout(first)
-        column.addWidget(self._title)
+        vbox(first, self._title, parent=self._head, margins=(14, 10, 14, 6), spacing=2)
 
     def _build_actions(self) -> None:
         self._actions = QWidget()
@@ -167,17 +155,8 @@ class EntryDetails(QWidget):
         self.replay.clicked.connect(self.open_replay)
         self.run = Button("Open run", icon="runs")
         self.run.clicked.connect(self.open_run)
-        row = QHBoxLayout()
-        row.setContentsMargins(14, 9, 14, 9)
-        row.setSpacing(SPACE.small)
-        row.addWidget(self.replay)
-        row.addWidget(self.run)
-        row.addStretch(1)
-        column = QVBoxLayout(self._actions)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(separator())
-        column.addLayout(row)
+        row = hbox(self.replay, self.run, STRETCH, margins=(14, 9, 14, 9), spacing=SPACE.small)
+        vbox(separator(), row, parent=self._actions)
 
     # what the screen asks
 
@@ -199,7 +178,8 @@ class EntryDetails(QWidget):
         self.tabs.setTabText(3, f"Pictures {pictures}" if pictures else "Pictures")
         self.run.set_off("" if entry.run else "This entry belongs to no run.")
         self.entry_tab.show_entry(entry)
-        for tab in (self.proof, self.around, self.pictures):
+        self.proof.show_entry(entry.seq, entry)
+        for tab in (self.around, self.pictures):
             tab.show_entry(entry)
 
     def show_present(self, present: Present) -> None:

@@ -7,13 +7,14 @@ from datetime import datetime, timedelta
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QWidget
 
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
 from app.widgets import painting
 from app.widgets.fields import SearchField
 from app.widgets.labels import Label, set_surface
+from app.widgets.layouts import vbox
 
 WIDTH = 340
 HINT = "9,412, today, yesterday, 14:30, 2026-11-20 or 2026-11-20 14:30; Enter goes there."
@@ -61,11 +62,7 @@ class GoToPopup(QFrame):
         self.field = SearchField("Go to an entry's number, a day or a time", "Entry, day or time")
         self.field.installEventFilter(self)
         self.hint = Label(HINT, "meta", "text3", wrap=True)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(SPACE.small, SPACE.small, SPACE.small, SPACE.small)
-        column.setSpacing(SPACE.snug)
-        column.addWidget(self.field)
-        column.addWidget(self.hint)
+        vbox(self.field, self.hint, parent=self, margins=SPACE.small, spacing=SPACE.snug)
         self.setFixedWidth(WIDTH)
 
     def open_at(self, anchor: QWidget) -> None:

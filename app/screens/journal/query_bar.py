@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QPoint, Signal
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.items.completion_popup import CompletionPopup, Suggestion
 from app.query import Query
@@ -14,6 +14,7 @@ from app.text import count_words, plural
 from app.theme.tokens import SPACE
 from app.widgets.icon_label import IconLabel
 from app.widgets.labels import Label, set_surface
+from app.widgets.layouts import hbox, vbox
 from app.widgets.util import debounce
 from core.audit.query import FIELDS, TEXT_FIELDS, parse_query
 from core.errors import BadInput, QuarterdeckError
@@ -68,22 +69,21 @@ class QueryBar(QWidget):
         self.field = QueryEdit()
         self.error = Label("", "meta", "fail", wrap=True)
         self._error_row = QWidget()
-        error = QHBoxLayout(self._error_row)
-        error.setContentsMargins(SPACE.pane, 0, SPACE.pane, SPACE.small)
-        error.setSpacing(SPACE.snug)
-        error.addWidget(IconLabel("failed", "fail", 14))
+        error = hbox(
+            IconLabel("failed", "fail", 14),
+            parent=self._error_row,
+            margins=(SPACE.pane, 0, SPACE.pane, SPACE.small),
+            spacing=SPACE.snug,
+        )
         error.addWidget(self.error, 1)
         self._error_row.hide()
-        row = QHBoxLayout()
-        row.setContentsMargins(SPACE.pane, SPACE.small, SPACE.pane, SPACE.small)
-        row.setSpacing(SPACE.medium)
-        row.addWidget(Label("Journal", "title"))
-        row.addWidget(self.field, 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(row)
-        column.addWidget(self._error_row)
+        row = hbox(
+            Label("Journal", "title"),
+            (self.field, 1),
+            margins=(SPACE.pane, SPACE.small, SPACE.pane, SPACE.small),
+            spacing=SPACE.medium,
+        )
+        vbox(row, self._error_row, parent=self)
         self._apply_soon = debounce(self, APPLY_PAUSE_MS, self._apply_typed)
         self._ask_soon = debounce(self, FACETS_PAUSE_MS, self._offer)
         self.field.textChanged.connect(self._changed)

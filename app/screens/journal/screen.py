@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QApplication, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QStackedWidget, QWidget
 
 from app.query import Query
 from app.screens.journal.empty_state import NoMatch
@@ -26,9 +26,11 @@ from app.screens.targets import OpenEntry, OpenQuery, OpenVerification, Target
 from app.service_client import ConsoleLink
 from app.state import AppState
 from app.text import count_words
+from app.widgets.action import Action
 from app.widgets.banner import Banner
 from app.widgets.labels import separator, set_surface
-from app.widgets.splitter import Splitter
+from app.widgets.layouts import vbox
+from app.widgets.master_detail import MasterDetail
 from app.widgets.util import debounce
 from core.audit.entries import Entry
 from core.errors import BadInput, QuarterdeckError
@@ -73,8 +75,9 @@ class JournalScreen(Screen):
         self.nav = nav
         show_bars = self.histogram.show_buckets
         self._bars = Query(self, link, show_bars, lambda _error: show_bars([]), "count the entries over time")
-        self._build(nav)
+        self._build()
         super().bind(state, link, nav)
+        self.remember("split", self.split)
         self.bar.bind(link, _history_from(self.remembered("history", "[]")))
         self._connect(state)
         self.table.restore_columns(nav.layout_store, "journal/table-v1")
@@ -83,12 +86,10 @@ class JournalScreen(Screen):
         self.verify_banner.show_status(state.journal, state.home)
         self._show_present()
 
-    def _build(self, nav: Navigator) -> None:
+    def _build(self) -> None:
         rows = QWidget()
         self._left = rows
-        left = QVBoxLayout(rows)
-        left.setContentsMargins(0, 0, 0, 0)
-        left.setSpacing(0)
+        left = vbox(parent=rows)
         self.pages = QStackedWidget()
         self.pages.addWidget(self.table)
         self.pages.addWidget(self.no_match)
@@ -96,14 +97,8 @@ class JournalScreen(Screen):
         left.addWidget(self.pages, 1)
         rows.setMinimumWidth(420)
         self.pane.setMinimumWidth(280)
-        self.split = Splitter("journal", settings=nav.layout_store)
-        self.split.add_panes([(rows, 900, 1), (self.pane, NARROW if self._narrow else WIDTH, 0)])
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        for widget in (self.bar, separator(), self.verify_banner, self.trouble):
-            column.addWidget(widget)
-        column.addWidget(self.split, 1)
+        self.split = MasterDetail(rows, self.pane, (900, NARROW if self._narrow else WIDTH), rows)
+        vbox(self.bar, separator(), self.verify_banner, self.trouble, (self.split, 1), parent=self)
 
     def _connect(self, state: AppState) -> None:
         state.journal_changed.connect(self._journal_changed)
@@ -164,19 +159,19 @@ class JournalScreen(Screen):
         self._bars_soon.stop()
         self.keep("history", json.dumps(self.bar.history))
 
-    def shortcuts(self) -> list[Shortcut]:
+    def shortcuts(self) -> list[Shortcut | Action]:
         """The keys of comp 09."""
         return [
-            Shortcut("/", "Query", self._focus_query),
+            Action("Query", "filter", self._focus_query, "/"),
             Shortcut("Up", "Newer entry; in the empty query, the query before"),
             Shortcut("Down", "Older entry"),
             Shortcut("Return", "Pane of the entry"),
-            Shortcut("P", "Proof of the entry", self._open_proof),
-            Shortcut("R", "Replay from here", self._replay),
-            Shortcut("V", "Verify the journal", self.verify),
+            Action("Proof of the entry", "verified", self._open_proof, "P"),
+            Action("Replay from here", "replay", self._replay, "R"),
+            Action("Verify the journal", "verified", self.verify, "V"),
             Shortcut("Home", "Newest entries"),
             Shortcut("End", "Oldest entry"),
-            Shortcut("G", "Go to an entry's number or a time…", self._open_go_to),
+            Action("Go to an entry's number or a time…", "journal", self._open_go_to, "G"),
             Shortcut("Ctrl+C", "Copy the chosen rows"),
         ]
 
@@ -212,15 +207,11 @@ class JournalScreen(Screen):
         del low  # row heights follow by themselves
         if narrow != self._narrow:
             self._narrow = narrow
-            pane = NARROW if narrow else WIDTH
-            whole = sum(self.split.sizes())
-            if whole > pane:
-                self.split.setSizes([whole - pane, pane])
+            self.split.set_size(self.pane, NARROW if narrow else WIDTH)
 
     def save_layout(self) -> None:
         """Keep columns and panes."""
         super().save_layout()
-        self.split.save()
         self.table.save_columns(self.nav.layout_store, "journal/table-v1")
 
     def resizeEvent(self, event: QResizeEvent) -> None:

@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.text import clock, count_words, parse_time, plural
 from app.theme.tokens import SPACE
 from app.widgets.banner import Banner, BannerKind, Notice
 from app.widgets.labels import set_surface
+from app.widgets.layouts import hbox, vbox
 from app.widgets.progress import Progress
 from core.errors import QuarterdeckError
 from core.service.console import JournalStatus, VerifyReport
@@ -38,22 +39,19 @@ class VerifyBanner(QWidget):
         self._running = QWidget()
         set_surface(self._running, "accent_tint")
         self._running.setFixedHeight(40)
-        row = QHBoxLayout(self._running)
-        row.setContentsMargins(SPACE.pane, 0, SPACE.pane, 0)
-        row.addWidget(self.progress)
+        hbox(self.progress, parent=self._running, margins=(SPACE.pane, 0, SPACE.pane, 0), spacing=None)
         self._running.hide()
         self.advice = Notice("fail", "", "")
         self._advice_row = QWidget()
         set_surface(self._advice_row, "base")
-        around = QVBoxLayout(self._advice_row)
-        around.setContentsMargins(SPACE.pane, SPACE.small, SPACE.pane, SPACE.small)
-        around.addWidget(self.advice)
+        vbox(
+            self.advice,
+            parent=self._advice_row,
+            margins=(SPACE.pane, SPACE.small, SPACE.pane, SPACE.small),
+            spacing=None,
+        )
         self._advice_row.hide()
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        for widget in (self.unwritable, self.banner, self._running, self._advice_row):
-            column.addWidget(widget)
+        vbox(self.unwritable, self.banner, self._running, self._advice_row, parent=self)
         self._status: JournalStatus | None = None
         self._report: VerifyReport | None = None
         self._home = ""

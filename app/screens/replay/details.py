@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from datetime import datetime
 from typing import Any
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QTabBar, QVBoxLayout, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QStackedWidget, QTabBar, QWidget
 
 from app.query import Query
-from app.screens.replay.command_at import ANSWERS, CommandAt, command_at, command_facts, moment_facts
+from app.records.asker import Quote
+from app.records.command import Command, read_command
+from app.records.decision import past_answer
+from app.records.proof import ProofView
+from app.screens.replay.moment_facts import command_facts, moment_facts
 from app.screens.replay.text import Clock
 from app.screens.replay.timeline_index import TimelineIndex
 from app.service_client import ConsoleLink
@@ -20,18 +23,16 @@ from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
 from app.widgets.badges import ProductionTag, RiskBadge, VerdictBadge
 from app.widgets.banner import Notice
-from app.widgets.icon_label import IconLabel
 from app.widgets.json_view import JsonView
 from app.widgets.labels import ElidedLabel, Label, Link, separator, set_surface
-from app.widgets.property_list import Property, PropertyList, short_digest
-from app.widgets.section import Card
+from app.widgets.layouts import STRETCH, Gap, hbox, vbox
+from app.widgets.property_list import PropertyList
 from app.widgets.shortcut_label import ShortcutLabel
-from app.widgets.util import debounce
+from app.widgets.util import ScrollArea, debounce
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.replay.models import Moment
-from core.service.console import CommandRecord, Console, Proof
-from core.service.proof_check import Finding, check_proof
+from core.service.console import CommandRecord
 
 TABS = ("decision", "result", "proof")
 # Stepping with a held key must not ask for every entry that it passes.
@@ -68,16 +69,17 @@ class Details(QWidget):
 
     def _build(self) -> None:
         head, tabs, stack = self._build_head(), self._build_tabs(), self._build_stack()
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(1, 0, 0, 0)
-        whole.setSpacing(0)
-        whole.addWidget(head)
-        whole.addWidget(separator())
-        whole.addWidget(tabs)
-        whole.addWidget(separator())
-        whole.addWidget(stack, 1)
-        whole.addWidget(separator())
-        whole.addWidget(_hints())
+        vbox(
+            head,
+            separator(),
+            tabs,
+            separator(),
+            (stack, 1),
+            separator(),
+            _hints(),
+            parent=self,
+            margins=(1, 0, 0, 0),
+        )
 
     def _build_head(self) -> QWidget:
         self.tool = ElidedLabel("", "head")
@@ -87,19 +89,15 @@ class Details(QWidget):
         self.entry = Link("")
         self.entry.clicked.connect(self._open_entry)
         self.title = Label("", "body", "text2", wrap=True)
-        top = QHBoxLayout()
-        top.setSpacing(SPACE.small)
-        top.addWidget(self.tool)
-        top.addWidget(self.production)
-        top.addWidget(self.verdict)
-        top.addStretch(1)
-        top.addWidget(self.entry)
+        top = hbox(self.tool, self.production, self.verdict, STRETCH, self.entry, spacing=SPACE.small)
         head = QWidget()
-        column = QVBoxLayout(head)
-        column.setContentsMargins(SPACE.side_panel, SPACE.small, SPACE.side_panel, SPACE.small)
-        column.setSpacing(SPACE.hair)
-        column.addLayout(top)
-        column.addWidget(self.title)
+        vbox(
+            top,
+            self.title,
+            parent=head,
+            margins=(SPACE.side_panel, SPACE.small, SPACE.side_panel, SPACE.small),
+            spacing=SPACE.hair,
+        )
         return head
 
     def _build_tabs(self) -> QTabBar:
@@ -116,8 +114,8 @@ class Details(QWidget):
     def _build_stack(self) -> QStackedWidget:
         self.decision_tab = DecisionTab()
         self.result_tab = ResultTab()
-        self.proof_tab = ProofTab(self._link)
-        self.proof_tab.entry_asked.connect(self.entry_asked)
+        self.proof_tab = ProofView(self._link, elsewhere=True)
+        self.proof_tab.journal_wanted.connect(lambda seq: self.entry_asked.emit(seq, "proof"))
         self.stack = QStackedWidget()
         for tab in (self.decision_tab, self.result_tab, self.proof_tab):
             self.stack.addWidget(tab)
@@ -134,6 +132,7 @@ class Details(QWidget):
 
     def _tab_changed(self, number: int) -> None:
         self.stack.setCurrentIndex(number)
+        self.proof_tab.set_shown(TABS[number] == "proof")
         self.tab_chosen.emit(TABS[number])
         self._show_body()
         self._pause.start()
@@ -174,11 +173,12 @@ class Details(QWidget):
         """Read commands again that may have gone on; called when the timeline has grown."""
         self._records.clear()
 
-    def _known(self) -> CommandAt | None:
+    def _known(self) -> Command | None:
         moment = self._moment
         if moment is None or not moment.call_id or moment.call_id not in self._records:
             return None
-        return command_at(self._records[moment.call_id], moment.seq)
+        # Later entries are not looked at: they were not known at this moment.
+        return read_command(one for one in self._records[moment.call_id] if one.seq <= moment.seq)
 
     def _show_body(self) -> None:
         moment = self._moment
@@ -203,8 +203,8 @@ class Details(QWidget):
         self._entry.cancel()
         call_id, seq = moment.call_id, moment.seq
         if self.tab == "proof":
-            self.proof_tab.read()
-        elif call_id:
+            return
+        if call_id:
             if call_id not in self._records:
                 self._command.load(lambda console: console.journal.command(call_id))
         elif self.tab == "result" and seq not in self._entries:
@@ -229,9 +229,11 @@ class Details(QWidget):
 
 def _hints() -> QWidget:
     hints = QWidget()
-    row = QHBoxLayout(hints)
-    row.setContentsMargins(SPACE.side_panel, SPACE.snug, SPACE.side_panel, SPACE.snug)
-    row.setSpacing(SPACE.medium)
+    row = hbox(
+        parent=hints,
+        margins=(SPACE.side_panel, SPACE.snug, SPACE.side_panel, SPACE.snug),
+        spacing=SPACE.medium,
+    )
     for keys, words in (("←+→", "entry"), ("Space", "play"), ("N", "next change")):
         row.addWidget(ShortcutLabel(keys, words))
     row.addStretch(1)
@@ -245,16 +247,6 @@ def _instant(stamp: str) -> datetime | None:
         return None
 
 
-def _scrolled(inner: QWidget) -> QScrollArea:
-    area = QScrollArea()
-    area.setWidgetResizable(True)
-    area.setFrameShape(QScrollArea.Shape.NoFrame)
-    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-    area.setWidget(inner)
-    set_surface(inner, "base")
-    return area
-
-
 class DecisionTab(QWidget):
     """Why it was done or not: decision, risk, approval, rule, sending, answer."""
 
@@ -266,43 +258,38 @@ class DecisionTab(QWidget):
         self.entry_facts = PropertyList(84, name="Entry")
         self.words = Label("", "meta", "text3")
         self.problem = Notice("fail", "Not read", "")
-        self.said_card = Card("quote")
-        self.said_card.add(Label("The agent says (not checked)", "label", "text3"))
-        self.said = Label("", "quote", "text2", wrap=True, selectable=True)
-        self.said_card.add(self.said)
+        self.said = Quote()
         name = Label("Decision", "body", "text3")
         name.setFixedWidth(84)
         self.decided = QWidget()
-        risk = QHBoxLayout(self.decided)
-        risk.setContentsMargins(0, 0, 0, 0)
-        risk.setSpacing(SPACE.label_gap)
+        risk = hbox(parent=self.decided, spacing=SPACE.label_gap)
         for part in (name, self.answer, self.risk):
             risk.addWidget(part)
         risk.addStretch(1)
-        inner = QWidget()
-        column = QVBoxLayout(inner)
-        column.setContentsMargins(SPACE.side_panel, SPACE.small, SPACE.side_panel, SPACE.medium)
-        column.setSpacing(SPACE.tight)
-        column.addWidget(self.decided)
-        column.addWidget(self.facts)
-        column.addWidget(self.entry_facts)
-        column.addWidget(self.words)
-        column.addSpacing(SPACE.tight)
-        column.addWidget(self.said_card)
-        column.addWidget(self.problem)
-        column.addStretch(1)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.addWidget(_scrolled(inner))
+        inner = set_surface(QWidget(), "base")
+        vbox(
+            self.decided,
+            self.facts,
+            self.entry_facts,
+            self.words,
+            Gap(SPACE.tight),
+            self.said,
+            self.problem,
+            STRETCH,
+            parent=inner,
+            margins=(SPACE.side_panel, SPACE.small, SPACE.side_panel, SPACE.medium),
+            spacing=SPACE.tight,
+        )
+        vbox(ScrollArea(inner), parent=self, spacing=None)
 
     def show_moment(
-        self, moment: Moment, known: CommandAt | None, clock: Clock, start: datetime | None, problem: str
+        self, moment: Moment, known: Command | None, clock: Clock, start: datetime | None, problem: str
     ) -> None:
         """Show what was known of the moment's command; of another entry, the entry itself."""
         decision = known.decision if known else None
         self.decided.setVisible(known is not None)
         self.risk.setVisible(decision is not None)
-        self.answer.setText(ANSWERS[decision.answer] if decision else "not decided yet")
+        self.answer.setText(past_answer(decision) or "not decided yet")
         if decision is not None:
             self.risk.set_risk(decision.risk.value)
         self.facts.setVisible(known is not None)
@@ -313,9 +300,7 @@ class DecisionTab(QWidget):
             self.facts.show_facts(command_facts(known, clock, start, moment))
         else:
             self.entry_facts.show_facts(moment_facts(moment, clock))
-        said = one_line(known.said) if known else ""
-        self.said_card.setVisible(bool(said))
-        self.said.setText(f"“{said}”")
+        self.said.show_said(known.said if known else "", known.asker if known else "")
         self.problem.setVisible(bool(problem) and known is None)
         self.problem.say("fail", "The command could not be read.", problem)
 
@@ -330,13 +315,9 @@ class ResultTab(QWidget):
         self.tree = JsonView()
         self.tree.setAccessibleName("Result")
         self._shown: object = None
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.words)
-        column.addWidget(self.tree, 1)
+        vbox(self.words, (self.tree, 1), parent=self)
 
-    def show_moment(self, moment: Moment, known: CommandAt | None, entry: Entry | None, problem: str) -> None:
+    def show_moment(self, moment: Moment, known: Command | None, entry: Entry | None, problem: str) -> None:
         """Show the result as far as it was known."""
         words, value = self._content(moment, known, entry)
         if problem and value is None:
@@ -348,7 +329,7 @@ class ResultTab(QWidget):
             self.tree.set_value(value)
         self._shown = value
 
-    def _content(self, moment: Moment, known: CommandAt | None, entry: Entry | None) -> tuple[str, Any]:
+    def _content(self, moment: Moment, known: Command | None, entry: Entry | None) -> tuple[str, Any]:
         if not moment.call_id:
             return ("What the entry holds", entry.body) if entry else ("Reading…", None)
         if known is None:
@@ -357,106 +338,8 @@ class ResultTab(QWidget):
             if known.parameters:
                 return "Not answered yet at this entry. What was to be sent:", known.parameters
             return "Not answered yet at this entry.", None
-        result = known.result if known.result is not None else known.ended.body
-        return f"As recorded in entry {known.ended.seq:,}", result
-
-
-class ProofTab(QWidget):
-    """That this entry is in the journal, checked in this window with the journal's public key.
-
-    Signals:
-        entry_asked(seq, tab): the operator wants the entry's proof in the journal.
-    """
-
-    entry_asked = Signal(int, str)
-
-    def __init__(self, link: ConsoleLink) -> None:
-        super().__init__()
-        self._seq = 0
-        self._proof = Query(self, link, self._show_proof, self._say_no_proof, "read the proof")
-        self.notice = Notice("note", "Reading the proof…", "", "")
-        self.holds = QWidget()
-        mark = IconLabel("verified", "ok", 18)
-        self.holds_words = Label("", "body", "text2", wrap=True)
-        words = QVBoxLayout()
-        words.setSpacing(0)
-        words.addWidget(Label("Checked in this window.", "head"))
-        words.addWidget(self.holds_words)
-        row = QHBoxLayout(self.holds)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACE.small)
-        row.addWidget(mark, 0, Qt.AlignmentFlag.AlignTop)
-        row.addLayout(words, 1)
-        self.holds.hide()
-        self.facts = PropertyList(84, name="Proof")
-        self.journal = Link("Show in Journal")
-        self.journal.clicked.connect(lambda *_: self.entry_asked.emit(self._seq, "proof"))
-        inner = QWidget()
-        column = QVBoxLayout(inner)
-        column.setContentsMargins(SPACE.side_panel, SPACE.medium, SPACE.side_panel, SPACE.medium)
-        column.setSpacing(SPACE.medium)
-        column.addWidget(self.notice)
-        column.addWidget(self.holds)
-        column.addWidget(self.facts)
-        column.addWidget(self.journal, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addStretch(1)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.addWidget(_scrolled(inner))
-
-    def show_entry(self, seq: int) -> None:
-        """Take another entry; `read` asks for its proof."""
-        if seq == self._seq:
-            return
-        self._seq = seq
-        self._proof.forget()
-        self.facts.show_facts([])
-        self.holds.hide()
-        self.notice.show()
-        self.notice.say("note", f"Reading the proof of entry {seq:,}…")
-
-    def read(self) -> None:
-        """Ask for the proof and check it."""
-        seq = self._seq
-
-        async def prove(console: Console) -> tuple[Proof, Finding]:
-            proof = await console.journal.prove(seq)
-            shown = await console.journal.entry(seq)
-            return proof, await asyncio.to_thread(check_proof, shown, proof, seq)
-
-        self._proof.ensure(prove, seq)
-
-    def _show_proof(self, answer: tuple[Proof, Finding]) -> None:
-        seq, (proof, found) = self._seq, answer
-        if not proof.public_key or not proof.entry:
-            self.notice.say(
-                "warn", "Not checked here.", "The service gave no public key to check the checkpoint with."
-            )
-        elif found.ok:
-            self.holds_words.setText(f"Entry {seq:,} is in the tree whose root the checkpoint signs.")
-        else:
-            why = f"{found.words} {found.what_now}"
-            self.notice.say("fail", f"Entry {seq:,} does not match its proof.", why)
-        holds = found.ok and bool(proof.public_key and proof.entry)
-        self.holds.setVisible(holds)
-        self.notice.setVisible(not holds)
-        self.facts.show_facts(_proof_facts(proof))
-
-    def _say_no_proof(self, error: QuarterdeckError) -> None:
-        self.notice.say("fail", "There is no proof.", error.info.sentences)
-
-
-def _proof_facts(proof: Proof) -> list[Property]:
-    key = one_line(proof.public_key)
-    lines = proof.checkpoint.splitlines()
-    origin = one_line(lines[0]) if lines else "—"
-    facts = [
-        Property("Entry", f"{proof.seq:,}"),
-        Property("Leaf", short_digest(one_line(proof.leaf)), mono=True, full=one_line(proof.leaf)),
-        Property("Path", f"{len(proof.path)} hashes"),
-        Property("Root", short_digest(one_line(proof.root)), mono=True, full=one_line(proof.root)),
-        Property("Checkpoint", f"{origin}, {proof.size:,} entries"),
-    ]
-    if key:
-        facts.append(Property("Key", short_digest(key, "ed25519"), mono=True, full=key))
-    return facts
+        body = known.ended.body
+        result = body.get("result")
+        return f"As recorded in entry {known.ended.seq:,}", result if isinstance(
+            result, dict
+        ) and result else body

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QImage, QPainter, QPen, QPixmap, QResizeEvent, QTransform
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.screens.replay.images import ImageDifference, ImagePair, Job, Problem, ReplayImages, ScaledImage
 from app.screens.replay.text import Clock, earlier
@@ -16,6 +16,7 @@ from app.widgets import painting
 from app.widgets.buttons import Segmented
 from app.widgets.image_view import ImageView
 from app.widgets.labels import ElidedLabel, Label
+from app.widgets.layouts import STRETCH, hbox, vbox
 from core.replay.models import Frame
 
 MODES = ("side", "changed", "full")
@@ -140,17 +141,9 @@ class _Titled(QWidget):
         self.picture = picture
         self.title = Label(title, "head")
         self.hint = ElidedLabel("", "meta", "text3")
-        self.head = QHBoxLayout()
-        self.head.setSpacing(SPACE.small)
-        self.head.addWidget(self.title)
-        self.head.addStretch(1)
-        self.head.addWidget(self.hint)
+        self.head = hbox(self.title, STRETCH, self.hint, spacing=SPACE.small)
         self.head.addStrut(24)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(SPACE.tight)
-        column.addLayout(self.head)
-        column.addWidget(picture, 1)
+        vbox(self.head, (picture, 1), parent=self, spacing=SPACE.tight)
 
 
 class ImageCompare(QWidget):
@@ -195,20 +188,16 @@ class ImageCompare(QWidget):
         )
         self.modes.chosen.connect(self.mode_chosen)
         self._pair = QWidget()
-        self._pair_layout = QVBoxLayout(self._pair)
-        self._pair_layout.setContentsMargins(0, 0, 0, 0)
-        self._pair_layout.setSpacing(SPACE.small)
-        self._pair_layout.addWidget(self.before_box)
-        self._pair_layout.addWidget(self.after_box)
-        self._pair_layout.addStretch(1)
-        self._row = QHBoxLayout()
-        self._row.setSpacing(SPACE.large)
-        self._row.addWidget(self._pair)
-        self._row.addWidget(self.changed_box, 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(SPACE.pane, SPACE.small, SPACE.large, SPACE.medium)
-        column.setSpacing(SPACE.tight)
-        column.addLayout(self._row, 1)
+        self._pair_layout = vbox(
+            self.before_box, self.after_box, STRETCH, parent=self._pair, spacing=SPACE.small
+        )
+        self._row = hbox(self._pair, (self.changed_box, 1), spacing=SPACE.large)
+        vbox(
+            (self._row, 1),
+            parent=self,
+            margins=(SPACE.pane, SPACE.small, SPACE.large, SPACE.medium),
+            spacing=SPACE.tight,
+        )
         self.set_mode("changed")
 
     def set_compact(self, narrow: bool) -> None:

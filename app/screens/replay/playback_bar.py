@@ -13,6 +13,7 @@ from app.widgets.buttons import Button, IconButton, Segmented
 from app.widgets.fields import CheckBox, SearchField, mark_failed
 from app.widgets.json_view import size_words
 from app.widgets.labels import ElidedLabel, Label, escaped_tooltip, set_surface
+from app.widgets.layouts import hbox
 from core.replay.result_search import MOST_TEXT_BYTES
 
 SEARCHED = (
@@ -148,9 +149,7 @@ class PlaybackBar(QWidget):
         self.skip.toggled.connect(self.skip_chosen)
         self.note = Label("", "meta", "text2")
         self.promise = Label("Replaying sends nothing", "meta", "text3")
-        row = QHBoxLayout(self)
-        row.setContentsMargins(SPACE.medium, 0, SPACE.pane, 0)
-        row.setSpacing(SPACE.small)
+        row = hbox(parent=self, margins=(SPACE.medium, 0, SPACE.pane, 0), spacing=SPACE.small)
         for button in (self.previous, self.play, self.next):
             row.addWidget(button)
             button.installEventFilter(self)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QWidget
 
 from app.items.table_view import Cell, Column, Kind, Row, TableView
 from app.records.run_search import RunSearch
@@ -19,6 +19,7 @@ from app.widgets import painting
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.fields import SearchField
 from app.widgets.labels import set_surface
+from app.widgets.layouts import vbox
 from app.widgets.util import debounce
 from core.batch.models import RunSummary
 from core.errors import QuarterdeckError
@@ -67,11 +68,7 @@ class RunChooser(QFrame):
         self.table.clicked.connect(lambda *_: self._choose(self.table.current_key()))
         self.place = ContentOrEmpty(self.table)
         self.place.empty.acted.connect(self._act)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(SPACE.small, SPACE.small, SPACE.small, SPACE.small)
-        column.setSpacing(SPACE.snug)
-        column.addWidget(self.search)
-        column.addWidget(self.place, 1)
+        vbox(self.search, (self.place, 1), parent=self, margins=SPACE.small, spacing=SPACE.snug)
 
     def open_below(self, anchor: QWidget) -> None:
         """Show the list under a button; the service looks for runs as they are asked for."""

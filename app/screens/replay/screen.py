@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from app.screens.replay.details import Details
 from app.screens.replay.film_strip import FilmStrip
@@ -24,9 +24,12 @@ from app.screens.targets import OpenEntry, OpenReplay, Target
 from app.service_client import ConsoleLink
 from app.state import AppState
 from app.theme.status_styles import cell_look
+from app.widgets.action import Action
 from app.widgets.empty_state import EmptyState
 from app.widgets.image_view import STEP, ImageView
 from app.widgets.labels import separator, set_surface
+from app.widgets.layouts import vbox
+from app.widgets.master_detail import MasterDetail
 from core.errors import QuarterdeckError
 from core.replay.models import Timeline
 
@@ -85,14 +88,7 @@ class ReplayScreen(Screen):
         self._place_parts()
 
     def _place_parts(self) -> None:
-        self.split = QSplitter(Qt.Orientation.Horizontal)
-        self.split.setChildrenCollapsible(False)
-        self.split.setHandleWidth(1)
-        self.split.addWidget(self.pictures)
-        self.split.addWidget(self.details)
-        self.split.setStretchFactor(0, 1)
-        self.split.setStretchFactor(1, 0)
-        self.split.setSizes([900, 346])
+        self.split = MasterDetail(self.pictures, self.details, (900, 346), self.pictures)
         work = QWidget()
         column = self._work = QVBoxLayout(work)
         column.setContentsMargins(0, 0, 0, 0)
@@ -105,12 +101,7 @@ class ReplayScreen(Screen):
         self.pages = QStackedWidget()
         self.pages.addWidget(work)
         self.pages.addWidget(self.empty)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.setSpacing(0)
-        whole.addWidget(self.head)
-        whole.addWidget(separator())
-        whole.addWidget(self.pages, 1)
+        vbox(self.head, separator(), (self.pages, 1), parent=self)
 
     def _connect(self, state: AppState) -> None:
         self.head.choose_asked.connect(self._open_chooser)
@@ -169,27 +160,27 @@ class ReplayScreen(Screen):
         self.source.rest()
         self.shelf.stop()
 
-    def shortcuts(self) -> list[Shortcut]:
+    def shortcuts(self) -> list[Shortcut | Action]:
         """The keys of comp 08."""
         return [
             Shortcut("Left", "Previous entry"),
             Shortcut("Right", "Next entry"),
-            Shortcut("N", "Next change", lambda: self.next_change(1)),
-            Shortcut("Shift+N", "Previous change", lambda: self.next_change(-1)),
+            Action("Next change", "replay", lambda: self.next_change(1), "N"),
+            Action("Previous change", "replay", lambda: self.next_change(-1), "Shift+N"),
             Shortcut("Space", "Play or pause"),
             Shortcut("+", "Faster"),
             Shortcut("-", "Slower"),
-            Shortcut("/", "Search in time", self.finder.take_keyboard),
-            Shortcut("F3", "Next moment found", lambda: self.finder.walk(1)),
+            Action("Search in time", "search", self.finder.take_keyboard, "/"),
+            Action("Next moment found", "search", lambda: self.finder.walk(1), "F3"),
             Shortcut("Home", "First entry"),
             Shortcut("End", "Last entry"),
-            Shortcut("1", "Side by side", lambda: self.set_mode("side")),
-            Shortcut("2", "Changed", lambda: self.set_mode("changed")),
-            Shortcut("3", "Full picture", lambda: self.set_mode("full")),
-            Shortcut("Z", "Zoom the lanes in", lambda: self.lanes.zoom(2)),
-            Shortcut("Shift+Z", "Zoom the lanes out", lambda: self.lanes.zoom(0.5)),
-            Shortcut("O", "Choose another run…", self._open_chooser),
-            Shortcut("J", "Show the entry in Journal", self._open_entry),
+            Action("Side by side", "replay", lambda: self.set_mode("side"), "1"),
+            Action("Changed", "replay", lambda: self.set_mode("changed"), "2"),
+            Action("Full picture", "replay", lambda: self.set_mode("full"), "3"),
+            Action("Zoom the lanes in", "replay", lambda: self.lanes.zoom(2), "Z"),
+            Action("Zoom the lanes out", "replay", lambda: self.lanes.zoom(0.5), "Shift+Z"),
+            Action("Choose another run…", "replay", self._open_chooser, "O"),
+            Action("Show the entry in Journal", "journal", self._open_entry, "J"),
         ]
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

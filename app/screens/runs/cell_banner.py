@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.records.run_text import who_refused
 from app.text import clock, count_words, one_line
@@ -13,6 +13,7 @@ from app.theme.status_styles import StateLook, cell_look
 from app.theme.theme import theme_of
 from app.theme.tokens import SPACE
 from app.widgets.labels import Label, Link
+from app.widgets.layouts import hbox, vbox
 from core.audit.entries import Entry
 from core.batch.models import Cell
 
@@ -69,14 +70,14 @@ class CellBanner(QWidget):
         self.detail = Label("", "body", "text2", wrap=True)
         self.link = Link("")
         self.link.clicked.connect(lambda *_: self.acted.emit())
-        words = QVBoxLayout()
-        words.setSpacing(0)
-        words.addWidget(self.fact)
-        words.addWidget(self.detail)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(SPACE.pane + 28, 8, SPACE.pane, 8)
-        row.addLayout(words, 1)
-        row.addWidget(self.link, 0, Qt.AlignmentFlag.AlignVCenter)
+        words = vbox(self.fact, self.detail)
+        hbox(
+            (words, 1),
+            (self.link, 0, Qt.AlignmentFlag.AlignVCenter),
+            parent=self,
+            margins=(SPACE.pane + 28, 8, SPACE.pane, 8),
+            spacing=None,
+        )
         self.hide()
 
     def show_cell(self, cell: Cell, look: str, denied_by: str, late: Entry | None = None) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QWidget
 
 from app.query import Query
+from app.records.command import Command, read_command
 from app.records.run_text import cell_time
 from app.screens.runs.cell_banner import CellBanner
 from app.screens.runs.command_facts import CommandFacts
-from app.screens.runs.command_record import CommandRecordView, command_record_view
 from app.screens.runs.decision_tab import DecisionTab
 from app.screens.runs.entries_tab import EntriesTab
 from app.screens.runs.output_streams import streams_of
@@ -26,6 +26,7 @@ from app.theme.tokens import SPACE
 from app.widgets.badges import ProductionTag, VerdictBadge
 from app.widgets.buttons import IconButton, Segmented
 from app.widgets.labels import ElidedLabel, Label, separator, set_surface
+from app.widgets.layouts import hbox, vbox
 from core.batch.models import Cell
 from core.errors import ErrorCode, QuarterdeckError
 from core.service.console import CommandRecord
@@ -57,7 +58,7 @@ class CellDetails(QWidget):
         self._cell: Cell | None = None
         self._look, self._tool = "", ""
         self._deadline: float | None = None
-        self._known = CommandRecordView()
+        self._known = Command()
         self._known_for = ""
         self._missing = ""
         self._wanted = ""
@@ -93,32 +94,25 @@ class CellDetails(QWidget):
         close.clicked.connect(lambda *_: self.closed.emit())
         head = QWidget()
         head.setFixedHeight(40)
-        row = QHBoxLayout(head)
-        row.setContentsMargins(SPACE.pane, 0, SPACE.small, 0)
-        row.setSpacing(SPACE.small)
-        for widget in (self.title, self.production, self.tool, self.badge):
-            row.addWidget(widget)
-        row.addWidget(self.time, 1)
-        row.addWidget(self.tabs)
-        row.addWidget(close)
+        hbox(
+            self.title,
+            self.production,
+            self.tool,
+            self.badge,
+            (self.time, 1),
+            self.tabs,
+            close,
+            parent=head,
+            margins=(SPACE.pane, 0, SPACE.small, 0),
+            spacing=SPACE.small,
+        )
         self.stack = QStackedWidget()
         for page in (self.result, self.output, self.picture, self.decision, self.entries):
             self.stack.addWidget(page)
         self._line = separator(Qt.Orientation.Vertical)
-        self._beside = QHBoxLayout()
-        self._beside.setContentsMargins(0, 0, 0, 0)
-        self._beside.setSpacing(0)
-        self._beside.addWidget(self.stack, 1)
-        self._beside.addWidget(self._line)
-        self._beside.addWidget(self.facts)
+        self._beside = hbox((self.stack, 1), self._line, self.facts)
         self.facts.setFixedWidth(FACTS_WIDTH)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(head)
-        column.addWidget(separator())
-        column.addWidget(self.banner)
-        column.addLayout(self._beside, 1)
+        vbox(head, separator(), self.banner, (self._beside, 1), parent=self)
         self._place_facts()
 
     # What is shown
@@ -134,7 +128,7 @@ class CellDetails(QWidget):
         stale = other or cell.state is not (self._cell.state if self._cell else None)
         self._cell, self._look, self._tool, self._deadline = cell, look, tool, deadline
         if other or cell.call_id != self._known_for:
-            self._known, self._known_for = CommandRecordView(), cell.call_id or ""
+            self._known, self._known_for = Command(), cell.call_id or ""
             self._missing = "" if cell.call_id else "This step has not been a command yet."
             self._record.forget()
         if stale and (call_id := cell.call_id):
@@ -242,7 +236,7 @@ class CellDetails(QWidget):
     # The journal's side
 
     def _show_record(self, record: CommandRecord) -> None:
-        self._known, self._missing = command_record_view(record), ""
+        self._known, self._missing = read_command(record.entries, record.decision, record.result), ""
         self._show(False)
 
     def look_again(self) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.records.run_text import BASIS_WORDS, cell_time, decision_words, seconds_between, short_time
-from app.screens.runs.command_record import CommandRecordView
+from app.records.command import Command
+from app.records.decision import past_answer
+from app.records.run_text import BASIS_WORDS, cell_time, seconds_between, short_time
 from app.text import clock, one_line
 from app.theme.status_styles import cell_look
 from app.theme.tokens import SPACE
 from app.widgets.labels import Label, Link, set_surface
+from app.widgets.layouts import vbox
 from app.widgets.property_list import Property, PropertyList, short_digest
 from app.widgets.section import Card
+from app.widgets.util import ScrollArea
 from core.batch.models import Cell
 from core.dispatch.models import Basis
 from core.text import shorten_middle
@@ -24,27 +26,21 @@ _LABELS = (
 )  # fmt: skip
 
 
-class CommandFacts(QScrollArea):
+class CommandFacts(ScrollArea):
     """The right side of the drawer.
 
     Each line is made once and hidden while there is nothing to say: to make them anew for every cell would
     hold the window for longer than a frame.
     """
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setWidgetResizable(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setAccessibleName("This command")
+    def __init__(self) -> None:
+        super().__init__(name="This command")
         self._lines = {label: PropertyList(84, label) for label in _LABELS}
         self._hint = Card()
         self._hint_words = Label("", "meta", "text2", wrap=True)
         self._hint.add(self._hint_words)
         inside = set_surface(QWidget(), "base")
-        column = QVBoxLayout(inside)
-        column.setContentsMargins(14, 10, 14, 10)
-        column.setSpacing(10)
-        column.addWidget(Label("This command", "head"))
+        column = vbox(Label("This command", "head"), parent=inside, margins=(14, 10, 14, 10), spacing=10)
         lines = QVBoxLayout()
         lines.setSpacing(SPACE.tight)
         for line in self._lines.values():
@@ -55,7 +51,7 @@ class CommandFacts(QScrollArea):
         column.addStretch(1)
         self.setWidget(inside)
 
-    def show_cell(self, cell: Cell, look: str, known: CommandRecordView) -> None:
+    def show_cell(self, cell: Cell, look: str, known: Command) -> None:
         """Show the facts of one cell."""
         facts = {fact.label: fact for fact in _facts(cell, look, known)}
         for label, line in self._lines.items():
@@ -77,13 +73,11 @@ class CommandFacts(QScrollArea):
         return self._lines[label].value(label)
 
 
-def _facts(cell: Cell, look: str, known: CommandRecordView) -> list[Property]:
+def _facts(cell: Cell, look: str, known: Command) -> list[Property]:
     facts = []
-    answered = known.answered.sentence() if known.answered else ""
-    if known.edited is not None:
-        answered = ", ".join(part for part in (known.edited.sentence(), answered) if part)
-    if known.decision is not None or answered:
-        facts.append(Property("Decision", decision_words(known.decision, answered)))
+    answers = [one.sentence() for one in (known.edited, known.answered) if one is not None]
+    if decided := ", ".join(filter(None, [past_answer(known.decision), *answers])):
+        facts.append(Property("Decision", decided))
     result = cell.result or known.result
     if result is not None:
         tone = cell_look(result.verdict.value).word_color

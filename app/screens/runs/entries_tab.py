@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.items.table_model import Column, Kind, Row
 from app.items.table_view import TableView
 from app.records.run_text import actor_words
 from app.text import count_words, milliseconds, one_line, parse_time
 from app.widgets.empty_state import ContentOrEmpty
+from app.widgets.layouts import vbox
 from core.audit.entries import Entry
 
 _COLUMNS: tuple[Column[Row], ...] = (
@@ -36,10 +37,7 @@ class EntriesTab(QWidget):
         self.table = TableView(_COLUMNS, "Journal entries of this command", sortable=False)
         self.table.opened.connect(lambda key: self.opened.emit(int(key)))
         self.place = ContentOrEmpty(self.table)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.place)
+        vbox(self.place, parent=self)
 
     def show_entries(self, entries: tuple[Entry, ...], message: str) -> None:
         """Show entries; without any, `message` says why."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from app.records.run_text import actor_words, elapsed_words
+from app.screens.runs.actions import RunActions
 from app.text import one_line
 from app.theme.status_styles import cell_look
 from app.theme.tokens import SPACE
 from app.widgets.badges import ProductionTag, StateBadge
 from app.widgets.banner import Banner
 from app.widgets.buttons import Button, IconButton
-from app.widgets.fields import TextField
-from app.widgets.labels import ElidedLabel, Label, separator, set_surface
-from core.batch.file_names import MOST_CHARACTERS
+from app.widgets.labels import ElidedLabel, Label, set_surface
+from app.widgets.layouts import hbox
 from core.batch.models import Batch, CellState, RunState, RunSummary
 
 
@@ -22,20 +22,20 @@ class RunHeader(QWidget):
     """Title, id, state with its time, who started it; Cancel run…, Replay and more.
 
     Signals:
-        wished(what): `cancel`, `replay`, `list`, `copy`, `journal` or `save`.
+        list_wanted: the operator wants the list of runs, which is hidden.
     """
 
-    wished = Signal(str)
+    list_wanted = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, actions: RunActions) -> None:
+        super().__init__()
         set_surface(self, "base")
         self.setFixedHeight(48)
         self.setAccessibleName("Run")
         self.title = ElidedLabel("", "title")
         self.title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self.show_list = IconButton("down", "Other runs")
-        self.show_list.clicked.connect(lambda *_: self.wished.emit("list"))
+        self.show_list.clicked.connect(lambda *_: self.list_wanted.emit())
         self.show_list.hide()
         self.number = Label("", "mono_small", "text2", selectable=True)
         self._state: RunState | None = None
@@ -45,24 +45,17 @@ class RunHeader(QWidget):
         self.production = ProductionTag(0)
         self.about = ElidedLabel("", "body", "text2")
         self.about.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.cancel = Button("Cancel run…", "danger", "stop")
+        self.cancel = Button(actions.cancel.text(), "danger", "stop")
         self.cancel.setToolTip("Start nothing further in this run (Shift+Esc)")
-        self.cancel.clicked.connect(lambda *_: self.wished.emit("cancel"))
-        self.replay = Button("Replay", icon="replay")
-        self.replay.clicked.connect(lambda *_: self.wished.emit("replay"))
+        self.cancel.clicked.connect(actions.cancel.trigger)
+        self.replay = Button(actions.replay.text(), icon="replay")
+        self.replay.clicked.connect(actions.replay.trigger)
         self.more = IconButton("more", "More about this run", framed=True)
         self.more.clicked.connect(self.open_menu)
         self.menu = QMenu(self)
         self.menu.setAccessibleName("More about this run")
-        for key, words in (
-            ("copy", "Copy run id"),
-            ("journal", "Open in journal"),
-            ("save", "Save as batch…"),
-        ):
-            self.menu.addAction(words).triggered.connect(lambda *_, key=key: self.wished.emit(key))
-        row = QHBoxLayout(self)
-        row.setContentsMargins(SPACE.pane, 0, SPACE.pane, 0)
-        row.setSpacing(SPACE.small)
+        self.menu.addActions([actions.copy, actions.journal, actions.save])
+        row = hbox(parent=self, margins=(SPACE.pane, 0, SPACE.pane, 0), spacing=SPACE.small)
         for widget in (
             self.title, self.show_list, self.number, self.production, self.badge, self.elapsed,
         ):  # fmt: skip
@@ -128,94 +121,3 @@ def show_notice(banner: Banner, summary: RunSummary) -> None:
         banner.say("info", note)
     else:
         banner.hide()
-
-
-class InlineConfirm(QWidget):
-    """One question across the pane, asked where the wish was made: words, perhaps a field, two answers.
-
-    Signals:
-        answered(text): the operator went on; `text` is what is in the field.
-        closed: the question went away, in whichever way.
-    """
-
-    answered = Signal(str)
-    closed = Signal()
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        set_surface(self, "raised")
-        self.words = Label("", "head")
-        self.detail = Label("", "body", "text2", wrap=True)
-        self.field = TextField("Name of the batch")
-        self.field.setMinimumWidth(200)
-        self.field.returnPressed.connect(self._go_on)
-        self.problem = Label("", "meta", "fail", wrap=True)
-        self.problem.hide()
-        self.keep = Button("")
-        self.keep.clicked.connect(lambda *_: self.close_question())
-        self.go_on = Button("", "danger")
-        self.go_on.clicked.connect(lambda *_: self._go_on())
-        row = QHBoxLayout()
-        row.setSpacing(SPACE.small)
-        row.addWidget(self.words)
-        row.addWidget(self.field)
-        row.addWidget(self.detail, 1)
-        row.addWidget(self.keep)
-        row.addWidget(self.go_on)
-        inside = QVBoxLayout()
-        inside.setContentsMargins(SPACE.pane, 8, SPACE.pane, 8)
-        inside.setSpacing(SPACE.tight)
-        inside.addLayout(row)
-        inside.addWidget(self.problem)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(inside)
-        column.addWidget(separator())
-        self.hide()
-
-    def ask_to_cancel(self, summary: RunSummary) -> None:
-        """Ask whether this run should be cancelled."""
-        self.words.setText("Cancel this run?")
-        waits = " What waits is withdrawn." if summary.state is RunState.WAITING else ""
-        self.detail.setText(f"Nothing further starts.{waits} Devices are asked to stop what they have.")
-        self._open("Let it run", "Cancel the run", "danger", None)
-
-    def ask_for_name(self, name: str) -> None:
-        """Ask under which name the run's batch is saved."""
-        self.words.setText("Save as batch")
-        self.detail.setText(f"Under a name of at most {MOST_CHARACTERS} characters")
-        self._open("Cancel", "Save", "normal", name)
-
-    def _open(self, keep: str, go_on: str, kind: str, field: str | None) -> None:
-        self.problem.hide()
-        self.keep.set_words(keep)
-        self.go_on.set_words(go_on)
-        self.go_on.set_kind("danger" if kind == "danger" else "normal")
-        self.field.setVisible(field is not None)
-        self.setAccessibleName(self.words.text())
-        self.go_on.set_working("")
-        self.show()
-        if field is not None:
-            self.field.setText(field)
-            self.field.selectAll()
-            self.field.setFocus(Qt.FocusReason.OtherFocusReason)
-        else:
-            self.keep.setFocus(Qt.FocusReason.TabFocusReason)
-
-    def say(self, problem: str, go_on: str = "") -> None:
-        """Say what is in the way; `go_on` are new words for going on all the same."""
-        self.problem.setText(problem)
-        self.problem.setVisible(bool(problem))
-        if go_on:
-            self.go_on.set_words(go_on)
-
-    def _go_on(self) -> None:
-        if self.go_on.isEnabled():
-            self.answered.emit(self.field.text().strip())
-
-    def close_question(self) -> None:
-        """Take the question back."""
-        if self.isVisible():
-            self.hide()
-            self.closed.emit()

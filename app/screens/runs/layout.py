@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.screens.runs.cell_details import CellDetails
 from app.screens.runs.matrix_view import RunMatrix
 from app.theme.tokens import SPACE
 from app.widgets.empty_state import Action, EmptyState
 from app.widgets.labels import Link, separator
+from app.widgets.layouts import STRETCH, hbox, vbox
+from app.widgets.master_detail import MasterDetail
 from app.widgets.util import debounce
 
 LIST_WIDTH = 228
@@ -36,28 +38,16 @@ class RunsLayout(QStackedWidget):
         self.message = EmptyState()
         self.message.hide()
         self.hint = Link(CLOSED)
-        self.split = _split(Qt.Orientation.Vertical)
-        self.split.addWidget(matrix)
-        self.split.addWidget(drawer)
+        self.split = MasterDetail(matrix, drawer, (1, 1), orientation=Qt.Orientation.Vertical)
         self.split.splitterMoved.connect(self._moved)
         drawer.setMinimumHeight(150)
         matrix.setMinimumHeight(90)
         self._right = right = QWidget()
         self._paint_soon = debounce(self, 0, lambda: right.setUpdatesEnabled(True))
-        column = QVBoxLayout(right)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        for widget in (*above, counts, separator()):
-            column.addWidget(widget)
-        column.addWidget(self.message, 1)
-        column.addWidget(self.split, 1)
+        column = vbox(*above, counts, separator(), (self.message, 1), (self.split, 1), parent=right)
         self._hint_row = _hint_row(self.hint)
         column.addWidget(self._hint_row)
-        self.across = _split(Qt.Orientation.Horizontal)
-        self.across.addWidget(runs)
-        self.across.addWidget(right)
-        self.across.setStretchFactor(1, 1)
-        self.across.setSizes([LIST_WIDTH, 1000])
+        self.across = MasterDetail(runs, right, (LIST_WIDTH, 1000), right)
         runs.setMinimumWidth(180)
         self.empty = EmptyState(
             "Nothing has run yet.",
@@ -132,16 +122,8 @@ class RunsLayout(QStackedWidget):
 
 def _hint_row(hint: Link) -> QWidget:
     holder = QWidget()
-    row = QHBoxLayout(holder)
-    row.setContentsMargins(SPACE.pane, SPACE.small, SPACE.pane, SPACE.small)
-    row.addWidget(hint)
-    row.addStretch(1)
+    hbox(
+        hint, STRETCH, parent=holder, margins=(SPACE.pane, SPACE.small, SPACE.pane, SPACE.small), spacing=None
+    )
     holder.hide()
     return holder
-
-
-def _split(orientation: Qt.Orientation) -> QSplitter:
-    split = QSplitter(orientation)
-    split.setChildrenCollapsible(False)
-    split.setHandleWidth(1)
-    return split

@@ -6,7 +6,7 @@ import re
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QTextCursor
-from PySide6.QtWidgets import QHBoxLayout, QTextEdit, QWidget
+from PySide6.QtWidgets import QTextEdit, QWidget
 
 from app.screens.runs.output_box import OutputBox
 from app.text import count_words
@@ -15,6 +15,7 @@ from app.theme.tokens import SPACE
 from app.widgets.buttons import IconButton
 from app.widgets.fields import SearchField
 from app.widgets.labels import Label
+from app.widgets.layouts import hbox
 
 # Each costs the text view a selection; all places are counted and can be gone to.
 MOST_MARKED = 2_000
@@ -45,12 +46,15 @@ class OutputSearch(QWidget):
         self.next.clicked.connect(lambda *_: self.step(1))
         self.close_button = IconButton("close", "Close the search", key="Esc")
         self.close_button.clicked.connect(lambda *_: self.close_search())
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACE.small)
-        row.addWidget(self.field, 1)
-        for widget in (self.count, self.previous, self.next, self.close_button):
-            row.addWidget(widget)
+        hbox(
+            (self.field, 1),
+            self.count,
+            self.previous,
+            self.next,
+            self.close_button,
+            parent=self,
+            spacing=SPACE.small,
+        )
         self.hide()
 
     def open_search(self) -> QWidget:

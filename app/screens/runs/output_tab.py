@@ -6,7 +6,7 @@ import asyncio
 
 from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QGuiApplication, QTextCursor, QTextLayout
-from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPlainTextEdit, QTextEdit, QWidget
 
 from app.query import Query
 from app.records.run_text import size_words
@@ -22,6 +22,7 @@ from app.theme.tokens import SPACE
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.fields import CheckBox
 from app.widgets.labels import Label, Link
+from app.widgets.layouts import STRETCH, hbox, vbox
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError
 from core.service.console import Console
@@ -63,20 +64,26 @@ class OutputTab(QWidget):
         self.copy.clicked.connect(lambda *_: self._copying.load(self._whole))
         self.save = Link("Save as…", "meta_strong")
         self.save.clicked.connect(lambda *_: self._save())
-        foot = QHBoxLayout()
-        foot.setSpacing(SPACE.medium)
-        for widget in (self.sizes, self.errors, self.ended, self.wrap, self.numbers):
-            foot.addWidget(widget)
-        foot.addStretch(1)
-        foot.addWidget(self.message)
-        foot.addWidget(self.copy)
-        foot.addWidget(self.save)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(SPACE.pane, SPACE.medium, SPACE.pane, SPACE.small)
-        column.setSpacing(SPACE.small)
-        column.addWidget(self.search)
-        column.addWidget(self.place, 1)
-        column.addLayout(foot)
+        foot = hbox(
+            self.sizes,
+            self.errors,
+            self.ended,
+            self.wrap,
+            self.numbers,
+            STRETCH,
+            self.message,
+            self.copy,
+            self.save,
+            spacing=SPACE.medium,
+        )
+        vbox(
+            self.search,
+            (self.place, 1),
+            foot,
+            parent=self,
+            margins=(SPACE.pane, SPACE.medium, SPACE.pane, SPACE.small),
+            spacing=SPACE.small,
+        )
 
     def show_result(self, result: CommandResult | None) -> None:
         """Show the streams of a result; what is shown already stays where it is scrolled to."""

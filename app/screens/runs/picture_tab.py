@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.images import ImageError, images_of
 from app.records.run_text import size_words
@@ -18,6 +18,7 @@ from app.widgets.dialog import Overlay
 from app.widgets.fields import DropDown
 from app.widgets.image_view import STEP, ImageView
 from app.widgets.labels import Label, Link, set_surface
+from app.widgets.layouts import STRETCH, hbox, vbox
 from core.dispatch.models import CommandResult, Evidence
 from core.errors import QuarterdeckError
 from core.service.console import Console
@@ -43,11 +44,7 @@ class ZoomBar(QWidget):
         closer.clicked.connect(lambda *_: view.zoom_to(view.zoom() * STEP))
         farther = IconButton("remove", "Farther", framed=True, key="−")
         farther.clicked.connect(lambda *_: view.zoom_to(view.zoom() / STEP))
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACE.tight)
-        for widget in (fit, actual, farther, closer, self.zoom):
-            row.addWidget(widget)
+        hbox(fit, actual, farther, closer, self.zoom, parent=self, spacing=SPACE.tight)
         view.zoom_changed.connect(self._say)
 
     def _say(self, zoom: float) -> None:
@@ -67,20 +64,15 @@ class PictureWindow(Overlay):
         self.view = ImageView("Picture")
         close = Button("Close", icon="close", key="Esc")
         close.clicked.connect(lambda *_: self._close())
-        row = QHBoxLayout()
-        row.setSpacing(SPACE.medium)
-        row.addWidget(Label(title, "head"))
-        row.addStretch(1)
-        row.addWidget(ZoomBar(self.view))
-        row.addWidget(close)
-        inside = QVBoxLayout(panel)
-        inside.setContentsMargins(SPACE.medium, SPACE.small, SPACE.medium, SPACE.medium)
-        inside.setSpacing(SPACE.small)
-        inside.addLayout(row)
-        inside.addWidget(self.view, 1)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.addWidget(panel)
+        row = hbox(Label(title, "head"), STRETCH, ZoomBar(self.view), close, spacing=SPACE.medium)
+        vbox(
+            row,
+            (self.view, 1),
+            parent=panel,
+            margins=(SPACE.medium, SPACE.small, SPACE.medium, SPACE.medium),
+            spacing=SPACE.small,
+        )
+        vbox(panel, parent=self, spacing=None)
         self.view.set_image(image, title)
 
     def open(self) -> None:
@@ -119,18 +111,16 @@ class PictureTab(QWidget):
         self.open_full.clicked.connect(lambda *_: self.open_window())
         self.save = Link("Save as…", "meta_strong")
         self.save.clicked.connect(lambda *_: self._save())
-        foot = QHBoxLayout()
-        foot.setSpacing(SPACE.medium)
-        for widget in (self.zoom, self.chooser, self.size_words):
-            foot.addWidget(widget)
-        foot.addStretch(1)
-        foot.addWidget(self.save)
-        foot.addWidget(self.open_full)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(SPACE.pane, SPACE.medium, SPACE.pane, SPACE.small)
-        column.setSpacing(SPACE.small)
-        column.addWidget(self.view, 1)
-        column.addLayout(foot)
+        foot = hbox(
+            self.zoom, self.chooser, self.size_words, STRETCH, self.save, self.open_full, spacing=SPACE.medium
+        )
+        vbox(
+            (self.view, 1),
+            foot,
+            parent=self,
+            margins=(SPACE.pane, SPACE.medium, SPACE.pane, SPACE.small),
+            spacing=SPACE.small,
+        )
 
     def show_result(self, result: CommandResult | None) -> None:
         """Show the first picture of a result; the one on show stays while the pictures are the same."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.records.run_text import size_words
 from app.screens.runs.save_as import Saver
@@ -15,7 +15,9 @@ from app.widgets.banner import Notice
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.json_view import JsonView
 from app.widgets.labels import Label, Link
+from app.widgets.layouts import hbox, vbox
 from app.widgets.property_list import short_digest
+from app.widgets.util import clear_layout
 from core.batch.models import Cell, CellState
 from core.dispatch.models import CommandResult, Evidence
 from core.errors import ErrorInfo, QuarterdeckError
@@ -54,18 +56,18 @@ class ResultTab(QWidget):
         self.nothing = self.place.empty
         self.json.setAccessibleName("Result")
         self.evidence = QWidget()
-        self._lines = QVBoxLayout(self.evidence)
-        self._lines.setContentsMargins(0, 0, 0, 0)
-        self._lines.setSpacing(0)
+        self._lines = vbox(parent=self.evidence)
         self.problem = Label("", "meta", "fail", wrap=True)
         self.problem.hide()
-        column = QVBoxLayout(self)
-        column.setContentsMargins(SPACE.pane, SPACE.medium, SPACE.pane, SPACE.small)
-        column.setSpacing(SPACE.small)
-        column.addWidget(self.error)
-        column.addWidget(self.place, 1)
-        column.addWidget(self.evidence)
-        column.addWidget(self.problem)
+        column = vbox(
+            self.error,
+            (self.place, 1),
+            self.evidence,
+            self.problem,
+            parent=self,
+            margins=(SPACE.pane, SPACE.medium, SPACE.pane, SPACE.small),
+            spacing=SPACE.small,
+        )
         column.addStretch(0)
 
     def show_cell(self, cell: Cell, said_above: bool) -> None:
@@ -110,10 +112,7 @@ class ResultTab(QWidget):
             self.error.say("fail", one_line(error.message), f"{error.code.value}: {one_line(error.next)}")
 
     def _show_evidence(self, evidence: list[Evidence]) -> None:
-        while (item := self._lines.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.hide()
-                widget.deleteLater()
+        clear_layout(self._lines)
         self.problem.hide()
         self.evidence.setVisible(bool(evidence))
         if evidence:
@@ -126,11 +125,12 @@ class ResultTab(QWidget):
 
     def _line(self, one: Evidence) -> QWidget:
         line = QWidget()
-        row = QHBoxLayout(line)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACE.medium)
-        row.addWidget(Label(one_line(one.what) or "output", "name"))
-        row.addWidget(Label(f"{one_line(one.media_type)}, {size_words(one.size)}", "meta", "text2"))
+        row = hbox(
+            Label(one_line(one.what) or "output", "name"),
+            Label(f"{one_line(one.media_type)}, {size_words(one.size)}", "meta", "text2"),
+            parent=line,
+            spacing=SPACE.medium,
+        )
         digest = Label(short_digest(one.blob), "mono_small", "text2", selectable=True)
         digest.setToolTip(one.blob)
         row.addWidget(digest)

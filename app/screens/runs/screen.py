@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtWidgets import QApplication, QHBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 
 from app.query import Query
 from app.records.run_text import step_of
-from app.screens.runs.actions import RunActions
+from app.screens.runs.actions import InlineConfirm, RunActions
 from app.screens.runs.cell_details import CellDetails
-from app.screens.runs.header import InlineConfirm, RunHeader, rules_words, show_notice
+from app.screens.runs.header import RunHeader, rules_words, show_notice
 from app.screens.runs.layout import RunsLayout
 from app.screens.runs.matrix_view import RunMatrix
 from app.screens.runs.run_list_view import RunList
@@ -18,8 +18,10 @@ from app.screens.screen import Navigator, Screen, Shortcut
 from app.screens.targets import OpenApproval, OpenRun, Target
 from app.service_client import ConsoleLink
 from app.state import AppState
+from app.widgets.action import Action
 from app.widgets.banner import Banner
 from app.widgets.labels import separator, set_surface
+from app.widgets.layouts import hbox
 from app.widgets.util import debounce
 from core.batch.models import Cell, CellState, Run, RunSummary
 from core.errors import QuarterdeckError
@@ -58,15 +60,16 @@ class RunsScreen(Screen):
         """Build what needs the door."""
         self._reading = Query(self, link, self._show_run, self._say_no_run, "read the run", READ_PAUSE_MS)
         self.list = RunList(link)
-        self.head = RunHeader()
         self.ask = InlineConfirm()
+        self.wishes = RunActions(link, nav, self.ask)
+        self.head = RunHeader(self.wishes)
         self.notice = Banner()
         self.counts = StatusFilter()
         self.matrix = RunMatrix()
         self.drawer = CellDetails(link, nav)
-        self.wishes = RunActions(link, nav, self.ask)
         self._build()
         super().bind(state, link, nav)
+        self.offer(*self.wishes.all)
         self._connect()
         self.remember("panes-v1", self.pages.across)
         self.pages.set_share(float(str(self.remembered("matrix_share", 0)) or 0))
@@ -82,9 +85,7 @@ class RunsScreen(Screen):
         above = [self.head, separator(), self.ask, self.notice]
         self.pages = RunsLayout(self.list, above, self.counts, self.matrix, self.drawer)
         self.message, self.split, self.empty = self.pages.message, self.pages.split, self.pages.empty
-        whole = QHBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.addWidget(self.pages)
+        hbox(self.pages, parent=self, spacing=None)
 
     def _connect(self) -> None:
         state = self.state
@@ -102,7 +103,7 @@ class RunsScreen(Screen):
         self.list.opened.connect(self._enter_run)
         self.list.clicked.connect(self._click_run)
         self.counts.chosen.connect(self._filter_cells)
-        self.head.wished.connect(self._wish)
+        self.head.list_wanted.connect(self._toggle_list)
         self.ask.closed.connect(self._focus_matrix)
         self.drawer.closed.connect(self._close_drawer)
         self.drawer.tab_chosen.connect(lambda tab: self.keep("tab", tab))
@@ -131,16 +132,18 @@ class RunsScreen(Screen):
         """Stop counting seconds."""
         self._clock.stop()
 
-    def shortcuts(self) -> list[Shortcut]:
+    def shortcuts(self) -> list[Shortcut | Action]:
         """The keys of comp 07, as far as there is something behind them."""
         return [
             Shortcut("Up", "Cell above; in the list the run above"),
             Shortcut("Down", "Cell below; in the list the run below"),
             Shortcut("Return", "Drawer of the cell, or the request that waits"),
-            Shortcut("N", "Next cell that needs a look", self._next_needing),
+            Action("Next cell that needs a look", "runs", self._next_needing, "N"),
             Shortcut("Ctrl+F", "Filter of the list; in an output its search (Enter next, Shift+Enter back)"),
-            Shortcut("F", "Picture over the whole window", self._open_picture),
-            Shortcut("Shift+Esc", "Cancel run…", lambda: self._wish("cancel")),
+            Action(
+                "Picture over the whole window", "picture", self._open_picture, "F", off=self._why_no_picture
+            ),
+            self.wishes.cancel,
         ]
 
     def primary_filter(self) -> QWidget:
@@ -306,6 +309,7 @@ class RunsScreen(Screen):
     def _show_head(self) -> None:
         summary, batch = self._summary, self._run.batch if self._run else None
         self.head.setVisible(summary is not None)
+        self.wishes.show_run(summary, self._run)
         if summary is None:
             return
         self.head.show_run(summary, batch.rollout.parallel if batch else None)
@@ -402,8 +406,11 @@ class RunsScreen(Screen):
             self._focus_matrix()
 
     def _open_picture(self) -> None:
-        if self.drawer.isVisible() and self.drawer.tab == "picture":
-            self.drawer.picture.open_window()
+        self.drawer.picture.open_window()
+
+    def _why_no_picture(self) -> str:
+        shown = self.drawer.isVisible() and self.drawer.tab == "picture"
+        return "" if shown else "No picture is open."
 
     # Wishes
 
@@ -413,9 +420,3 @@ class RunsScreen(Screen):
             self.list.view.setFocus(Qt.FocusReason.OtherFocusReason)
         else:
             self._focus_matrix()
-
-    def _wish(self, what: str) -> None:
-        if what == "list":
-            self._toggle_list()
-        elif self._summary is not None:
-            self.wishes.carry_out(what, self._summary, self._run)

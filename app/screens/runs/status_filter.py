@@ -6,7 +6,7 @@ from collections import Counter
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
 
 from app.records.run_text import GROUPS, LOOK_FILTER, Group
 from app.text import count_words
@@ -18,6 +18,7 @@ from app.widgets import painting
 from app.widgets.animation_timer import animation_timer_of
 from app.widgets.badges import Chip
 from app.widgets.labels import ElidedLabel, set_surface
+from app.widgets.layouts import hbox, vbox
 
 BAR = 8
 
@@ -157,27 +158,19 @@ class StatusFilter(QWidget):
         self.all.clicked.connect(lambda *_: self._press(""))
         self.look.clicked.connect(lambda checked: self._press(LOOK_FILTER if checked else ""))
         self.all.setChecked(True)
-        chips = QHBoxLayout()
-        chips.setContentsMargins(SPACE.pane - 6, 0, SPACE.pane, 0)
-        chips.setSpacing(SPACE.tight)
+        chips = hbox(margins=(SPACE.pane - 6, 0, SPACE.pane, 0), spacing=SPACE.tight)
         for chip in self.chips.values():
             chips.addWidget(chip)
         chips.addStretch(1)
-        below = QHBoxLayout()
-        below.setContentsMargins(SPACE.pane, 0, SPACE.pane, 0)
-        below.setSpacing(SPACE.small)
-        below.addWidget(self.rule_words, 1)
-        below.addWidget(self.all)
-        below.addWidget(self.look)
-        top = QHBoxLayout()
-        top.setContentsMargins(SPACE.pane, 0, SPACE.pane, 0)
-        top.addWidget(self.bar)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 9, 0, 4)
-        column.setSpacing(SPACE.tight)
-        column.addLayout(top)
-        column.addLayout(chips)
-        column.addLayout(below)
+        below = hbox(
+            (self.rule_words, 1),
+            self.all,
+            self.look,
+            margins=(SPACE.pane, 0, SPACE.pane, 0),
+            spacing=SPACE.small,
+        )
+        top = hbox(self.bar, margins=(SPACE.pane, 0, SPACE.pane, 0), spacing=None)
+        vbox(top, chips, below, parent=self, margins=(0, 9, 0, 4), spacing=SPACE.tight)
 
     def show_counts(self, counts: Counter[str], total: int, needing: int) -> None:
         """Show how many cells are where."""

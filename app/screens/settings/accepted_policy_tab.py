@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QScrollArea, QWidget
 
 from app.service_client import ConsoleLink
 from app.text import plural
@@ -14,6 +14,7 @@ from app.widgets.buttons import Button
 from app.widgets.diff_view import DiffView
 from app.widgets.empty_state import EmptyState
 from app.widgets.labels import Label
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.sentences import Sentences
 from app.widgets.text_diff import diff_of
 from core.policy.policy_check import PolicyText
@@ -48,21 +49,19 @@ class AcceptedPolicyTab(QScrollArea):
         self.restore = Button("Put the accepted text into the editor", icon="undo")
         self.accept.clicked.connect(lambda *_: self.accept_wanted.emit())
         self.restore.clicked.connect(lambda *_: self.restore_wanted.emit(self._accepted))
-        buttons = QHBoxLayout()
-        buttons.setSpacing(SPACE.small)
-        buttons.addWidget(self.accept)
-        buttons.addWidget(self.restore)
-        buttons.addStretch(1)
+        buttons = hbox(self.accept, self.restore, STRETCH, spacing=SPACE.small)
         inner = QWidget()
         inner.setProperty("clear", "true")
-        column = QVBoxLayout(inner)
-        column.setContentsMargins(SPACE.pane, SPACE.medium, SPACE.pane, SPACE.pane)
-        column.setSpacing(SPACE.medium)
-        for widget in (self.sentence, self.pending):
-            column.addWidget(widget)
-        column.addLayout(buttons)
-        column.addWidget(self.how)
-        column.addWidget(self.diff)
+        column = vbox(
+            self.sentence,
+            self.pending,
+            buttons,
+            self.how,
+            self.diff,
+            parent=inner,
+            margins=(SPACE.pane, SPACE.medium, SPACE.pane, SPACE.pane),
+            spacing=SPACE.medium,
+        )
         self.same = EmptyState(SAME, SAME_LINE)
         column.addWidget(self.same, 1)
         column.addStretch(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout
+from PySide6.QtWidgets import QVBoxLayout
 
 from app.items.table_view import TableView
 from app.query import Mutation, Query
@@ -22,6 +22,7 @@ from app.widgets.buttons import Button
 from app.widgets.empty_state import IN_COLUMN, EmptyState
 from app.widgets.fields import Field, TextField
 from app.widgets.labels import Link
+from app.widgets.layouts import hbox
 from app.widgets.property_list import Property, PropertyList
 from app.widgets.section import SectionHead
 from core.errors import QuarterdeckError
@@ -67,9 +68,7 @@ class DevicesPage(SettingsSection):
         self.address = TextField("Address to listen at", "127.0.0.1:5000", mono=True)
         self.address_row = Field("Address to listen at", self.address)
         self.listen = Button("Listen here")
-        line = QHBoxLayout()
-        line.setSpacing(12)
-        line.addWidget(self.address_row, 1)
+        line = hbox((self.address_row, 1), spacing=12)
         beside = QVBoxLayout()
         # As far down as the label above the field is high.
         beside.addSpacing(22)

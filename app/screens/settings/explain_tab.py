@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.forms import SchemaForm
 from app.query import Query
-from app.screens.settings.simulation_tab import PLAN
+from app.records.decision import DecisionView, ReasonRow, line_link
 from app.service_client import ConsoleLink
 from app.state import AppState
-from app.theme.status_styles import plan_look
+from app.text import one_line
 from app.theme.tokens import SPACE
-from app.widgets.badges import PlanBadge, RiskBadge
 from app.widgets.banner import Notice
 from app.widgets.empty_state import EmptyState
 from app.widgets.fields import DropDown, Field, TextField
 from app.widgets.labels import Label, Link, set_surface
+from app.widgets.layouts import hbox, vbox
+from app.widgets.master_detail import MasterDetail
 from app.widgets.section import Section
-from app.widgets.util import debounce
+from app.widgets.util import ScrollArea, clear_layout, debounce
 from core.errors import QuarterdeckError
 from core.fleet.models import Tool
-from core.policy.models import Answer
+from core.policy.models import Reason
 from core.service.console import Explanation
-from core.text import escape_hidden
 
 PAUSE_MS = 250
-_LINE = re.compile(r"policy\.toml line (\d+)")
-_WOULD = {
-    Answer.ALLOW: "It would run without asking.",
-    Answer.ASK: "It would wait for an operator.",
-    Answer.DENY: "It would be denied.",
-}
 
 
 class ExplainTab(QWidget):
@@ -78,26 +71,15 @@ class ExplainTab(QWidget):
     def _build(self) -> None:
         asked = QWidget()
         set_surface(asked, "base")
-        column = QVBoxLayout(asked)
-        column.setContentsMargins(SPACE.pane, 12, SPACE.pane, 12)
-        column.setSpacing(SPACE.small)
-        first = QHBoxLayout()
-        first.setSpacing(SPACE.medium)
-        first.addWidget(Field("Device", self.device), 1)
-        first.addWidget(Field("Tool", self.tool), 1)
+        column = vbox(parent=asked, margins=(SPACE.pane, 12, SPACE.pane, 12), spacing=SPACE.small)
+        first = hbox((Field("Device", self.device), 1), (Field("Tool", self.tool), 1), spacing=SPACE.medium)
         column.addLayout(first)
         column.addWidget(Field("Asked by", self.actor))
         column.addWidget(self.form)
         column.addStretch(1)
-        split = self.split = QSplitter(Qt.Orientation.Vertical)
-        split.setChildrenCollapsible(False)
-        split.setHandleWidth(1)
-        split.addWidget(_scrolled(asked, "The call"))
-        split.addWidget(_scrolled(self.answer, "What the policy says"))
-        split.setSizes([300, 360])
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.addWidget(split)
+        call, answer = _scrolled(asked, "The call"), _scrolled(self.answer, "What the policy says")
+        self.split = MasterDetail(call, answer, (300, 360), orientation=Qt.Orientation.Vertical)
+        vbox(self.split, parent=self, spacing=None)
 
     def begin(self) -> None:
         """The tab comes to the front."""
@@ -185,7 +167,7 @@ class ExplainTab(QWidget):
 
 
 class Answering(QWidget):
-    """An explanation: the answer, why, the rules that spoke, and what nearly did.
+    """An explanation: the decision, the rules that matched too, and what nearly did.
 
     Signals:
         line_wanted(line, go), grant_wanted(grant): as `ExplainTab`.
@@ -202,27 +184,20 @@ class Answering(QWidget):
             "note", "Answered by the policy that is in force.", "What you typed at the left is not saved yet."
         )
         self.edited.hide()
-        self.answer = PlanBadge("not_known", "head")
-        self.risk = RiskBadge("low")
-        self.summary = Label("", "head", wrap=True)
-        self.problem = Label("", tone="text2", wrap=True)
+        self.decision = DecisionView(beforehand=True)
+        self.decision.line_wanted.connect(self._want_line)
         self.nothing = EmptyState()
         self._parts = QVBoxLayout()
         self._parts.setSpacing(SPACE.section)
-        head = QHBoxLayout()
-        head.setSpacing(SPACE.medium)
-        head.addWidget(self.answer)
-        head.addWidget(self.risk)
-        head.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(SPACE.pane, 12, SPACE.pane, 12)
-        column.setSpacing(SPACE.small)
-        column.addWidget(self.edited)
-        column.addLayout(head)
-        column.addWidget(self.summary)
-        column.addWidget(self.problem)
-        column.addLayout(self._parts)
-        column.addWidget(self.nothing, 1)
+        column = vbox(
+            self.edited,
+            self.decision,
+            self._parts,
+            (self.nothing, 1),
+            parent=self,
+            margins=(SPACE.pane, 12, SPACE.pane, 12),
+            spacing=SPACE.section,
+        )
         self._stretch = QWidget()
         column.addWidget(self._stretch, 1)
         self.say("Choose a device and a tool.")
@@ -231,17 +206,17 @@ class Answering(QWidget):
         """There is no answer, and why."""
         self.nothing.say("Nothing is answered.", problem)
         self._show_answer(False)
-        self._clear()
 
     def _show_answer(self, shown: bool) -> None:
-        for widget in (self.answer, self.risk, self.summary, self.problem, self._stretch):
+        clear_layout(self._parts)
+        for widget in (self.decision, self._stretch):
             widget.setVisible(shown)
         self.nothing.setVisible(not shown)
 
     def words(self) -> str:
         """Everything that is said, as one text."""
         found = [one.text() for one in self.findChildren(Label) if one.isVisible()]
-        found.extend(one.text() for one in self.findChildren(Link) if one.isVisible())
+        found.extend(one.text() for one in self.links())
         return "\n".join(found)
 
     def links(self) -> list[Link]:
@@ -251,43 +226,24 @@ class Answering(QWidget):
     def show_explanation(self, found: Explanation) -> None:
         """Show what was answered."""
         decision = found.decision
-        self._clear()
         self._show_answer(True)
-        self.answer.set_look(plan_look(PLAN[decision.answer]))
-        self.risk.set_risk(decision.risk.value)
-        self.summary.setText(escape_hidden(decision.summary, keep_lines=False))
-        approvers = f" {decision.approvers} operators have to approve it." if decision.approvers > 1 else ""
-        evidence = " and ".join(moment.value for moment in decision.evidence)
-        taken = f" Pictures are taken {evidence} it." if evidence else ""
-        self.problem.setText(_WOULD[decision.answer] + approvers + taken)
-        self.problem.show()
-        why = Section("Why")
-        for reason in decision.reasons:
-            match = _LINE.search(reason.origin)
-            why.add(self._line(reason.text, reason.origin, int(match[1]) if match else 0))
-        self._parts.addWidget(why)
+        self.decision.show_decision(decision)
         if decision.grant:
             self._add("Grant", [self._grant(decision.grant, "allows this")])
-        hits = {f"rule {hit.id}, policy.toml line {hit.line}" for hit in decision.rules}
         spoken = {reason.origin for reason in decision.reasons}
         silent = [
-            hit for hit in decision.rules if f"rule {hit.id}, policy.toml line {hit.line}" in hits - spoken
+            self._rule(hit.reason or f"Rule {hit.id}", f"rule {hit.id}", hit.line)
+            for hit in decision.rules
+            if f"rule {hit.id}, policy.toml line {hit.line}" not in spoken
         ]
-        self._add(
-            "Rules that matched too",
-            [self._line(hit.reason or f"Rule {hit.id}", f"rule {hit.id}", hit.line) for hit in silent],
-        )
-        findings = [self._line(one.text, f"{one.risk.value} risk", 0) for one in decision.findings]
-        self._add("What the arguments would do", findings)
+        self._add("Rules that matched too", silent)
         near = [
-            self._line(f"Rule {one.id} would {one.decision.value}, but {one.fault}", "", one.line)
+            self._rule(f"Rule {one.id} would {one.decision.value}, but {one.fault}", "", one.line)
             for one in found.near
         ]
         self._add("Rules that nearly matched", near)
-        self._add(
-            "Grants that nearly covered it",
-            [self._grant(one.id, f"but {one.fault}") for one in found.near_grants],
-        )
+        grants = [self._grant(one.id, f"but {one.fault}") for one in found.near_grants]
+        self._add("Grants that nearly covered it", grants)
 
     def _add(self, title: str, lines: list[QWidget]) -> None:
         if not lines:
@@ -297,47 +253,24 @@ class Answering(QWidget):
             section.add(line)
         self._parts.addWidget(section)
 
-    def _line(self, words: str, origin: str, line: int) -> QWidget:
-        holder = QWidget()
-        row = QHBoxLayout(holder)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACE.small)
-        text = QVBoxLayout()
-        text.setSpacing(0)
-        text.addWidget(Label(escape_hidden(words, keep_lines=False), wrap=True))
-        if origin:
-            text.addWidget(Label(escape_hidden(origin, keep_lines=False), "meta", "text3", wrap=True))
-        row.addLayout(text, 1)
-        if line:
-            link = Link(f"line {line}")
-            link.clicked.connect(lambda: self.line_wanted.emit(line, True))
-            row.addWidget(link, 0, Qt.AlignmentFlag.AlignTop)
-        return holder
+    def _rule(self, words: str, origin: str, line: int) -> QWidget:
+        link = line_link(line, self._want_line) if line else None
+        return ReasonRow(Reason(text=words, origin=origin), link=link)
 
     def _grant(self, grant: str, words: str) -> QWidget:
         holder = QWidget()
-        row = QHBoxLayout(holder)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACE.small)
+        row = hbox(parent=holder, spacing=SPACE.small)
         link = Link(f"Grant {grant}")
         link.clicked.connect(lambda: self.grant_wanted.emit(grant))
         row.addWidget(link, 0, Qt.AlignmentFlag.AlignTop)
-        row.addWidget(Label(escape_hidden(words, keep_lines=False), wrap=True), 1)
+        row.addWidget(Label(one_line(words), wrap=True), 1)
         return holder
 
-    def _clear(self) -> None:
-        while (item := self._parts.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.hide()
-                widget.setParent(None)
-                widget.deleteLater()
+    def _want_line(self, line: int) -> None:
+        self.line_wanted.emit(line, True)
 
 
-def _scrolled(widget: QWidget, name: str) -> QScrollArea:
-    area = QScrollArea()
-    area.setWidgetResizable(True)
+def _scrolled(widget: QWidget, name: str) -> ScrollArea:
+    area = ScrollArea(widget, name)
     area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-    area.setAccessibleName(name)
-    area.setWidget(widget)
     return area

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.items.table_model import Cell, Column, Kind, RowStyle, TableModel
 from app.items.table_view import TableView
@@ -23,8 +23,11 @@ from app.widgets.dialog import Dialog
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.fields import SearchField
 from app.widgets.labels import Label, Link, separator, set_surface
+from app.widgets.layouts import STRETCH, Gap, hbox, vbox
+from app.widgets.master_detail import MasterDetail
 from app.widgets.property_list import Property, PropertyList
 from app.widgets.section import SectionHead
+from app.widgets.util import ScrollArea, clear_layout
 from core.approvals.grants import Grant, scope_words
 from core.errors import QuarterdeckError
 from core.text import escape_hidden
@@ -150,9 +153,7 @@ class GrantsPage(QWidget):
     def _build(self) -> None:
         head = QWidget()
         head.setFixedHeight(48)
-        row = QHBoxLayout(head)
-        row.setContentsMargins(SPACE.pane, 0, SPACE.pane, 0)
-        row.setSpacing(SPACE.medium)
+        row = hbox(parent=head, margins=(SPACE.pane, 0, SPACE.pane, 0), spacing=SPACE.medium)
         self.search.setFixedWidth(300)
         self._count = Label("", "meta", "text3")
         row.addWidget(Label("Grants", "title"))
@@ -160,19 +161,8 @@ class GrantsPage(QWidget):
         row.addStretch(1)
         row.addWidget(self.which)
         row.addWidget(self.search)
-        self.split = QSplitter(Qt.Orientation.Horizontal)
-        self.split.setChildrenCollapsible(False)
-        self.split.setHandleWidth(1)
-        self.split.addWidget(self.table)
-        self.split.addWidget(self.details)
-        self.split.setSizes([740, 320])
-        self.split.setStretchFactor(0, 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(head)
-        column.addWidget(separator())
-        column.addWidget(self.banner)
+        self.split = MasterDetail(self.table, self.details, (740, 320), self.table)
+        column = vbox(head, separator(), self.banner, parent=self)
         self.place = ContentOrEmpty(self.split)
         self.empty = self.place.empty
         self.empty.acted.connect(self._act)
@@ -297,15 +287,12 @@ def _scope_label(grant: Grant) -> Label:
     return Label("\n".join(scope_shown(grant)), "body", "text", wrap=True, selectable=True)
 
 
-class GrantDetails(QScrollArea):
+class GrantDetails(ScrollArea):
     """The whole scope of one grant, what became of it, and Revoke."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.setWidgetResizable(True)
+        super().__init__(name="The chosen grant")
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setAccessibleName("The chosen grant")
         self._inner = QWidget()
         set_surface(self._inner, "base")
         self.title = Label("", "mono", selectable=True)
@@ -314,18 +301,20 @@ class GrantDetails(QScrollArea):
         self.facts = PropertyList(104, "What became of the grant")
         self.revoke = Button("Revoke…", "danger")
         self.entries = Link("Its entries in the journal")
-        column = QVBoxLayout(self._inner)
-        column.setContentsMargins(SPACE.side_panel, 14, SPACE.side_panel, 14)
-        column.setSpacing(SPACE.small)
-        column.addWidget(self.title)
-        column.addWidget(SectionHead("The whole scope"))
-        column.addLayout(self.scope)
-        column.addWidget(SectionHead("What became of it"))
-        column.addWidget(self.facts)
-        column.addWidget(self.entries, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addSpacing(SPACE.small)
-        column.addWidget(self.revoke, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addStretch(1)
+        vbox(
+            self.title,
+            SectionHead("The whole scope"),
+            self.scope,
+            SectionHead("What became of it"),
+            self.facts,
+            (self.entries, 0, Qt.AlignmentFlag.AlignLeft),
+            Gap(SPACE.small),
+            (self.revoke, 0, Qt.AlignmentFlag.AlignLeft),
+            STRETCH,
+            parent=self._inner,
+            margins=(SPACE.side_panel, 14, SPACE.side_panel, 14),
+            spacing=SPACE.small,
+        )
         self.setWidget(self._inner)
         self.show_grant(None)
 
@@ -362,10 +351,6 @@ class GrantDetails(QScrollArea):
         lines = scope_shown(grant)
         if lines == self.scope_words():
             return
-        while (item := self.scope.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.hide()
-                widget.setParent(None)
-                widget.deleteLater()
+        clear_layout(self.scope)
         for line in lines:
             self.scope.addWidget(Label(line, wrap=True, selectable=True))

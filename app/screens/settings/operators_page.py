@@ -10,6 +10,7 @@ from typing import TypeVar
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit
 
+from app.form_dialog import FormDialog
 from app.input_origin import InputOrigin, Stake
 from app.items.table_model import Cell, Column, Kind, TableModel
 from app.items.table_view import TableView
@@ -22,10 +23,10 @@ from app.state import AppState
 from app.text import clock, plural
 from app.widgets.banner import Notice
 from app.widgets.buttons import Button
-from app.widgets.dialog import Dialog
 from app.widgets.empty_state import IN_COLUMN, ContentOrEmpty
 from app.widgets.fields import Field, TextField
 from app.widgets.labels import Label, Link
+from app.widgets.layouts import STRETCH, hbox
 from app.widgets.property_list import Property, PropertyList, short_digest
 from app.widgets.section import SectionHead
 from core.approvals.models import Operator
@@ -126,13 +127,7 @@ class OperatorsPage(SettingsSection):
         self.remove.clicked.connect(self._remove_chosen)
         self.entries = Link("What they decided")
         self.entries.clicked.connect(self._open_entries)
-        line = QHBoxLayout()
-        line.setSpacing(12)
-        line.addWidget(self.unlock)
-        line.addWidget(self.register)
-        line.addWidget(self.remove)
-        line.addWidget(self.entries)
-        line.addStretch(1)
+        line = hbox(self.unlock, self.register, self.remove, self.entries, STRETCH, spacing=12)
         self.column.addLayout(line)
         self.head = SectionHead("Make a key")
         self.column.addWidget(self.head)
@@ -170,11 +165,7 @@ class OperatorsPage(SettingsSection):
         self.column.addLayout(row)
         self.without = Link("Without a passphrase")
         self.without.clicked.connect(lambda: self._by_hand(self.without.hand, lambda: self._create(False)))
-        buttons = QHBoxLayout()
-        buttons.setSpacing(16)
-        buttons.addWidget(self.make)
-        buttons.addWidget(self.without)
-        buttons.addStretch(1)
+        buttons = hbox(self.make, self.without, STRETCH, spacing=16)
         self.column.addLayout(buttons)
 
     # Showing
@@ -276,31 +267,18 @@ class OperatorsPage(SettingsSection):
             unlocking = Mutation[None](self, self._link, None, self._say_error, what)
             unlocking.carry(lambda: self._nav.keys.unlock(one.name, None))
             return
-        sheet = Dialog(
-            self.window(), f"Unlock the key of {one.name}", "It is held in this window until it is locked."
-        )
-        secret = TextField(f"Passphrase of {one.name}")
-        secret.setEchoMode(QLineEdit.EchoMode.Password)
-        sheet.add(Field("Passphrase", secret))
-        sheet.add_answer("cancel", "Cancel")
-        unlock = sheet.add_answer("unlock", "Unlock", "primary", closes=False)
-
-        def say_wrong(error: QuarterdeckError) -> None:
-            sheet.say(error.message)
-            secret.selectAll()
-            secret.setFocus()
-
-        opening = Mutation[None](
-            sheet,
+        sheet = FormDialog(
+            self.window(),
             self._link,
-            lambda _none: sheet.finish("unlock"),
-            say_wrong,
-            what,
-            unlock,
-            "The key is being opened.",
+            f"Unlock the key of {one.name}",
+            "It is held in this window until it is locked.",
         )
-        unlock.clicked.connect(lambda: opening.carry(lambda: self._nav.keys.unlock(one.name, secret.text())))
-        secret.returnPressed.connect(unlock.click)
+        secret = sheet.add_passphrase(one.name)
+
+        async def unlock() -> None:
+            await self._nav.keys.unlock(one.name, secret.text())
+
+        sheet.add_act("unlock", "Unlock", unlock, what, busy="The key is being opened.")
         sheet.open(secret)
 
     # Making and registering

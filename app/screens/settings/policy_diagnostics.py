@@ -12,6 +12,7 @@ from app.text import plural
 from app.theme.tokens import SPACE
 from app.widgets.empty_state import ContentOrEmpty
 from app.widgets.labels import Label
+from app.widgets.layouts import vbox
 from app.widgets.section import SectionHead
 from core.policy.policy_check import PolicyCheck, PolicyProblem, PolicyWarning
 from core.text import escape_hidden, hidden_characters
@@ -100,17 +101,9 @@ class CheckTab(QWidget):
         self.table.current_changed.connect(lambda key: self._chosen(key, go=False))
         self.table.opened.connect(lambda key: self._chosen(key, go=True))
         self.table.clicked.connect(lambda _index: self._chosen(self.table.current_key(), go=False))
-        words = QVBoxLayout()
-        words.setContentsMargins(SPACE.pane, 14, SPACE.pane, 10)
-        words.setSpacing(SPACE.tight)
-        words.addWidget(self.sentence)
-        words.addWidget(self.more)
+        words = vbox(self.sentence, self.more, margins=(SPACE.pane, 14, SPACE.pane, 10), spacing=SPACE.tight)
         found = QWidget()
-        column = QVBoxLayout(found)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(words)
-        column.addWidget(self.table)
+        column = vbox(words, self.table, parent=found)
         detail = QVBoxLayout()
         # A label with a style sheet has no margins of its own.
         detail.setContentsMargins(SPACE.pane, 8, SPACE.pane, 12)
@@ -119,9 +112,7 @@ class CheckTab(QWidget):
         column.addStretch(1)
         self.place = ContentOrEmpty(found)
         self.place.empty.acted.connect(lambda _key: self.check_wanted.emit())
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.addWidget(self.place)
+        vbox(self.place, parent=self, spacing=None)
         self.say_unknown()
 
     def say_unknown(self) -> None:
@@ -205,19 +196,11 @@ class ExamplesTab(QWidget):
         self.table = TableView(EXAMPLE_COLUMNS, "Examples of the rules")
         self.table.current_changed.connect(lambda key: self._chosen(key, go=False))
         self.table.opened.connect(lambda key: self._chosen(key, go=True))
-        words = QVBoxLayout()
-        words.setContentsMargins(SPACE.pane, 12, SPACE.pane, 10)
-        words.addWidget(self.head)
+        words = vbox(self.head, margins=(SPACE.pane, 12, SPACE.pane, 10), spacing=None)
         shown = QWidget()
-        column = QVBoxLayout(shown)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(words)
-        column.addWidget(self.table, 1)
+        vbox(words, (self.table, 1), parent=shown)
         self.place = ContentOrEmpty(shown)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.addWidget(self.place)
+        vbox(self.place, parent=self, spacing=None)
         self.show_check(PolicyCheck(ok=True))
 
     def show_check(self, found: PolicyCheck) -> None:

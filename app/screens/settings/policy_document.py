@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
-import structlog
+from pydantic import BaseModel, ConfigDict
 from PySide6.QtCore import QObject, Signal
 
+from app.autosave import Autosave
 from app.query import Mutation, Query
-from app.screens.settings.policy_draft import PolicyDraft, PolicyDraftStore
 from app.service_client import ConsoleLink
 from app.signing.change_signing import ChangeSigning
 from app.widgets.util import debounce
@@ -20,10 +20,19 @@ from core.policy.policy_check import PolicyCheck, PolicyText
 from core.service.console import PolicyStatus
 from core.service.wishes import policy_change
 
-log = structlog.get_logger(__name__)
-
 CHECK_PAUSE_MS = 300
 DRAFT_PAUSE_MS = 800
+FILE = "window-policy-draft.json"
+
+
+class PolicyDraft(BaseModel):
+    """A text that was not saved, and the digest of the file that it was begun from."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Literal["quarterdeck.policy-draft/1"] = "quarterdeck.policy-draft/1"
+    text: str
+    digest: str
 
 
 class PolicyDocument(QObject):
@@ -55,7 +64,6 @@ class PolicyDocument(QObject):
     ) -> None:
         super().__init__(parent)
         self._link, self._signing, self._text = link, signing, text
-        self._store = PolicyDraftStore(folder)
         self.base: PolicyText | None = None
         self.conflict: PolicyText | None = None
         self._disk = Query(self, link, self._came, self._not_read, "read the policy")
@@ -68,9 +76,10 @@ class PolicyDocument(QObject):
         self._not_taken: QuarterdeckError | None = None
         self._base_shown = ""
         self._save_when_checked = False
-        self._said = ""
         self._check_soon = debounce(self, CHECK_PAUSE_MS, self.check_now)
-        self._draft_soon = debounce(self, DRAFT_PAUSE_MS, self._keep_draft)
+        self._autosave = Autosave(
+            self, link, folder / FILE, PolicyDraft, self._draft, self.failed.emit, "policy", DRAFT_PAUSE_MS
+        )
 
     @property
     def saving(self) -> bool:
@@ -110,11 +119,7 @@ class PolicyDocument(QObject):
         self.stands_changed.emit()
 
     def _begin(self, disk: PolicyText) -> None:
-        try:
-            draft = self._store.read()
-        except ValueError as error:
-            self.failed.emit(f"The unsaved policy of the last session cannot be read: {error}.", "")
-            draft = None
+        draft = self._autosave.read()
         self._show(disk, disk.text)
         if draft is None or draft.text == disk.text:
             return
@@ -141,7 +146,7 @@ class PolicyDocument(QObject):
         """The operator typed; check soon, keep soon."""
         if self.base is not None:
             self._check_soon.start()
-            self._draft_soon.start()
+            self._autosave.keep_soon()
             self.stands_changed.emit()
 
     def check_now(self) -> None:
@@ -166,37 +171,13 @@ class PolicyDocument(QObject):
 
     # The draft
 
-    def _prepared(self) -> tuple[int, PolicyDraft | None]:
-        assert self.base is not None
-        draft = PolicyDraft(text=self._text(), digest=self.base.digest) if self.dirty else None
-        return self._store.number(), draft
-
-    def _keep_draft(self) -> None:
-        if self.base is not None:
-            self._link.spawn("keep the policy's draft", self._write(*self._prepared()))
-
-    async def _write(self, number: int, draft: PolicyDraft | None) -> None:
-        try:
-            await asyncio.to_thread(self._store.write, number, draft)
-        except OSError as error:
-            self._say_not_kept(error)
+    def _draft(self) -> PolicyDraft | None:
+        return PolicyDraft(text=self._text(), digest=self.base.digest) if self.base and self.dirty else None
 
     def keep_now(self) -> None:
         """Write what is not written yet, before the window or the screen goes."""
-        if self.base is None or not self._draft_soon.isActive():
-            return
-        self._draft_soon.stop()
-        try:
-            self._store.write(*self._prepared())
-        except OSError as error:
-            self._say_not_kept(error)
-
-    def _say_not_kept(self, error: OSError) -> None:
-        log.warning("the policy's draft cannot be written", problem=str(error))
-        words = f"The unsaved policy cannot be kept: {error.strerror or error}."
-        if words != self._said:
-            self._said = words
-            self.failed.emit(words, "Save it, or make room on the disk; a restart would lose it.")
+        if self.base is not None:
+            self._autosave.keep_now()
 
     # Saving
 
@@ -231,7 +212,7 @@ class PolicyDocument(QObject):
         text = self._sent
         fresh = {"text": text, "digest": sha256_hex(text.encode()), "problem": "", "accepted": text}
         self.base, self._base_shown = self.base.model_copy(update=fresh), text
-        self._draft_soon.start(0)
+        self._autosave.keep_soon(0)
         self.saved.emit()
         self.stands_changed.emit()
 
@@ -259,7 +240,7 @@ class PolicyDocument(QObject):
         """Show the file as it is now; what was typed here is given up."""
         if (disk := self.conflict) is not None:
             self._show(disk, disk.text)
-            self._draft_soon.start(0)
+            self._autosave.keep_soon(0)
             self.stands_changed.emit()
 
     def keep_mine(self) -> None:
@@ -267,5 +248,5 @@ class PolicyDocument(QObject):
         if (disk := self.conflict) is not None:
             self.base, self.conflict = disk, None
             self._base_shown = disk.text
-            self._draft_soon.start()
+            self._autosave.keep_soon()
             self.stands_changed.emit()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QEvent, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.screens.screen import Navigator
 from app.screens.settings.accepted_policy_tab import AcceptedPolicyTab, stand_words
@@ -27,6 +27,8 @@ from app.widgets.code_edit import CodeEdit
 from app.widgets.fields import SearchField
 from app.widgets.highlighters import TomlHighlighter
 from app.widgets.labels import ElidedLabel, Label, separator, set_surface
+from app.widgets.layouts import STRETCH, hbox, vbox
+from app.widgets.master_detail import MasterDetail
 from core.policy.models import Profile
 from core.policy.policy_check import PolicyCheck
 
@@ -78,7 +80,6 @@ class PolicyPage(QWidget):
         self.stack = QStackedWidget()
         for tab in (self.check, self.examples, self.time_machine, self.why, self.accepted):
             self.stack.addWidget(tab)
-        self.split = QSplitter(Qt.Orientation.Horizontal)
         self._build()
         self._connect()
         self.show_state()
@@ -87,26 +88,14 @@ class PolicyPage(QWidget):
     # How it is built
 
     def _build(self) -> None:
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self._head())
-        column.addWidget(separator())
-        column.addWidget(self.banner)
-        self.split.setChildrenCollapsible(False)
-        self.split.setHandleWidth(1)
-        self.split.setAccessibleName("Panes")
-        self.split.addWidget(self._left())
-        self.split.addWidget(self._right())
-        self.split.setSizes([500, 500])
+        column = vbox(self._head(), separator(), self.banner, parent=self)
+        self.split = MasterDetail(self._left(), self._right(), (500, 500))
         column.addWidget(self.split, 1)
 
     def _head(self) -> QWidget:
         head = QWidget()
         head.setFixedHeight(48)
-        row = QHBoxLayout(head)
-        row.setContentsMargins(SPACE.pane, 0, SPACE.pane, 0)
-        row.setSpacing(SPACE.small)
+        row = hbox(parent=head, margins=(SPACE.pane, 0, SPACE.pane, 0), spacing=SPACE.small)
         self.path = ElidedLabel("", "mono_small", "text3", Qt.TextElideMode.ElideMiddle)
         self.folder = IconButton("open", "Open the folder of policy.toml")
         self.folder.clicked.connect(self._open_folder)
@@ -131,32 +120,20 @@ class PolicyPage(QWidget):
         self.place = Label("", "meta", "text3")
         self.search = SearchField("Find in the policy", "find", keys="Ctrl+F")
         self.search.setFixedWidth(180)
-        bar = QHBoxLayout()
-        bar.setContentsMargins(SPACE.pane, 5, SPACE.pane, 5)
-        bar.setSpacing(SPACE.medium)
-        bar.addWidget(self.stand, 1)
-        bar.addWidget(self.place)
-        bar.addWidget(self.search)
-        column = QVBoxLayout(left)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(bar)
-        column.addWidget(separator())
-        column.addWidget(self.editor, 1)
+        bar = hbox(
+            (self.stand, 1),
+            self.place,
+            self.search,
+            margins=(SPACE.pane, 5, SPACE.pane, 5),
+            spacing=SPACE.medium,
+        )
+        vbox(bar, separator(), (self.editor, 1), parent=left)
         return left
 
     def _right(self) -> QWidget:
         right = QWidget()
-        bar = QHBoxLayout()
-        bar.setContentsMargins(SPACE.pane, 7, SPACE.pane, 7)
-        bar.addWidget(self.tabs)
-        bar.addStretch(1)
-        column = QVBoxLayout(right)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(bar)
-        column.addWidget(separator())
-        column.addWidget(self.stack, 1)
+        bar = hbox(self.tabs, STRETCH, margins=(SPACE.pane, 7, SPACE.pane, 7), spacing=None)
+        vbox(bar, separator(), (self.stack, 1), parent=right)
         return right
 
     def _connect(self) -> None:

@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass, field
 
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.qt_loop import ended
 from app.theme.tokens import SPACE
@@ -15,6 +15,7 @@ from app.widgets.code_view import CodeView
 from app.widgets.dialog import Dialog
 from app.widgets.fields import DropDown, Field, TextField
 from app.widgets.labels import Label
+from app.widgets.layouts import hbox
 from core.errors import BadInput
 from core.policy.policy_file import parse_policy
 
@@ -157,9 +158,7 @@ class RuleDialog(Dialog):
     def _lay_out(self) -> None:
         def row(*widgets: tuple[QWidget, int]) -> None:
             holder = QWidget()
-            line = QHBoxLayout(holder)
-            line.setContentsMargins(0, 0, 0, 0)
-            line.setSpacing(SPACE.medium)
+            line = hbox(parent=holder, spacing=SPACE.medium)
             for widget, stretch in widgets:
                 line.addWidget(widget, stretch)
             self.add(holder)

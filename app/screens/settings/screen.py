@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from app.items.table_view import Column, Kind, Row, TableView
 from app.screens.screen import Navigator, Screen, Shortcut
@@ -19,8 +19,11 @@ from app.screens.settings.section_names import SECTIONS
 from app.screens.targets import OpenSection, Target
 from app.service_client import ConsoleLink
 from app.state import AppState
+from app.widgets.action import Action
 from app.widgets.labels import separator, set_surface
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.section import ScreenHead
+from app.widgets.util import ScrollArea
 
 LIST, NARROW_LIST = 200, 150
 _KEYS = [key for key, _title in SECTIONS]
@@ -56,17 +59,8 @@ class SettingsScreen(Screen):
 
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         """Build the frame, and of the sections the one that was in front last."""
-        body = QHBoxLayout()
-        body.setSpacing(0)
-        body.addWidget(self.list)
-        body.addWidget(separator(Qt.Orientation.Vertical))
-        body.addWidget(self.pages, 1)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.setSpacing(0)
-        whole.addWidget(ScreenHead("Settings"))
-        whole.addWidget(separator())
-        whole.addLayout(body, 1)
+        body = hbox(self.list, separator(Qt.Orientation.Vertical), (self.pages, 1))
+        vbox(ScreenHead("Settings"), separator(), (body, 1), parent=self)
         super().bind(state, link, nav)
         state.reset.connect(self._begin_late)
         self.list.choose(str(self.remembered("section", "appearance")))
@@ -172,15 +166,15 @@ class SettingsScreen(Screen):
         if self._is_made("policy"):
             self.policy.set_narrow(narrow)
 
-    def shortcuts(self) -> list[Shortcut]:
+    def shortcuts(self) -> list[Shortcut | Action]:
         """Keys of the policy editor do nothing in other sections."""
         return [
             Shortcut("Up", "Previous section"),
             Shortcut("Down", "Next section"),
-            Shortcut("Ctrl+S", "Policy: save", self._save),
-            Shortcut("F5", "Policy: check now", self._check),
-            Shortcut("F7", "Policy: insert a rule…", self._insert),
-            Shortcut("F8", "Policy: run over the journal", self._run),
+            Action("Policy: save", "save", self._save, "Ctrl+S"),
+            Action("Policy: check now", "check", self._check, "F5"),
+            Action("Policy: insert a rule…", "add", self._insert, "F7"),
+            Action("Policy: run over the journal", "run", self._run, "F8"),
         ]
 
     def primary_filter(self) -> QWidget | None:
@@ -248,18 +242,14 @@ class SettingsScreen(Screen):
             self.policy.time_machine.start()
 
 
-def _scrolled(section: QWidget) -> QScrollArea:
-    area = QScrollArea()
-    area.setWidgetResizable(True)
+def _scrolled(section: QWidget) -> ScrollArea:
+    area = ScrollArea()
     area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
     holder = QWidget()
     holder.setProperty("clear", "true")
     column = QVBoxLayout(holder)
     column.setContentsMargins(24, 20, 24, 24)
-    row = QHBoxLayout()
-    row.addWidget(section, 1000)
-    row.addStretch(1)
+    row = hbox((section, 1000), STRETCH, spacing=None)
     column.addLayout(row)
     column.addStretch(1)
     area.setWidget(holder)

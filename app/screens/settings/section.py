@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.widgets.labels import Label
+from app.widgets.layouts import vbox
 
 
 class SettingsSection(QWidget):
@@ -13,10 +14,7 @@ class SettingsSection(QWidget):
     def __init__(self, title: str, words: str = "") -> None:
         super().__init__()
         self.setMaximumWidth(640)
-        self.column = QVBoxLayout(self)
-        self.column.setContentsMargins(0, 0, 0, 0)
-        self.column.setSpacing(12)
-        self.column.addWidget(Label(title, "title"))
+        self.column = vbox(Label(title, "title"), parent=self, spacing=12)
         if words:
             self.column.addWidget(Label(words, tone="text2", wrap=True))
         self.setAccessibleName(title)

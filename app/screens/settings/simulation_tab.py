@@ -6,11 +6,12 @@ from collections.abc import Callable
 from operator import attrgetter
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.items.table_model import Cell, Column, Kind, RowStyle, TableModel
 from app.items.table_view import TableView
 from app.query import Query
+from app.records.decision import plan_word
 from app.screens.screen import Navigator
 from app.screens.targets import OpenEntry
 from app.service_client import ConsoleLink
@@ -22,6 +23,7 @@ from app.widgets.banner import Notice
 from app.widgets.buttons import Button
 from app.widgets.empty_state import EmptyState
 from app.widgets.labels import Label, Link
+from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.progress import Progress
 from core.errors import QuarterdeckError
 from core.policy.models import Answer
@@ -29,7 +31,6 @@ from core.policy.policy_check import Trial, TrialRow
 from core.text import escape_hidden
 
 MOST_ROWS = 1_000
-PLAN = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
 
 
 def _human(row: TrialRow) -> str | Cell:
@@ -40,8 +41,8 @@ COLUMNS: tuple[Column[TrialRow], ...] = (
     Column("time", "Time", Kind.TIME, 106, cell=lambda row: short_clock(row.time), sort=attrgetter("time")),
     Column("device", "Device", Kind.NAME, 100, cell=attrgetter("device")),
     Column("tool", "Tool", Kind.MONO, 104, stretch=True, cell=attrgetter("tool")),
-    Column("was", "Was", Kind.PLAN, 76, cell=lambda row: PLAN[row.was]),
-    Column("now", "Now", Kind.PLAN, 76, cell=lambda row: PLAN[row.now]),
+    Column("was", "Was", Kind.PLAN, 76, cell=lambda row: plan_word(row.was)),
+    Column("now", "Now", Kind.PLAN, 76, cell=lambda row: plan_word(row.now)),
     Column("human", "Human", Kind.TEXT, 76, cell=_human),
     Column("rule", "Rule", Kind.MONO, 130, drop=1, cell=lambda row: row.rule or "profile"),
     Column(
@@ -134,34 +135,21 @@ class SimulationTab(QWidget):
         self._show()
 
     def _build(self) -> None:
-        words = QVBoxLayout()
-        words.setContentsMargins(SPACE.pane, 14, SPACE.pane, 10)
-        words.setSpacing(SPACE.small)
-        line = QHBoxLayout()
-        line.setSpacing(SPACE.medium)
-        line.addWidget(self.sentence, 1)
-        line.addWidget(self.run, 0, Qt.AlignmentFlag.AlignTop)
+        words = vbox(margins=(SPACE.pane, 14, SPACE.pane, 10), spacing=SPACE.small)
+        line = hbox((self.sentence, 1), (self.run, 0, Qt.AlignmentFlag.AlignTop), spacing=SPACE.medium)
         words.addLayout(line)
         for widget in (self.against, self.more, self.glimpses, self.progress, self.stale):
             words.addWidget(widget)
         self._filters = QWidget()
         self._filters.setAccessibleName("Which changes are shown")
-        row = QHBoxLayout(self._filters)
-        row.setContentsMargins(SPACE.pane, 0, SPACE.pane, 8)
-        row.setSpacing(SPACE.snug)
+        row = hbox(parent=self._filters, margins=(SPACE.pane, 0, SPACE.pane, 8), spacing=SPACE.snug)
         for key, chip in self.chips.items():
             chip.setAutoExclusive(True)
             row.addWidget(chip)
             chip.setChecked(key == "all")
             chip.toggled.connect(lambda on: self._show_rows() if on else None)
         row.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(words)
-        column.addWidget(self._filters)
-        column.addWidget(self.table, 1)
-        column.addWidget(self.details)
+        column = vbox(words, self._filters, (self.table, 1), self.details, parent=self)
         self._rest = EmptyState()
         column.addWidget(self._rest, 1)
 
@@ -305,17 +293,15 @@ class TrialDetails(QWidget):
         self.entry.clicked.connect(self._want_entry)
         self.rule = Link("Show the rule")
         self.rule.clicked.connect(self._want_rule)
-        links = QHBoxLayout()
-        links.setSpacing(SPACE.medium)
-        links.addWidget(self.entry)
-        links.addWidget(self.rule)
-        links.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(SPACE.pane, 10, SPACE.pane, 10)
-        column.setSpacing(SPACE.tight)
-        column.addWidget(self.head)
-        column.addWidget(self.words)
-        column.addLayout(links)
+        links = hbox(self.entry, self.rule, STRETCH, spacing=SPACE.medium)
+        vbox(
+            self.head,
+            self.words,
+            links,
+            parent=self,
+            margins=(SPACE.pane, 10, SPACE.pane, 10),
+            spacing=SPACE.tight,
+        )
         self.hide()
 
     def show_row(self, row: TrialRow | None) -> None:

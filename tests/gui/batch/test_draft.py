@@ -10,7 +10,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.main import ConsoleApplication
-from app.screens.batch.draft_store import FILE
+from app.screens.batch.draft import FILE
 from app.screens.targets import OpenBatch
 from app.theme.theme import Theme
 from tests.fakes.batch_screen import batch_of, risky, sheet_of

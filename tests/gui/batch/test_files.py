@@ -147,7 +147,7 @@ def test_examples_are_neither_renamed_nor_deleted(theme: Theme, tmp_path: Path) 
 def test_the_list_of_keys_names_renaming_and_deleting(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
         screen = await batch_of(desk)
-        words = {one.keys: one.what for one in screen.shortcuts()}
+        words = {one.keys: one.words for one in screen.listed_keys}
         assert "rename" in words["F2"]
         assert "saved batch" in words["Delete"]
         QTest.keyClick(desk.window, Key.Key_F1)

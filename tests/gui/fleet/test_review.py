@@ -150,7 +150,7 @@ def test_a_definition_that_was_not_kept_is_said_and_the_new_one_shown_whole(
         assert "was not kept" in sheet.not_kept.accessibleName()
         assert "also deletes" in sheet.now.toPlainText()
         assert sheet.trust.isEnabled()
-        sheet.answer("not-yet").click()
+        sheet.answer("cancel").click()
 
     play(theme, tmp_path, console, scenario)
 

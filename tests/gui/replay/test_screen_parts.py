@@ -14,9 +14,9 @@ from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
 from app.main import ConsoleApplication
-from app.screens.replay.command_at import moment_facts
 from app.screens.replay.film_strip import FilmStrip
 from app.screens.replay.images import ImageDifference, ImagePair, Job, Problem, ReplayImages, ScaledImage
+from app.screens.replay.moment_facts import moment_facts
 from app.screens.replay.text import Clock, lasting, since_words, tool_icon
 from app.screens.replay.time_axis import step_for, ticks_between
 from app.screens.replay.timeline_index import TimelineIndex

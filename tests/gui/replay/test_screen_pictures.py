@@ -144,8 +144,8 @@ def test_the_proof_is_checked_in_the_window_and_a_wrong_one_is_said_to_be_wrong(
     async def scenario(desk: ConsoleApplication, screen: ReplayScreen, console: FakeConsole) -> None:
         screen.details.show_tab("proof")
         proof_tab = screen.details.proof_tab
-        await seen(lambda: proof_tab.holds.isVisible())
-        assert proof_tab.facts.value("Entry").text() == f"{seq_of(screen):,}"
+        await seen(lambda: proof_tab.verdict.isVisible())
+        assert f'"seq":{seq_of(screen)},' in proof_tab.text.toPlainText()
         whole = console.on_proof
 
         async def forged(seq: int) -> object:
@@ -154,8 +154,9 @@ def test_the_proof_is_checked_in_the_window_and_a_wrong_one_is_said_to_be_wrong(
 
         monkeypatch.setattr(console, "on_proof", forged)
         screen.go_to_entry(entries_of(console, "07")["result_recorded"].seq)
-        await seen(lambda: "does not match its proof" in proof_tab.notice.accessibleName())
-        assert not proof_tab.holds.isVisible()
+        await seen(lambda: proof_tab.failure.isVisible())
+        assert "does not give the hash" in proof_tab.failure.accessibleName()
+        assert not proof_tab.verdict.isVisible()
 
     replay(theme, tmp_path, scenario, ("09", "result_recorded"), console)
 

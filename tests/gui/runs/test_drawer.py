@@ -13,10 +13,10 @@ from PySide6.QtWidgets import QApplication, QLineEdit
 
 from app.images import ImageFault
 from app.main import ConsoleApplication
+from app.records.command import read_command
 from app.records.run_text import look_key
 from app.screens.journal.entry_text import entry_words
 from app.screens.runs.cell_details import CellDetails
-from app.screens.runs.command_record import command_record_view
 from app.screens.runs.screen import RunsScreen
 from app.screens.targets import OpenApproval, OpenEntry
 from app.theme.theme import Theme
@@ -26,7 +26,6 @@ from core.batch.models import CellState
 from core.dispatch.models import Basis, Evidence, Verdict
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
 from core.replay.titles import title_of
-from core.service.console import CommandRecord
 from tests.fakes.journal import FakeJournal
 from tests.fakes.pictures import desktop_png
 from tests.fakes.runs_screen import CLEAN, change_cell, drawer_of, opened_screens
@@ -408,7 +407,7 @@ def test_an_edited_request_shows_the_digest_and_arguments_that_were_sent_and_who
     write(Kind.APPROVAL_GIVEN, "operator:bert")
     write(Kind.INTENT_RECORDED, digest="139c")
     write(Kind.COMMAND_SENT, digest="139c")
-    known = command_record_view(CommandRecord(call_id="c-1", entries=journal.entries))
+    known = read_command(journal.entries)
     assert known.digest == "139c"
     assert known.parameters == second
     assert known.asked_first == first
@@ -423,7 +422,7 @@ def test_what_was_withdrawn_is_called_so_on_every_screen() -> None:
     for state in ("withdrawn", "expired"):
         body = {"state": state, "reason": "The run was cancelled.", "approval": "a-1"}
         entry = journal.write(Kind.APPROVAL_EXPIRED, "service", call_id="c-1", tool="write_file", body=body)
-        known = command_record_view(CommandRecord(call_id="c-1", entries=[entry]))
+        known = read_command([entry])
         assert known.answered is not None
         assert known.answered.sentence().startswith(state)
         assert entry_words(entry) == f"approval {state}"

@@ -96,7 +96,7 @@ def test_a_run_is_saved_as_a_batch_and_none_is_replaced_unasked(theme: Theme, tm
         screen = await runs_of(desk, OpenRun(CLEAN))
         await seen(lambda: screen.matrix.cells.rowCount() == 7)
         kept = console.saved["check-limits"]
-        screen.head.wished.emit("save")
+        screen.wishes.save.trigger()
         assert screen.ask.field.text() == "Free disk space"
         screen.ask.field.selectAll()
         QTest.keyClicks(screen.ask.field, "check-limits")

@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from app.main import ConsoleApplication
 from app.screens.settings.merge_dialog import KEEP, TAKE
 from app.screens.settings.policy_diagnostics import bare_message, precise_line
-from app.screens.settings.policy_draft import FILE, PolicyDraftStore
+from app.screens.settings.policy_document import FILE
 from app.screens.settings.policy_page import PolicyPage, line_of
 from app.screens.settings.screen import SettingsScreen
 from app.screens.targets import OpenSection
@@ -238,7 +238,7 @@ def test_unsaved_text_survives_the_window_and_is_gone_once_saved(theme: Theme, t
         page = await policy_of(desk)
         type_at_end(page, RULE)
         desk.window.open("fleet")
-        assert PolicyDraftStore(Path(desk.window.layout_store.fileName()).parent).read() is not None
+        assert (Path(desk.window.layout_store.fileName()).parent / FILE).exists()
 
     async def comes_back(desk: ConsoleApplication) -> None:
         page = await policy_of(desk)

@@ -11,7 +11,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from app.main import ConsoleApplication
-from app.screens.approvals.text import asker_words, unproved_words
+from app.records.asker import asker_words
+from app.screens.approvals.text import unproved_words
 from app.screens.fleet.pairing_dialog import start_pairing
 from app.screens.journal.entry_text import actor_words
 from app.screens.settings.screen import SettingsScreen

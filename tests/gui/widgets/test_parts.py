@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import shiboken6
-from PySide6.QtCore import QPointF, QSettings, Qt, QTimer
+from PySide6.QtCore import QPointF, Qt, QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QLineEdit, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
@@ -23,9 +23,9 @@ from app.widgets.copyable_text import CopyableText
 from app.widgets.fields import DropDown, Field, SearchField, TextField
 from app.widgets.image_view import ImageView
 from app.widgets.labels import ElidedLabel, Label, Link, escaped_tooltip
+from app.widgets.master_detail import MasterDetail
 from app.widgets.progress import ProgressBar, Spinner
 from app.widgets.property_list import Property, PropertyList, short_digest
-from app.widgets.splitter import Splitter
 from app.widgets.toast import Toast
 from tests.fakes.window import apply_to_parts
 
@@ -347,21 +347,16 @@ def test_a_mark_without_a_parent_never_becomes_a_window(theme: Theme, qtbot: QtB
     assert marks[0].isVisible()
 
 
-def test_a_splitter_comes_back_as_it_was_left(theme: Theme, qtbot: QtBot, tmp_path: Path) -> None:
-    settings = QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat)
-
-    def make() -> Splitter:
-        split = Splitter("fleet", settings=settings)
-        qtbot.addWidget(split)
-        split.resize(900, 200)
-        split.add_panes([(QWidget(), 500, 1), (QWidget(), 400, 0)])
-        split.show()
-        return split
-
-    first = make()
-    first.setSizes([300, 599])
-    first.save()
-    assert abs(make().sizes()[0] - 300) <= 2
+def test_of_two_panes_one_is_given_its_size_and_the_other_the_rest(theme: Theme, qtbot: QtBot) -> None:
+    rows, details = QWidget(), QWidget()
+    split = MasterDetail(rows, details, (500, 400), rows)
+    qtbot.addWidget(split)
+    split.resize(901, 200)
+    split.show()
+    split.set_size(details, 320)
+    assert split.sizes() == [580, 320]
+    split.resize(1001, 200)
+    assert split.sizes() == [680, 320]
 
 
 def test_an_icon_that_is_off_is_fainter_than_one_that_is_on(theme: Theme, qtbot: QtBot) -> None:

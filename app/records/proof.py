@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QWidget
 
 from app.query import Query
 from app.service_client import ConsoleLink
@@ -18,30 +18,42 @@ from app.widgets.code_view import CodeView
 from app.widgets.empty_state import Action, EmptyState
 from app.widgets.icon_label import IconLabel
 from app.widgets.labels import Label, Link
+from app.widgets.layouts import STRETCH, Gap, hbox, vbox
 from app.widgets.section import SectionHead
+from app.widgets.util import ScrollArea, clear_layout
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.service.console import Console, Proof
 from core.service.proof_check import Finding, ProofStep, check_proof, steps_of
 
 SHOWN_STEPS = 2
+# Going through entries with a held key must not ask for the proof of every one that it passes.
+PAUSE_MS = 70
 
 
-class ProofTab(QScrollArea):
-    """Asks for a proof when it is in front, checks it, and shows both."""
+class ProofView(ScrollArea):
+    """Asks for a proof when it is in front, checks it in this window, and shows both.
 
-    def __init__(self, link: ConsoleLink) -> None:
-        super().__init__()
-        self._proof = Query(self, link, self._show_proof, self._say_no_proof, "prove the entry")
+    Signals:
+        journal_wanted(seq): the operator wants the entry's proof in the journal.
+    """
+
+    journal_wanted = Signal(int)
+
+    def __init__(self, link: ConsoleLink, elsewhere: bool = False) -> None:
+        """`elsewhere`: not in the journal, which a link leads to."""
+        super().__init__(name="Proof")
+        self._proof = Query(self, link, self._show_proof, self._say_no_proof, "prove the entry", PAUSE_MS)
+        self._seq = 0
         self._entry: Entry | None = None
         self._shown = False
+        self.journal = Link("Show in Journal")
+        self.journal.clicked.connect(lambda *_: self.journal_wanted.emit(self._seq))
         self._build()
+        self.journal.setVisible(elsewhere)
 
     def _build(self) -> None:
-        self.setWidgetResizable(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAccessibleName("Proof")
         inner = QWidget()
         inner.setProperty("clear", "true")
         self.message = EmptyState()
@@ -49,11 +61,7 @@ class ProofTab(QScrollArea):
         self._mark = IconLabel("verified", "ok", 18)
         self.verdict = Label("", "head")
         self._verdict_row = QWidget()
-        row = QHBoxLayout(self._verdict_row)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACE.small)
-        row.addWidget(self._mark)
-        row.addWidget(self.verdict, 1)
+        hbox(self._mark, (self.verdict, 1), parent=self._verdict_row, spacing=SPACE.small)
         self.failure = Notice("fail", "", "")
         self.tree = HashTree()
         self._note = Label("", "meta", "text3", wrap=True)
@@ -61,16 +69,23 @@ class ProofTab(QScrollArea):
         self.checkpoint = CodeView("Checkpoint", 8, numbers=False)
         self._entry_head = SectionHead("The entry as it is hashed")
         self.text = CodeView("The entry as it is hashed", 12, numbers=False)
-        column = QVBoxLayout(inner)
-        column.setContentsMargins(14, 12, 14, 12)
-        column.setSpacing(SPACE.small)
-        column.addWidget(self.message, 1)
-        for widget in (self._verdict_row, self.failure, self.tree, self._note):
-            column.addWidget(widget)
-        column.addSpacing(SPACE.tight)
-        for widget in (self._checkpoint_head, self.checkpoint, self._entry_head, self.text):
-            column.addWidget(widget)
-        column.addStretch(1)
+        vbox(
+            (self.message, 1),
+            self._verdict_row,
+            self.failure,
+            self.tree,
+            self._note,
+            Gap(SPACE.tight),
+            self._checkpoint_head,
+            self.checkpoint,
+            self._entry_head,
+            self.text,
+            (self.journal, 0, Qt.AlignmentFlag.AlignLeft),
+            STRETCH,
+            parent=inner,
+            margins=(14, 12, 14, 12),
+            spacing=SPACE.small,
+        )
         self.setWidget(inner)
         self._parts = (
             self._verdict_row,
@@ -84,11 +99,14 @@ class ProofTab(QScrollArea):
         )
         self._say("")
 
-    def show_entry(self, entry: Entry | None) -> None:
-        """Take another entry; its proof is asked for when the tab is in front."""
-        if entry is None or self._entry is None or entry.seq != self._entry.seq:
+    def show_entry(self, seq: int, entry: Entry | None = None) -> None:
+        """Take another entry, 0 for none; its proof is asked for when the tab is in front.
+
+        The proof must hold for `entry`, what is on the screen; without it, for what the service has as `seq`.
+        """
+        if seq != self._seq:
             self._proof.forget()
-        self._entry = entry
+        self._seq, self._entry = seq, entry
         self._read()
 
     def set_shown(self, shown: bool) -> None:
@@ -97,16 +115,17 @@ class ProofTab(QScrollArea):
         self._read()
 
     def _read(self) -> None:
-        entry = self._entry
-        if not self._shown or entry is None or self._proof.key == entry.seq:
+        seq, entry = self._seq, self._entry
+        if not self._shown or not seq or self._proof.key == seq:
             return
         self._say("Proving the entry…", "Its proof is checked in this window.")
 
         async def prove(console: Console) -> tuple[Proof, Finding]:
-            proof = await console.journal.prove(entry.seq)
-            return proof, await asyncio.to_thread(check_proof, entry, proof)
+            proof = await console.journal.prove(seq)
+            shown = entry or await console.journal.entry(seq)
+            return proof, await asyncio.to_thread(check_proof, shown, proof, seq)
 
-        self._proof.load(prove, entry.seq)
+        self._proof.load(prove, seq)
 
     def _read_again(self) -> None:
         self._proof.forget()
@@ -164,10 +183,7 @@ class HashTree(QWidget):
         self._rebuild()
 
     def _rebuild(self) -> None:
-        while (item := self._grid.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.hide()
-                widget.deleteLater()
+        clear_layout(self._grid)
         self.more = None
         proof = self._proof
         if proof is None:

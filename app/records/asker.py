@@ -1,0 +1,61 @@
+"""Who asks for a command, and what they say about it, which is shown as a quotation and never as a fact."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHBoxLayout
+
+from app.text import one_line, person_words
+from app.theme.tokens import SPACE
+from app.widgets.icon_label import IconLabel
+from app.widgets.labels import Label
+from app.widgets.section import Card
+from core.text import escape_hidden
+
+MOST_SAID = 2000
+
+
+def asker_words(actor: str) -> str:
+    """Who asks, in full; of a window that proved no operator, that it is not proved."""
+    return one_line(person_words(actor) if actor.startswith("window:") else actor)
+
+
+def is_agent(actor: str) -> bool:
+    """True for an LLM program."""
+    return actor.startswith("agent:")
+
+
+def quoted(said: str) -> str:
+    """What the asker says, as a quotation; very long ones are cut with words that say so."""
+    shown = escape_hidden(said[:MOST_SAID]).strip()
+    left = len(said) - MOST_SAID
+    return f"“{shown}”" if left <= 0 else f"“{shown} …” ({left} more characters are in the journal)"
+
+
+class Quote(Card):
+    """What the asker says; hidden while they say nothing."""
+
+    def __init__(self) -> None:
+        super().__init__("quote")
+        head = QHBoxLayout()
+        head.setSpacing(SPACE.snug)
+        self._icon = IconLabel("agent")
+        self.title = Label("", "badge", "text2")
+        head.addWidget(self._icon)
+        head.addWidget(self.title)
+        head.addStretch(1)
+        self.body.addLayout(head)
+        self.words = Label("", "quote", "text2", wrap=True, selectable=True)
+        self.words.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.who = Label("", "meta", "text3", wrap=True)
+        self.add(self.words)
+        self.add(self.who)
+
+    def show_said(self, said: str, actor: str) -> None:
+        """Show what `actor` says."""
+        self.setVisible(bool(said.strip()))
+        self.title.setText(f"The {'agent' if is_agent(actor) else 'asker'} says (not checked)")
+        self._icon.set_icon("agent" if is_agent(actor) else "operator")
+        self.words.setText(quoted(said))
+        self.who.setText(asker_words(actor))
+        self.setAccessibleName(f"{self.title.text()}: {self.words.text()}")
