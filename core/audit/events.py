@@ -400,15 +400,19 @@ class ContractChanged(_Contracts):
 
 @_event
 class RunStarted(Event):
-    """A run started. `operator` is the operator who requested it, if proved by the operator's key."""
+    """A run started. `operator` is the operator who requested it, if proved by the operator's key.
+
+    `undoes` is the run that an undo run undoes.
+    """
 
     kind = Kind.RUN_STARTED
     batch: Json
-    kind_: Literal["batch", "call"]
+    kind_: Literal["batch", "call", "undo"]
     devices: list[str]
     devices_hash: str
     said: str
     operator: str = ""
+    undoes: str = ""
 
 
 @_event

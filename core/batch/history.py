@@ -68,6 +68,7 @@ def _begin(entries: list[Entry]) -> ActiveRun:
         devices=event.devices,
         said=event.said,
         started_at=first.time,
+        undoes=event.undoes,
     )
     for device in run.devices:
         for step in flatten(batch.steps):

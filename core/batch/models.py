@@ -11,6 +11,7 @@ from core.dispatch.models import CommandResult
 from core.fleet.models import FrozenModel, Risk
 from core.policy.models import Answer
 
+RunKind = Literal["batch", "call", "undo"]
 STEP_ID = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
 
 
@@ -164,12 +165,12 @@ class RunSummary(FrozenModel):
     """A run without its cells. `counts` maps each cell state to the number of cells in it.
 
     `effect` is the decision's summary for the first step, in the batch's order, that has been decided; empty
-    before any decision.
+    before any decision. `undoes` is the run that an undo run undoes.
     """
 
     id: str
     name: str
-    kind: Literal["batch", "call"]
+    kind: RunKind
     actor: str
     state: RunState
     devices: list[str]
@@ -181,6 +182,7 @@ class RunSummary(FrozenModel):
     ended_at: str | None = None
     note: str = ""
     effect: str = ""
+    undoes: str = ""
 
 
 class Run(FrozenModel):

@@ -7,11 +7,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from core.aip.messages import ResultStatus
-from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary, flatten
+from core.batch.models import (
+    Batch,
+    Cell,
+    CellState,
+    Parallel,
+    Run,
+    RunKind,
+    RunState,
+    RunSummary,
+    Step,
+    flatten,
+)
 from core.canonical_json import digest_of
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo
@@ -25,7 +36,7 @@ class ActiveRun:
 
     id: str
     batch: Batch
-    kind: Literal["batch", "call"]
+    kind: RunKind
     actor: str
     devices: list[str]
     said: str
@@ -35,6 +46,9 @@ class ActiveRun:
     # The redacted batch for the journal and display: secrets are replaced by commitments. None for a run
     # that was rebuilt from the journal, whose `batch` is redacted already.
     shown: Batch | None = None
+    # The run that this run undoes, and the steps of each device in its order, which differ by device then.
+    undoes: str = ""
+    own_steps: Mapping[str, list[Step | Parallel]] = field(default_factory=dict)
     cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
     # By step: the index of the device that the step was decided for, and the summary of that decision.
     effects: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -50,6 +64,10 @@ class ActiveRun:
     def __post_init__(self) -> None:
         self.devices_hash = devices_hash(self.devices)
         self.places = {device: place for place, device in enumerate(self.devices)}
+
+    def steps_of(self, device: str) -> list[Step | Parallel]:
+        """The steps of a device, in order."""
+        return self.own_steps[device] if self.undoes else self.batch.steps
 
     def summary(self) -> RunSummary:
         """A snapshot of the run without its cells."""
@@ -70,6 +88,7 @@ class ActiveRun:
             ended_at=self.ended_at,
             note=self.note,
             effect=next((self.effects[step.id][1] for step in steps if step.id in self.effects), ""),
+            undoes=self.undoes,
         )
 
     def decided(self, device: str, step: str, effect: str) -> None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from typing import Any, Literal, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Protocol
 
 from core.audit.entries import Entry, NewEntry
 from core.audit.events import RunCancelAsked, RunFinished, RunStarted, StepSkipped
-from core.batch.models import Batch, Cell, CellState, Parallel, RunSummary, Step, flatten
+from core.batch.models import Batch, Cell, CellState, Parallel, RunKind, RunSummary, Step, flatten
 from core.batch.run_state import SWITCHED_OFF, ActiveRun, cell_state_of, ended_state
 from core.debounce import Coalescer
 from core.dispatch.command_request import CommandRequest, Stage
@@ -84,13 +85,16 @@ class Runner:
         batch: Batch,
         devices: list[str],
         actor: str,
-        kind: Literal["batch", "call"],
+        kind: RunKind,
         said: str = "",
         operator: str = "",
+        undoes: str = "",
+        own_steps: Mapping[str, list[Step | Parallel]] = MappingProxyType({}),
     ) -> ActiveRun:
         """Record the start of a run in the journal, then execute it in the background.
 
-        `operator` is the operator who requested the run; empty unless proved by the operator's key.
+        `operator` is the operator who requested the run; empty unless proved by the operator's key. A run
+        that undoes the run `undoes` has steps of its own for each device: steps of `batch` with arguments.
 
         Raises:
             JournalUnavailable: the start could not be recorded, so the run was not started.
@@ -106,6 +110,8 @@ class Runner:
             operator=operator,
             started_at=now_utc(),
             shown=shown,
+            undoes=undoes,
+            own_steps=own_steps,
         )
         self.next_number += 1
         rows = [_first_cell(run.id, step) for step in flatten(batch.steps)]
@@ -167,7 +173,9 @@ class Runner:
 
     async def _carry_device(self, run: ActiveRun, device: str) -> None:
         failed = False
-        for entry in run.batch.steps:
+        for step in _not_on(run, device) if run.undoes else ():
+            self._skip(run, device, step, "there is nothing to undo on this device")
+        for entry in run.steps_of(device):
             steps = [step for step in flatten([entry]) if step.enabled]
             if run.cancelled or (failed and run.batch.on_failure == "stop"):
                 why = "cancelled" if run.cancelled else "an earlier step did not succeed"
@@ -252,6 +260,12 @@ def _first_cell(run: str, step: Step) -> Cell:
     return Cell(run=run, device="", step=step.id, tool=step.tool, state=state, note=note)
 
 
+def _not_on(run: ActiveRun, device: str) -> list[Step]:
+    """The steps of the batch that this device does not have."""
+    own = {step.id for step in flatten(run.steps_of(device))}
+    return [step for step in flatten(run.batch.steps) if step.id not in own]
+
+
 def _started(run: ActiveRun) -> NewEntry:
     event = RunStarted(
         batch=(run.shown or run.batch).model_dump(mode="json", by_alias=True),
@@ -260,6 +274,7 @@ def _started(run: ActiveRun) -> NewEntry:
         devices_hash=run.devices_hash,
         said=run.said,
         operator=run.operator,
+        undoes=run.undoes,
     )
     return event.entry(run.actor, run=run.id)
 

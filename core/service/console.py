@@ -21,6 +21,7 @@ from core.approvals.preview_models import Helper, Preview
 from core.audit.entries import Entry
 from core.audit.models import Bucket, Facet, NumberPage, VerifyReport
 from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch
+from core.batch.undo_plan import UndoPlan
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.dispatch.models import CommandResult
 from core.fleet.models import (
@@ -198,6 +199,17 @@ class RunsApi(Protocol):
     @rpc("cancel_run", ANY_CLIENT)
     async def stop(self, run: str) -> RunSummary:
         """Start no further step of this run, withdraw pending approvals, and ask devices to cancel."""
+
+    @rpc("undo_plan", ANY_CLIENT)
+    async def undo_plan(self, run: str) -> UndoPlan:
+        """What the undo of an ended run would do, call by call, and why; nothing is sent. NOT_FOUND."""
+
+    @rpc("undo_run", ANY_CLIENT)
+    async def undo(self, run: str, digest: str = "") -> Run:
+        """Start a run that undoes an ended run, with decisions and approvals of its own; returns at once.
+
+        Refused if there is nothing to undo, or the plan no longer has the `digest` that was shown.
+        """
 
     @rpc("run", ANY_CLIENT)
     async def get(self, run: str) -> Run:

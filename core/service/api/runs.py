@@ -12,12 +12,14 @@ from core.batch.models import Batch, Plan, Run, RunState, RunSummary, SavedBatch
 from core.batch.planner import make_plan
 from core.batch.run_state import ActiveRun
 from core.batch.saved import SavedBatches
+from core.batch.undo_plan import UndoPlan
 from core.canonical_json import canonical_bytes
 from core.errors import BadInput, ErrorCode, JournalError, Refused
 from core.service.api.client import ClientApi
 from core.service.api.devices import matching_devices
 from core.service.api.methods import is_person
 from core.service.api.models import RunPage
+from core.service.api.undo import make_undo_plan, start_undo
 from core.service.console import RunsApi
 from core.service.previews import quoted
 
@@ -86,6 +88,16 @@ class LocalRuns(ClientApi, RunsApi):
             raise Refused("An agent may not cancel another actor's run.")
         await self.cancel(live)
         return live.summary()
+
+    async def undo_plan(self, run: str) -> UndoPlan:
+        return await make_undo_plan(self._service, await self.get(run), self._client.actor)
+
+    async def undo(self, run: str, digest: str = "") -> Run:
+        original, client = await self.get(run), self._client
+        if original.summary.actor != client.actor and not is_person(client.actor):
+            raise Refused("An agent may not undo another actor's run.")
+        live = await start_undo(self._service, original, client.actor, client.operator, digest)
+        return live.whole()
 
     async def get(self, run: str) -> Run:
         live = self._service.runner.find(run)
