@@ -21,6 +21,7 @@ from core.approvals.preview_models import Helper, Preview
 from core.audit.entries import Entry
 from core.audit.models import Bucket, Facet, NumberPage, VerifyReport
 from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch
+from core.batch.run_compare import RunComparison
 from core.batch.undo_plan import UndoPlan
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.dispatch.models import CommandResult
@@ -199,6 +200,10 @@ class RunsApi(Protocol):
     @rpc("cancel_run", ANY_CLIENT)
     async def stop(self, run: str) -> RunSummary:
         """Start no further step of this run, withdraw pending approvals, and ask devices to cancel."""
+
+    @rpc("compare_runs", ANY_CLIENT)
+    async def compare(self, before: str, after: str) -> RunComparison:
+        """Two runs cell by cell: state, verdict, value by JSON path, duration. NOT_FOUND."""
 
     @rpc("undo_plan", ANY_CLIENT)
     async def undo_plan(self, run: str) -> UndoPlan:

@@ -10,6 +10,7 @@ from core.audit.entries import Kind
 from core.batch.history import rebuild_run
 from core.batch.models import Batch, Plan, Run, RunState, RunSummary, SavedBatch, Step, flatten
 from core.batch.planner import make_plan
+from core.batch.run_compare import RunComparison, compare_runs
 from core.batch.run_state import ActiveRun
 from core.batch.saved import SavedBatches
 from core.batch.undo_plan import UndoPlan
@@ -88,6 +89,11 @@ class LocalRuns(ClientApi, RunsApi):
             raise Refused("An agent may not cancel another actor's run.")
         await self.cancel(live)
         return live.summary()
+
+    async def compare(self, before: str, after: str) -> RunComparison:
+        runs = [await self.get(run) for run in (before, after)]
+        # In a thread: two large runs take longer than the service's loop may stand.
+        return await asyncio.to_thread(compare_runs, *runs)
 
     async def undo_plan(self, run: str) -> UndoPlan:
         return await make_undo_plan(self._service, await self.get(run), self._client.actor)
