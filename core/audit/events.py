@@ -630,7 +630,11 @@ class EvidenceTaken(CommandEvent):
 
 @_event
 class ProgressReported(CommandEvent):
-    """A device's progress report; `left_out` reports before it were not recorded."""
+    """A device's progress; `left_out` reports before it, which had no output, were not recorded.
+
+    Output of several reports is one `text`. `at` is the position of its first character in the output of the
+    call. The text begins in `stream`; `changes` are pairs of an offset and the stream of what follows it.
+    """
 
     kind = Kind.PROGRESS_REPORTED
     seq: int
@@ -640,6 +644,8 @@ class ProgressReported(CommandEvent):
     total: float | None = None
     unit: str = ""
     left_out: int = 0
+    at: int = 0
+    changes: list[Any] = field(default_factory=list)
 
 
 @_event

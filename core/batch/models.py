@@ -124,8 +124,9 @@ class SavedBatch(FrozenModel):
 class Cell(FrozenModel):
     """One step on one device in one run. Times are UTC, ISO 8601. `result` is set when the command has ended.
 
-    `progress` describes the progress in words; `output_tail` is the end of the output so far. Only some
-    devices report these two; they keep the last reported value.
+    `progress` describes the progress in words; `output_tail` is the end of the output so far, of
+    `output_size` characters, which `console.runs.output` has. Only some devices report these; they keep the
+    last reported value.
     """
 
     run: str
@@ -140,6 +141,7 @@ class Cell(FrozenModel):
     note: str = ""
     progress: str = ""
     output_tail: str = ""
+    output_size: int = 0
     result: CommandResult | None = None
 
 

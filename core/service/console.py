@@ -20,6 +20,7 @@ from core.approvals.models import Approval, Fatigue, Operator
 from core.approvals.preview_models import Helper, Preview
 from core.audit.entries import Entry
 from core.audit.models import Bucket, Facet, NumberPage, VerifyReport
+from core.batch.live_output import OutputChunk
 from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch
 from core.batch.run_compare import RunComparison
 from core.batch.undo_plan import UndoPlan
@@ -200,6 +201,13 @@ class RunsApi(Protocol):
     @rpc("cancel_run", ANY_CLIENT)
     async def stop(self, run: str) -> RunSummary:
         """Start no further step of this run, withdraw pending approvals, and ask devices to cancel."""
+
+    @rpc("run_output", ANY_CLIENT)
+    async def output(self, run: str, device: str, step: str, after: int = 0) -> OutputChunk:
+        """What the command of a cell has printed since position `after`, while it runs and afterwards.
+
+        `CellChanged` announces further output by `output_size`. NOT_FOUND.
+        """
 
     @rpc("compare_runs", ANY_CLIENT)
     async def compare(self, before: str, after: str) -> RunComparison:

@@ -7,8 +7,10 @@ import contextlib
 from typing import Any
 
 from core.audit.entries import Kind
+from core.audit.journal import MAX_PAGE
 from core.batch.history import rebuild_run
-from core.batch.models import Batch, Plan, Run, RunState, RunSummary, SavedBatch, Step, flatten
+from core.batch.live_output import OutputChunk, chunk_of, output_in
+from core.batch.models import Batch, Cell, Plan, Run, RunState, RunSummary, SavedBatch, Step, flatten
 from core.batch.planner import make_plan
 from core.batch.run_compare import RunComparison, compare_runs
 from core.batch.run_state import ActiveRun
@@ -89,6 +91,30 @@ class LocalRuns(ClientApi, RunsApi):
             raise Refused("An agent may not cancel another actor's run.")
         await self.cancel(live)
         return live.summary()
+
+    async def output(self, run: str, device: str, step: str, after: int = 0) -> OutputChunk:
+        cell = await self._cell(run, device, step)
+        if not cell.call_id:
+            return OutputChunk(pieces=[], next=after, ended=cell.ended_at is not None)
+        following = self._service.progress.output(cell.call_id, after)
+        if following is not None:
+            return following
+        journal = self._service.journal
+        await journal.settle()
+        query = f"call:{quoted(cell.call_id)} kind:{Kind.PROGRESS_REPORTED}"
+        page = await journal.query(query, after=0, limit=MAX_PAGE)
+        return chunk_of(output_in(page.entries), after, cell.ended_at is not None)
+
+    async def _cell(self, run: str, device: str, step: str) -> Cell:
+        live = self._service.runner.find(run)
+        if live is not None:
+            cell = live.cells.get((device, step))
+        else:
+            cells = (await self.get(run)).cells
+            cell = next((one for one in cells if (one.device, one.step) == (device, step)), None)
+        if cell is None:
+            raise BadInput(f"{run} has no step {step} on {device}.", ErrorCode.NOT_FOUND)
+        return cell
 
     async def compare(self, before: str, after: str) -> RunComparison:
         runs = [await self.get(run) for run in (before, after)]
