@@ -242,7 +242,8 @@ class Dispatcher:
                 case Approved(command, decision, approval):
                     attempt.stage, attempt.decision = CommandStage.RECORD_INTENT, decision
             before = await self._evidence.before(command, decision, approval, card)
-            if approval is not None or before:
+            # A command under a grant may have waited for it, and then for its turn.
+            if approval is not None or before or decision.grant:
                 await self._check_still_allowed(command, decision, approval)
             permit = await self._commit(command, decision)
         except QuarterdeckError as error:
