@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 from core.audit.entries import Entry, NewEntry
 from core.audit.events import RunCancelAsked, RunFinished, RunStarted, StepSkipped
-from core.batch.models import Batch, Cell, CellState, Parallel, RunSummary, Step, flatten
+from core.batch.models import Batch, Cell, CellState, Parallel, RunSummary, Step, flatten, with_parameters
 from core.batch.run_state import SWITCHED_OFF, ActiveRun, cell_state_of, ended_state
 from core.debounce import Coalescer
 from core.dispatch.command_request import CommandRequest, Stage
@@ -124,7 +124,7 @@ class Runner:
         shown: dict[str, dict[str, Any]] = {}
         for step in flatten(batch.steps):
             shown[step.id], said = await self._redact(devices, step.tool, step.parameters, said)
-        return _with_parameters(batch, shown), said
+        return with_parameters(batch, shown), said
 
     async def cancel(self, run: ActiveRun, actor: str) -> None:
         """Start no further step of a run and ask its devices to cancel the commands that are running."""
@@ -262,18 +262,3 @@ def _started(run: ActiveRun) -> NewEntry:
         operator=run.operator,
     )
     return event.entry(run.actor, run=run.id)
-
-
-def _with_parameters(batch: Batch, parameters: dict[str, dict[str, Any]]) -> Batch:
-    """A copy of the batch with other arguments in each step. `parameters` maps step ids to arguments."""
-
-    def changed_step(step: Step) -> Step:
-        return step.model_copy(update={"parameters": parameters[step.id]})
-
-    steps: list[Step | Parallel] = [
-        entry.model_copy(update={"parallel": [changed_step(step) for step in entry.parallel]})
-        if isinstance(entry, Parallel)
-        else changed_step(entry)
-        for entry in batch.steps
-    ]
-    return batch.model_copy(update={"steps": steps})
