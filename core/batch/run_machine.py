@@ -377,7 +377,8 @@ class RunMachine:
             for cell in lane.open.values():
                 if cell.phase is _Phase.ACTIVE and not cell.cancelled:
                     cell.cancelled = True
-                    self._out.append(AskCancel(cell.place))
+                    # Ahead of the steps that are skipped, which may be thousands.
+                    self._out.appendleft(AskCancel(cell.place))
 
     def cancel_cell(self, place: Place, why: str) -> bool:
         """Cancel one cell, also one that has not begun; False if it has ended already."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+import itertools
+from collections import defaultdict
 from dataclasses import dataclass, field
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.batch.models import CellState
 from core.batch.run_machine import (
-    CANCELLED,
-    EARLIER_FAILED,
     MOST_ASKED_AGAIN,
     AskCancel,
     AskQuestion,
@@ -94,8 +92,18 @@ class World:
     # The model
     def final_trouble(self, device: str) -> set[Trouble]:
         """The troubles with which steps of a device ended for good."""
-        ends = [end for place, end in self.ended_at[device] if place.step in self.tops]
+        ends = [end for place, end in self.ended_at[device] if self.is_for_good(place)]
         return {trouble for trouble, is_it in TROUBLES.items() for end in ends if is_it(end)}
+
+    def is_for_good(self, place: Place) -> bool:
+        """Whether a step of the batch itself has ended, so that no recovery can make up for it any more."""
+        recovery = self.rules[place.step].recovery
+        failed = [
+            self.finals.get(Place(place.device, step.id), DONE) not in OK
+            for step in recovery
+            if step.on_failure is OnFailure.STOP
+        ]
+        return place.step in self.tops and (not recovery or any(failed))
 
     def must_stop(self) -> bool:
         if self.cancelled:
@@ -307,7 +315,7 @@ def courses(draw: st.DrawFn) -> tuple[Course, frozenset[str]]:
     devices = [f"d{at}" for at in range(draw(st.integers(1, 6)))]
     cuts = sorted(draw(st.sets(st.integers(1, len(devices) - 1)))) if len(devices) > 1 else []
     edges = [0, *cuts, len(devices)]
-    waves = tuple(tuple(devices[low:high]) for low, high in zip(edges, edges[1:], strict=False))
+    waves = tuple(tuple(devices[low:high]) for low, high in itertools.pairwise(edges))
     rule = st.builds(
         StopRule,
         st.sampled_from(Trouble),
