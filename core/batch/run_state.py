@@ -220,6 +220,19 @@ def unexpected(result: CommandResult, error: ErrorInfo) -> CommandResult:
     return result.model_copy(update={"status": ResultStatus.FAILURE, "error": error})
 
 
+def recovered(cell: Cell, by: list[str]) -> Cell:
+    """The cell of a failed step after its recovery; it keeps the result of the failure."""
+    note = f"Recovered by {', '.join(by)}. {cell.note}".strip()
+    return cell.model_copy(update={"state": CellState.DONE, "recovered_by": by, "note": note})
+
+
+def settled(cell: Cell, *, done: bool, by: str) -> Cell:
+    """The cell of a step that has ended, after an operator said whether it is done."""
+    note = f"{'Done by hand' if done else 'Not done'}, says {by}."
+    changes = {"settled": "done" if done else "not_done", "settled_by": by, "note": note}
+    return cell.model_copy(update={"state": CellState.DONE if done else CellState.FAILED, **changes})
+
+
 def result_of(cell: Cell) -> CommandResult | None:
     """The result of a cell; None while the cell has not ended, and for a cell that an earlier run has done.
 

@@ -61,6 +61,8 @@ class CommandRequest:
 
     `cancelled` is polled until the command is sent: once it returns True, nothing of this request is sent.
 
+    `secrets` are values that are secret in any argument, whatever the tool's schema says of it.
+
     `turn` is awaited when a request that waited for operators was approved, before anything more is done.
     """
 
@@ -76,6 +78,7 @@ class CommandRequest:
     purpose: Purpose = Purpose.COMMAND
     evidence_for: str = ""
     operators: tuple[str, ...] = ("",)
+    secrets: tuple[str, ...] = ()
     call_id: str = field(default_factory=new_id)
     cancelled: Callable[[], bool] = lambda: False
     on_decided: Callable[[Decision], None] = lambda decision: None
