@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from core.batch.models import Batch, Parallel, Rollout, Step
+from core.batch.models import ApprovalStep, Batch, Parallel, Rollout, Step
 from core.batch.yaml_reader import DEEPEST, Fault, Node, Place, read_document
 from core.batch.yaml_writer import write_document
 from core.errors import BadInput, ErrorCode
@@ -85,7 +85,7 @@ def _for_file(batch: Batch) -> dict[str, Any]:
     return {"format": batch.format, **wanted, "steps": steps}
 
 
-def _step_for_file(step: Step) -> dict[str, Any]:
+def _step_for_file(step: Step | ApprovalStep) -> dict[str, Any]:
     return {"id": step.id, **step.model_dump(by_alias=True, exclude_defaults=True, exclude={"id"})}
 
 

@@ -10,16 +10,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
 from core.audit.entries import Entry
 from core.audit.events import event_of
 from core.audit.projection import CommandState, Projection
-from core.batch.models import Batch, Parallel, Run, Step
+from core.batch.models import APPROVAL, Batch, Rollout, Run, Step
 from core.canonical_json import digest_of
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.fleet.models import Effect, FrozenModel
@@ -80,12 +81,11 @@ class UndoPlan(FrozenModel):
         return [cell for cell in self.cells if cell.fate is UndoFate.UNDOES]
 
 
-@dataclass(frozen=True, slots=True)
-class UndoSteps:
-    """The batch of an undo run, and the steps of each device in its own order, with its undo ids."""
+class UndoCalls(NamedTuple):
+    """The batch of an undo run, and the arguments of its calls by device and step."""
 
     batch: Batch
-    own: dict[str, list[Step | Parallel]]
+    arguments: dict[tuple[str, str], dict[str, Any]]
 
 
 def undone_by(entries: Iterable[Entry]) -> dict[tuple[str, str], str]:
@@ -134,10 +134,14 @@ def plan_undo(
     seen = {(cell.device, cell.step) for cell in cells}
     cells += [
         UndoCell(
-            device=cell.device, step=cell.step, tool=cell.tool, fate=UndoFate.NOTHING, why="It was not begun."
+            device=cell.device,
+            step=cell.step,
+            tool=cell.tool,
+            fate=UndoFate.NOTHING,
+            why=f"{cell.carried_from} did it." if cell.carried_from else "It was not begun.",
         )
         for cell in reversed(run.cells)
-        if (cell.device, cell.step) not in seen
+        if (cell.device, cell.step) not in seen and cell.tool != APPROVAL
     ]
     return plan_of(run.summary.id, cells)
 
@@ -148,32 +152,68 @@ def plan_of(run: str, cells: list[UndoCell]) -> UndoPlan:
     return UndoPlan(run=run, cells=cells, summary=_summary(cells), digest=digest_of(calls))
 
 
-def undo_steps(plan: UndoPlan, undone: Batch) -> UndoSteps:
-    """The steps of the undo run of this plan, which undoes a run of `undone`.
+def undo_calls(plan: UndoPlan, undone: Batch) -> UndoCalls:
+    """The calls of the undo run of this plan, which undoes a run of `undone`.
 
     A step has the id of the step that it undoes. Of several calls of one step on one device, as after a
     retry, the earlier ones have ids with a number.
     """
-    columns: dict[str, Step] = {}
-    own: dict[str, list[Step | Parallel]] = {}
     reserved = {cell.step for cell in plan.cells}
     numbers: Counter[tuple[str, str]] = Counter()
+    orders: dict[str, list[str]] = {}
+    tools: dict[str, str] = {}
+    arguments: dict[tuple[str, str], dict[str, Any]] = {}
     for cell in plan.calls:
         numbers[cell.device, cell.step] += 1
         number = numbers[cell.device, cell.step]
-        step_id = cell.step if number == 1 else _numbered(cell.step, number, reserved)
-        columns.setdefault(step_id, Step(id=step_id, tool=cell.inverse))
-        step = columns[step_id].model_copy(update={"parameters": {"undo_id": cell.undo_id}})
-        own.setdefault(cell.device, []).append(step)
-    batch = Batch(
+        step = cell.step if number == 1 else _numbered(cell.step, number, reserved)
+        orders.setdefault(cell.device, []).append(step)
+        tools[step] = cell.inverse
+        arguments[cell.device, step] = {"undo_id": cell.undo_id}
+    order = _one_order(list(orders.values()))
+    if order is None:
+        return _by_place(plan, undone)
+    return UndoCalls(_batch(plan, undone, {step: tools[step] for step in order}), arguments)
+
+
+def _one_order(orders: list[list[str]]) -> list[str] | None:
+    """An order of all steps that is each device's order as well; None if devices contradict each other."""
+    before: dict[str, set[str]] = {step: set() for order in orders for step in order}
+    for order in orders:
+        for earlier, later in pairwise(order):
+            before[later].add(earlier)
+    try:
+        return list(TopologicalSorter(before).static_order())
+    except CycleError:
+        return None
+
+
+def _by_place(plan: UndoPlan, undone: Batch) -> UndoCalls:
+    """The calls where steps ran at the same time and ended in another order on each device.
+
+    The first step undoes each device's last call, and so on.
+    """
+    counts: Counter[str] = Counter()
+    tools: dict[str, str] = {}
+    arguments: dict[tuple[str, str], dict[str, Any]] = {}
+    for cell in plan.calls:
+        counts[cell.device] += 1
+        # `undo` takes every undo id, and a step is the same tool on all devices.
+        step = f"undo-{counts[cell.device]}"
+        tools[step] = UNDO
+        arguments[cell.device, step] = {"undo_id": cell.undo_id}
+    return UndoCalls(_batch(plan, undone, tools), arguments)
+
+
+def _batch(plan: UndoPlan, undone: Batch, tools: dict[str, str]) -> Batch:
+    return Batch(
         name=f"Undo of {plan.run}: {undone.name}"[:200],
         targets=undone.targets,
-        rollout=undone.rollout,
+        rollout=Rollout(parallel=undone.rollout.parallel),
         # Each inverse is of a thing of its own, and the device refuses those that no longer fit.
         on_failure="continue",
-        steps=list(columns.values()),
+        steps=[Step(id=step, tool=tool) for step, tool in tools.items()],
     )
-    return UndoSteps(batch, own)
 
 
 def _numbered(step: str, number: int, reserved: set[str]) -> str:

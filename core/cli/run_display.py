@@ -28,9 +28,18 @@ _MATTER = (
     CellState.FAILED,
     CellState.NO_SUCH_TOOL,
     CellState.REFUSED,
+    CellState.RETRYING,
     CellState.RUNNING,
 )
-_OPEN = frozenset({CellState.QUEUED, CellState.RUNNING, CellState.WAITING, CellState.CANCEL_ASKED})
+_OPEN = frozenset(
+    {
+        CellState.QUEUED,
+        CellState.RUNNING,
+        CellState.RETRYING,
+        CellState.WAITING,
+        CellState.CANCEL_ASKED,
+    }
+)
 
 
 class Display(Protocol):

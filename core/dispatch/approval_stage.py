@@ -136,9 +136,10 @@ class ApprovalStage:
         except QuarterdeckError as error:
             self._record_end(command, approval_id, "refused", error.message)
             return Denied(error)
-        if under_grant is not None:
-            return under_grant
-        return self._outcome(command, decision, answered)
+        outcome = under_grant or self._outcome(command, decision, answered)
+        if isinstance(outcome, Approved):
+            await request.turn()
+        return outcome
 
     def _outcome(
         self, command: PreparedCommand, decision: Decision, answered: Answered

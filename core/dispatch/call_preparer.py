@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from core.canonical_json import canonical_bytes, flat_key
@@ -52,8 +53,10 @@ class CallPreparer:
             self._cached.move_to_end(key)
         return call
 
-    def redact(self, tool: Tool, parameters: dict[str, Any]) -> Arguments:
+    def redact(self, tool: Tool, parameters: dict[str, Any], secrets: Sequence[str] = ()) -> Arguments:
         """Check the form of arguments, fill in defaults of required arguments, and redact.
+
+        `secrets` are values that are secret in any argument.
 
         Raises:
             BadInput: the arguments are too large, or contain a redacted secret's mark (`check_form`).
@@ -62,7 +65,7 @@ class CallPreparer:
         filled = with_defaults(tool.input_schema, parameters)
         if filled is not parameters:
             check_form(filled)
-        return self._redactor.redact(tool.tool_name, filled, [tool.input_schema])
+        return self._redactor.redact(tool.tool_name, filled, [tool.input_schema], secrets)
 
     async def prepare(self, tool: Tool, arguments: Arguments) -> PreparedCall:
         """Check arguments against a tool; yields to the loop only if that takes long.

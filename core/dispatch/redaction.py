@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from core.commitments import LONGEST_NAME, MOST_SECRETS, SECRET_MARK, Opening, s
 from core.dispatch.arguments import Arguments, seal
 from core.errors import BadInput, ErrorCode
 from core.files import write_atomic
-from core.json_walk import mapped
+from core.json_walk import mapped, steps_to, walk
 from core.schema_forms import secrets
 from core.schema_forms.validator import FieldError
 from core.secret_rule import KNOWN_NAMES, SecretNames
@@ -42,15 +42,23 @@ class Redactor:
         except OSError as error:
             raise BadInput(f"{path} cannot be read or made: {error.strerror}.") from error
 
-    def redact(self, tool_name: str, parameters: dict[str, Any], schemas: Sequence[Any]) -> Arguments:
+    def redact(
+        self,
+        tool_name: str,
+        parameters: dict[str, Any],
+        schemas: Sequence[Any],
+        values: Sequence[str] = (),
+    ) -> Arguments:
         """Copy arguments twice: unchanged, and with each secret replaced by its commitment.
 
-        A value is secret if any of the schemas marks it, or if a name on its path is a secret name.
+        A value is secret if any of the schemas marks it, if a name on its path is a secret name, or if one of
+        `values` is in it.
 
         Raises:
             BadInput: a secret has no canonical form, or there are too many of them.
         """
         paths = secrets.secret_paths(parameters, schemas, self._names)
+        paths += [path for path in _paths_with(parameters, values) if not _is_within(path, paths)]
         if len(paths) > MOST_SECRETS:
             raise BadInput(f"The arguments hold more than {MOST_SECRETS:,} secrets.", ErrorCode.TOO_LARGE)
         if any(isinstance(step, str) and len(step) > LONGEST_NAME for path in paths for step in path):
@@ -68,6 +76,14 @@ class Redactor:
             openings.append(Opening(path=path, salt=salt.hex()))
         return seal(Arguments, sent=sent, shown=shown, openings=tuple(openings))
 
+    def redact_named(self, values: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+        """A copy of named values, with those of these names replaced by commitments."""
+        shown = mapped(values)
+        for name in names:
+            if name in shown:
+                shown[name] = stand_in(salt_of(self._salt, "", (name,), shown[name]), shown[name])
+        return dict(shown)
+
 
 def fault_words(error: FieldError, redacted: dict[str, Any]) -> str:
     """Describe a validation error without quoting a secret; `redacted` are the redacted arguments."""
@@ -84,3 +100,21 @@ def fault_words(error: FieldError, redacted: dict[str, Any]) -> str:
         if holds_secret(here)
         else error.message
     )
+
+
+def _paths_with(parameters: dict[str, Any], values: Sequence[str]) -> Iterator[tuple[str | int, ...]]:
+    """The paths of texts that contain one of the values, and of numbers that are one of them."""
+    wanted = [value for value in values if value]
+    if not wanted:
+        return
+    for value, place, _ in walk(parameters):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if (isinstance(value, str) and any(secret in value for secret in wanted)) or (
+            is_number and str(value) in wanted
+        ):
+            yield tuple(steps_to(place))
+
+
+def _is_within(path: Sequence[str | int], outer: Sequence[Sequence[str | int]]) -> bool:
+    """Whether a path is one of these, or leads inside the value of one of them."""
+    return any(tuple(path[: len(other)]) == tuple(other) for other in outer)

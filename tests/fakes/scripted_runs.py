@@ -8,7 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.aip.messages import ResultStatus
+from core.approvals.models import Approval, ApprovalState
+from core.approvals.queue import Answered
 from core.audit.entries import Entry, Kind, NewEntry
+from core.batch.execution import Environment
+from core.batch.expressions import DeviceFacts
 from core.batch.models import Cell, RunSummary
 from core.batch.runner import Runner
 from core.dispatch.command_request import CommandRequest, Stage
@@ -16,6 +20,7 @@ from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo, JournalUnavailable
 from core.fleet.models import Effect, Risk
 from core.policy.models import Answer, Decision, Profile, Reason
+from core.statements import Request
 from core.tasks import TaskGroupOwner
 
 S, V, B, C = ResultStatus, Verdict, Basis, ErrorCode
@@ -142,6 +147,66 @@ class ScriptedDispatcher:
 
 
 @dataclass
+class MemoryApprovals:
+    """A queue with as much room as a test says; its questions are answered by the test."""
+
+    most: int = 20_000
+    withdrawn: list[str] = field(default_factory=list)
+    questions: dict[str, asyncio.Future[Answered]] = field(default_factory=dict)
+    asked: asyncio.Queue[Approval] = field(default_factory=asyncio.Queue)
+
+    async def ask(self, approval_id: str, request: Request, decision: Decision, **more: Any) -> Answered:
+        approval = Approval(
+            id=approval_id,
+            request=request,
+            decision=decision,
+            actor=more["actor"],
+            run=more["run"],
+            step=more["step"],
+            asked_at="",
+            expires_at="",
+            remaining_s=1,
+            approvers=decision.approvers,
+        )
+        self.questions[approval_id] = asyncio.get_running_loop().create_future()
+        self.asked.put_nowait(approval)
+        state, reason = await self.questions.pop(approval_id)
+        return Answered(
+            approval.model_copy(
+                update={
+                    "state": state,
+                    "reason": reason,
+                    "decided_by": "anna",
+                    "approved_by": ["anna"] if state is ApprovalState.APPROVED else [],
+                }
+            )
+        )
+
+    def room(self, actor: str) -> int:
+        return self.most
+
+    def withdraw(self, reason: str, run: str | None = None) -> int:
+        self.withdrawn.append(reason)
+        for question in self.questions.values():
+            if not question.done():
+                question.set_result((ApprovalState.WITHDRAWN, reason))
+        return 0
+
+    def withdraw_one(self, approval_id: str, reason: str) -> None:
+        self.withdrawn.append(reason)
+
+
+class PlainDevices:
+    """Devices without facts; a tool named `read` may be called again."""
+
+    def facts(self, device: str) -> DeviceFacts:
+        return DeviceFacts(device)
+
+    def may_repeat(self, device: str, tool: str) -> bool:
+        return tool == "read"
+
+
+@dataclass
 class House:
     """A runner with everything it needs, and what it has told."""
 
@@ -149,6 +214,7 @@ class House:
     dispatcher: ScriptedDispatcher
     journal: MemoryJournal
     tasks: TaskGroupOwner
+    approvals: MemoryApprovals
     runs: list[RunSummary]
     cells: list[Cell]
 
@@ -169,8 +235,12 @@ def open_house() -> House:
     ) -> tuple[dict[str, Any], str]:
         return parameters, said
 
-    runner = Runner(dispatcher, journal, tasks, runs.append, cells.append, as_it_is)
-    return House(runner, dispatcher, journal, tasks, runs, cells)
+    approvals = MemoryApprovals()
+    environment = Environment(
+        dispatcher, journal, approvals, PlainDevices(), cells.append, sleep=lambda seconds: asyncio.sleep(0)
+    )
+    runner = Runner(environment, tasks, runs.append, as_it_is)
+    return House(runner, dispatcher, journal, tasks, approvals, runs, cells)
 
 
 def decision_that(answer: Answer) -> Decision:

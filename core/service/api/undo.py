@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from core.audit.entries import Entry, Kind
 from core.batch.models import Run
 from core.batch.run_state import ActiveRun
+from core.batch.runner import Undoing
 from core.batch.undo_plan import (
     INVERSES,
     UndoCell,
@@ -14,7 +15,7 @@ from core.batch.undo_plan import (
     UndoPlan,
     plan_of,
     plan_undo,
-    undo_steps,
+    undo_calls,
     undone_by,
 )
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
@@ -58,10 +59,10 @@ async def start_undo(service: Service, run: Run, actor: str, operator: str, dige
         raise Refused(f"What an undo of {number} would do has changed since it was shown. Look at it again.")
     if not plan.calls:
         raise BadInput(f"Nothing of {number} can be undone: {plan.summary}.", ErrorCode.NOT_FOUND)
-    steps = undo_steps(plan, run.batch)
-    return await service.runner.start(
-        steps.batch, list(steps.own), actor, "undo", operator=operator, undoes=number, own_steps=steps.own
-    )
+    calls = undo_calls(plan, run.batch)
+    devices = list(dict.fromkeys(cell.device for cell in plan.calls))
+    undoing = Undoing(number, calls.arguments)
+    return await service.runner.start(calls.batch, devices, actor, "undo", operator=operator, undoing=undoing)
 
 
 async def _inverses_since(service: Service, seq: int) -> AsyncIterator[Entry]:
