@@ -405,6 +405,14 @@ class RunSummary(FrozenModel):
     undoes: str = _optional("")
 
 
+class CellPage(FrozenModel):
+    """The cells of some devices of a run. `next` requests those of further devices; None at the end."""
+
+    run: RunSummary
+    cells: list[Cell]
+    next: int | None
+
+
 class Run(FrozenModel):
     """A run with its cells, the batch that it executes, and the values of its inputs, both redacted."""
 

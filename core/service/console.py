@@ -21,7 +21,7 @@ from core.approvals.preview_models import Helper, Preview
 from core.audit.entries import Entry
 from core.audit.models import Bucket, Facet, NumberPage, VerifyReport
 from core.batch.live_output import OutputChunk
-from core.batch.models import Batch, Cell, Plan, Run, RunSummary, SavedBatch
+from core.batch.models import Batch, Cell, CellPage, Plan, Run, RunSummary, SavedBatch
 from core.batch.run_compare import RunComparison
 from core.batch.undo_plan import UndoPlan
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
@@ -206,6 +206,13 @@ class RunsApi(Protocol):
     @rpc("cancel_run", ANY_CLIENT)
     async def stop(self, run: str) -> RunSummary:
         """Start no further step of this run, withdraw pending approvals, and ask devices to cancel."""
+
+    @rpc("run_cells", ANY_CLIENT)
+    async def cells(self, run: str, after: int = 0, limit: int = 500) -> CellPage:
+        """The cells of a run by device, some `limit` of them, for runs too large for `get`. NOT_FOUND.
+
+        `after` is the `next` of the page before.
+        """
 
     @rpc("run_output", ANY_CLIENT)
     async def output(self, run: str, device: str, step: str, after: int = 0) -> OutputChunk:

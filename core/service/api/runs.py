@@ -15,6 +15,7 @@ from core.batch.live_output import OutputChunk, chunk_of, output_in
 from core.batch.models import (
     Batch,
     Cell,
+    CellPage,
     CellState,
     Plan,
     Run,
@@ -43,6 +44,7 @@ from core.service.console import RunsApi
 from core.service.previews import quoted
 
 MOST_RUNS = 200
+MOST_CELLS = 1_000
 LONGEST_WAIT = 3600.0
 MOST_SAID = 20_000
 
@@ -204,6 +206,21 @@ class LocalRuns(ClientApi, RunsApi):
             return (await self.get(run)).summary
         await self.cancel(live)
         return live.summary()
+
+    async def cells(self, run: str, after: int = 0, limit: int = 500) -> CellPage:
+        live = self._service.runner.find(run)
+        summary = live.summary() if live is not None else await self._summary(run)
+        after = max(0, after)
+        end = after + max(1, min(max(limit, 1), MOST_CELLS) // max(len(summary.steps), 1))
+        chosen = summary.devices[after:end]
+        if live is not None:
+            known = live.cells
+        else:
+            entries = await self._service.journal.entries_of_run(run, chosen)
+            known = {(cell.device, cell.step): cell for cell in rebuild_run(entries).cells}
+        wanted = set(chosen)
+        cells = [cell for (device, _), cell in known.items() if device in wanted]
+        return CellPage(run=summary, cells=cells, next=end if end < len(summary.devices) else None)
 
     async def output(self, run: str, device: str, step: str, after: int = 0) -> OutputChunk:
         live = self._service.runner.find(run)
