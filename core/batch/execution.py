@@ -319,7 +319,7 @@ class Execution:
         # devices come to ask than the queue takes.
         room = self._environment.approvals.room(self.run.actor)
         self._set(place, state=CellState.WAITING, approval=approval)
-        self._machine.waits(place, keeps_slot=room <= self._machine.slots_taken)
+        self._machine.waits(place, keeps_slot=room <= self._machine.slots_that_may_ask)
         self._woken.set()
 
     async def _turn(self, place: Place) -> None:

@@ -27,6 +27,11 @@ from core.statements import Request, make_request
 QUESTION_CONTRACT = "quarterdeck.question/1"
 
 
+def is_question(request: Request) -> bool:
+    """Whether a request is the question of an approval step."""
+    return request.contract == QUESTION_CONTRACT
+
+
 class Asks(Protocol):
     """The part of the approval queue that questions use."""
 

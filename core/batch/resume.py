@@ -18,8 +18,8 @@ _MOST_NAMED = 5
 class Remainder:
     """What is left of an ended run.
 
-    `carried` are the cells that are taken over. `first` is, by device, the steps at which it goes on; a device
-    that has nothing left is not in it. `unknown` are the cells that need an operator's word first.
+    `carried` are the cells that are taken over. `first` is, by device, the steps at which it goes on; a
+    device that has nothing left is not in it. `unknown` are the cells that need an operator's word first.
     """
 
     carried: dict[tuple[str, str], Carried] = field(default_factory=dict)

@@ -274,6 +274,8 @@ class RunMachine:
         self._parked = 0
         self._slots = course.parallel
         self._troubled: Counter[tuple[int, Trouble]] = Counter()
+        # Cells that wait for operators and keep their slots.
+        self._keeping = 0
         self._finished = False
         self.paused = False
         # Why nothing starts any more; empty while the run goes on.
@@ -290,11 +292,17 @@ class RunMachine:
         """How many devices hold one of the `parallel` slots."""
         return self._course.parallel - self._slots
 
+    @property
+    def slots_that_may_ask(self) -> int:
+        """How many slots are or may come to be held by devices whose cells do not wait for operators."""
+        return self._course.parallel - self._keeping
+
     # Events
     def waits(self, place: Place, *, keeps_slot: bool = False) -> None:
         """The command of a cell waits in the queue for an operator's answer."""
         cell = self._known(place)
-        cell.phase, cell.keeps_slot = _Phase.ASKING, keeps_slot
+        cell.phase = _Phase.ASKING
+        self._keep_slot(cell, keeps_slot)
         if self.unwanted(place):
             # Stopped or cancelled while the command was prepared, when there was no request to withdraw.
             self._out.append(Withdraw(place, self.stopped or CANCELLED))
@@ -303,7 +311,8 @@ class RunMachine:
     def answered(self, place: Place) -> None:
         """The answer came and the command may go on when it is its turn: see `Proceed`."""
         cell = self._known(place)
-        cell.phase, cell.keeps_slot = _Phase.APPROVED, False
+        cell.phase = _Phase.APPROVED
+        self._keep_slot(cell, False)
         if self.unwanted(place):
             self._proceed(cell)
         else:
@@ -345,7 +354,8 @@ class RunMachine:
     def ended(self, place: Place, end: End) -> None:
         """An attempt of a cell has ended."""
         cell = self._known(place)
-        cell.keeps_slot, cell.last = False, end
+        self._keep_slot(cell, False)
+        cell.last = end
         wanted = not self.unwanted(place)
         if end.again and wanted and cell.asked_again < MOST_ASKED_AGAIN:
             cell.asked_again += 1
@@ -523,6 +533,10 @@ class RunMachine:
         if cell.lane.holds_slot:
             self._startable.append(cell)
         self._settle_slot(cell.lane)
+
+    def _keep_slot(self, cell: _Cell, keeps: bool) -> None:
+        self._keeping += keeps - cell.keeps_slot
+        cell.keeps_slot = keeps
 
     def _settle_slot(self, lane: _Lane) -> None:
         """Give the slot of a device back if nothing of it needs the slot now, or line up for one."""

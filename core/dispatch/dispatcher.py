@@ -239,12 +239,12 @@ class Dispatcher:
                     return outcome
                 case Denied(error):
                     return self._refuse(attempt, error)
-                case Approved(command, decision, approval):
+                case Approved(command, decision, approval, waited_s):
                     attempt.stage, attempt.decision = CommandStage.RECORD_INTENT, decision
             before = await self._evidence.before(command, decision, approval, card)
             # A command under a grant may have waited for it, and then for its turn.
             if approval is not None or before or decision.grant:
-                await self._check_still_allowed(command, decision, approval)
+                await self._check_still_allowed(command, decision, approval, waited_s)
             permit = await self._commit(command, decision)
         except QuarterdeckError as error:
             return self._refuse(attempt, error)
@@ -354,13 +354,13 @@ class Dispatcher:
         return await self._links.follow([*paths, *self._policy.folders] if paths else ())
 
     async def _check_still_allowed(
-        self, command: PreparedCommand, decision: Decision, approval: Approval | None
+        self, command: PreparedCommand, decision: Decision, approval: Approval | None, waited_s: float
     ) -> None:
         # Symlinks may have been changed while the request waited.
         command = replace(command, leads=await self._leads(command))
         self._policy.refresh()
         now = self._policy.decide(self._query(command))
-        check_still_allowed(now, decision, approval, self._policy.problem)
+        check_still_allowed(now, decision, approval, self._policy.problem, waited_s)
 
     # Stage 6
     async def _commit(self, command: PreparedCommand, decision: Decision) -> Permit:

@@ -238,7 +238,7 @@ class RunsApi(Protocol):
 
     @rpc("cancel_step", ANY_CLIENT)
     async def cancel_step(self, run: str, device: str, step: str) -> RunSummary:
-        """Cancel one step on one device: it is not begun, its approval is withdrawn, or the device is asked."""
+        """Cancel one step on one device: it is not begun, or the device is asked to cancel it."""
 
     @rpc("pause_run", OPERATORS)
     async def pause(self, run: str) -> RunSummary:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from core.batch.expressions import DeviceFacts
 from core.batch.models import Cell, RunSummary
 from core.batch.runner import Runner
 from core.dispatch.command_request import CommandRequest, Stage
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.dispatch.models import Basis, CommandResult, CommandStage, Verdict
 from core.errors import ErrorCode, ErrorInfo, JournalUnavailable
 from core.fleet.models import Effect, Risk
 from core.policy.models import Answer, Decision, Profile, Reason
@@ -35,10 +35,13 @@ ENDS: dict[str, End] = {
     "refused": (S.FAILURE, V.REFUSED, B.NOTHING_SENT, C.DENIED_BY_OPERATOR),
     "withdrawn": (S.FAILURE, V.CANCELLED, B.NOTHING_SENT, C.CANCELLED),
     "no_such_tool": (S.FAILURE, V.REFUSED, B.NOTHING_SENT, C.UNKNOWN_TOOL),
+    "denied": (S.FAILURE, V.REFUSED, B.NOTHING_SENT, C.DENIED_BY_POLICY),
     "offline": (S.FAILURE, V.REFUSED, B.NOTHING_SENT, C.DEVICE_OFFLINE),
+    "approved": (S.SUCCESS, V.UNVERIFIED, B.DEVICE_CLAIM, None),
+    "changed": (S.FAILURE, V.REFUSED, B.NOTHING_SENT, C.CONTRACT_CHANGED),
 }
-ASKED = frozenset({"refused", "withdrawn"})
-UNBOUND = frozenset({"no_such_tool", "offline"})
+ASKED = frozenset({"refused", "withdrawn", "approved", "changed"})
+UNBOUND = frozenset({"no_such_tool", "denied", "offline"})
 
 
 class MemoryJournal:
@@ -80,27 +83,37 @@ class MemoryJournal:
 
 @dataclass
 class ScriptedDispatcher:
-    """Ends each call as `script` says, by device and step. `gates` hold a call back until they are set."""
+    """Ends each call as `script` says, by device and step. `gates` hold a call back until they are set.
+
+    A list in the script has the ends of the attempts, one after the other.
+    """
 
     journal: MemoryJournal
-    script: dict[tuple[str, str], str] = field(default_factory=dict)
+    script: dict[tuple[str, str], str | list[str]] = field(default_factory=dict)
     gates: dict[tuple[str, str], asyncio.Event] = field(default_factory=dict)
     arrived: asyncio.Condition = field(default_factory=asyncio.Condition)
     begun: list[tuple[str, str]] = field(default_factory=list)
     on_begin: Callable[[], None] = lambda: None
     running: int = 0
     most: int = 0
+    waiting: int = 0
+    sending: int = 0
+    most_sent: int = 0
+    sent: list[tuple[str, str]] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
 
     async def dispatch(self, order: CommandRequest, on_stage: Callable[[Stage, str], None]) -> CommandResult:
         place = (order.device, order.step or "")
-        end = self.script.get(place, "done")
+        script = self.script.get(place, "done")
+        end = script if isinstance(script, str) else script[0]
+        if order.cancelled():
+            end = "withdrawn"
         self.running += 1
         self.most = max(self.most, self.running)
         self.begun.append(place)
         self.on_begin()
         decision = None
-        if end not in UNBOUND:
+        if end not in UNBOUND and not order.cancelled():
             decision = decision_that(Answer.ASK if end in ASKED else Answer.ALLOW)
             self._note(order, Kind.COMMAND_PREPARED, {"tool_type": "action"})
             self._note(order, Kind.COMMAND_DECIDED, {"decision": decision.model_dump(mode="json")})
@@ -108,19 +121,39 @@ class ScriptedDispatcher:
             if end in ASKED:
                 self._note(order, Kind.APPROVAL_REQUESTED, {"approval": f"a-{order.call_id}"})
                 on_stage(Stage.WAITING, f"a-{order.call_id}")
+                self.waiting += 1
             else:
-                self._note(order, Kind.INTENT_RECORDED, {})
-                on_stage(Stage.RUNNING, "")
-                self._note(order, Kind.COMMAND_SENT, {})
+                self._send(order, on_stage)
         async with self.arrived:
             self.arrived.notify_all()
         await (self.gates[place].wait() if place in self.gates else asyncio.sleep(0))
-        result = result_that(self.script.get(place, "done"), order, decision)
+        if decision is not None and end in ASKED:
+            self.waiting -= 1
+            if end == "approved":
+                await order.turn()
+                self._send(order, on_stage)
+                await asyncio.sleep(0)
+        self.sending -= place in self.sent
+        # What a test changed in the script while the call was held back counts.
+        script = self.script.get(place, "done")
+        if isinstance(script, list):
+            end = script.pop(0)
+        elif decision is not None or end not in ASKED:
+            end = script
+        result = result_that(end, order, decision)
         sent = result.basis is not Basis.NOTHING_SENT
         kind = Kind.RESULT_RECORDED if sent else Kind.COMMAND_REFUSED
-        self._note(order, kind, {"result": result.model_dump(mode="json", exclude={"decision"})})
+        self._note(order, kind, {"result": result.model_dump(mode="json", exclude={"decision", "stage"})})
         self.running -= 1
         return result
+
+    def _send(self, order: CommandRequest, on_stage: Callable[[Stage, str], None]) -> None:
+        self._note(order, Kind.INTENT_RECORDED, {})
+        on_stage(Stage.RUNNING, "")
+        self._note(order, Kind.COMMAND_SENT, {})
+        self.sent.append((order.device, order.step or ""))
+        self.sending += 1
+        self.most_sent = max(self.most_sent, self.sending)
 
     async def cancel(self, call_id: str) -> bool:
         self.cancelled.append(call_id)
@@ -151,8 +184,9 @@ class MemoryApprovals:
     """A queue with as much room as a test says; its questions are answered by the test."""
 
     most: int = 20_000
+    waiting: Callable[[], int] = lambda: 0
     withdrawn: list[str] = field(default_factory=list)
-    questions: dict[str, asyncio.Future[Answered]] = field(default_factory=dict)
+    questions: dict[str, asyncio.Future[tuple[ApprovalState, str]]] = field(default_factory=dict)
     asked: asyncio.Queue[Approval] = field(default_factory=asyncio.Queue)
 
     async def ask(self, approval_id: str, request: Request, decision: Decision, **more: Any) -> Answered:
@@ -170,7 +204,7 @@ class MemoryApprovals:
         )
         self.questions[approval_id] = asyncio.get_running_loop().create_future()
         self.asked.put_nowait(approval)
-        state, reason = await self.questions.pop(approval_id)
+        state, reason = await self.questions[approval_id]
         return Answered(
             approval.model_copy(
                 update={
@@ -182,8 +216,12 @@ class MemoryApprovals:
             )
         )
 
+    def answer(self, approval_id: str, state: ApprovalState, reason: str = "") -> None:
+        """End a question."""
+        self.questions[approval_id].set_result((state, reason))
+
     def room(self, actor: str) -> int:
-        return self.most
+        return max(self.most - self.waiting(), 0)
 
     def withdraw(self, reason: str, run: str | None = None) -> int:
         self.withdrawn.append(reason)
@@ -194,6 +232,18 @@ class MemoryApprovals:
 
     def withdraw_one(self, approval_id: str, reason: str) -> None:
         self.withdrawn.append(reason)
+
+
+class Sleep:
+    """Waits until a test says so, at once if it says nothing."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.until: Callable[[], Awaitable[Any]] = lambda: asyncio.sleep(0)
+
+    async def __call__(self, seconds: float) -> None:
+        self.begun.set()
+        await self.until()
 
 
 class PlainDevices:
@@ -215,6 +265,7 @@ class House:
     journal: MemoryJournal
     tasks: TaskGroupOwner
     approvals: MemoryApprovals
+    sleep: Sleep
     runs: list[RunSummary]
     cells: list[Cell]
 
@@ -235,12 +286,10 @@ def open_house() -> House:
     ) -> tuple[dict[str, Any], str]:
         return parameters, said
 
-    approvals = MemoryApprovals()
-    environment = Environment(
-        dispatcher, journal, approvals, PlainDevices(), cells.append, sleep=lambda seconds: asyncio.sleep(0)
-    )
+    approvals, sleep = MemoryApprovals(), Sleep()
+    environment = Environment(dispatcher, journal, approvals, PlainDevices(), cells.append, sleep=sleep)
     runner = Runner(environment, tasks, runs.append, as_it_is)
-    return House(runner, dispatcher, journal, tasks, approvals, runs, cells)
+    return House(runner, dispatcher, journal, tasks, approvals, sleep, runs, cells)
 
 
 def decision_that(answer: Answer) -> Decision:
@@ -267,5 +316,6 @@ def result_that(end: str, order: CommandRequest, decision: Decision | None) -> C
         basis=basis,
         error=ErrorInfo.of(code, f"It ended as {end}.") if code else None,
         result={"end": end} if code is None else None,
+        stage=CommandStage.RECORD_INTENT if end == "changed" else None,
         decision=decision,
     )

@@ -132,9 +132,8 @@ class LocalRuns(ClientApi, RunsApi):
         """The results of the cells that are taken over, from the runs that made them."""
         runs = {before.summary.id: before}
         earlier: dict[tuple[str, str], CommandResult] = {}
-        for place, carried in remainder.carried.items():
-            if carried.run not in runs:
-                runs[carried.run] = await self.get(carried.run)
+        for origin in {carried.run for carried in remainder.carried.values()} - runs.keys():
+            runs[origin] = await self.get(origin)
         for run in runs.values():
             for cell in run.cells:
                 place = (cell.device, cell.step)
@@ -163,9 +162,7 @@ class LocalRuns(ClientApi, RunsApi):
         if cell.state in (CellState.DONE, CellState.SKIPPED):
             raise Refused(f"{step} on {device} is {cell.state.value} already.")
         if outcome == "not_done" and cell.state is not CellState.UNKNOWN:
-            raise Refused(
-                f"{step} on {device} is {cell.state.value}; only an unknown outcome is to be settled."
-            )
+            raise Refused(f"{step} on {device} is {cell.state.value}, which is not unknown.")
         event = StepSettled(done=outcome == "done", before=cell.state.value)
         entry = event.entry(self._client.actor, run=run, step=step, device=device, tool=cell.tool)
         await self._service.journal.append(entry)
