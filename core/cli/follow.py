@@ -78,8 +78,8 @@ class _Following:
     how: HowToFollow
     summary: RunSummary = field(init=False)
     cells: dict[CellKey, Cell] = field(init=False)
-    # The position in the output of each cell up to which it has been printed.
-    printed: dict[CellKey, int] = field(default_factory=dict)
+    # By call id, the position in its output up to which it has been printed.
+    printed: dict[str, int] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -148,8 +148,8 @@ class _Following:
 
     async def _print_output(self, cell: Cell) -> None:
         """Print what the command of a cell has printed since the last time."""
-        key = (cell.device, cell.step)
-        after = self.printed.get(key, 0)
+        call = cell.call_id or ""
+        after = self.printed.get(call, 0)
         while after < cell.output_size:
             missing = cell.output_size - after
             if missing <= len(cell.output_tail):
@@ -161,7 +161,7 @@ class _Following:
                 break
             self.display.output(cell, chunk.text)
             after = chunk.next
-        self.printed[key] = after
+        self.printed[call] = after
 
     async def _not_approved(self, cell: Cell) -> int:
         """End without an approval: the request stays queued, or is cancelled if the core is hosted here."""
