@@ -19,6 +19,7 @@ from core.service import exit_codes
 from core.service.console import ApprovalChanged, CellChanged, Event, Missed, RunChanged
 
 LOOK_AGAIN = 5.0
+TOGETHER = 0.05
 
 CellKey = tuple[str, str]
 
@@ -127,24 +128,35 @@ class _Following:
         return list(self.cells.values())
 
     async def _changes(self, events: AsyncIterator[Event], timeout: float) -> list[Cell] | None:
-        """Wait for a change of this run, at most `timeout` or `LOOK_AGAIN` seconds; None to look again."""
+        """Wait for changes of this run, at most `timeout` or `LOOK_AGAIN` seconds; None to look again.
+
+        Of several cells the changes of a moment come together: a run over a thousand devices has thousands.
+        """
+        changed: dict[CellKey, Cell] = {}
+        together = False
+        clock = asyncio.get_running_loop().time
         try:
-            async with asyncio.timeout(max(0.0, min(timeout, LOOK_AGAIN))):
+            async with asyncio.timeout(max(0.0, min(timeout, LOOK_AGAIN))) as limit:
                 async for event in events:
                     match event:
                         case CellChanged(cell=cell) if cell.run == self.summary.id:
-                            self.cells[cell.device, cell.step] = cell
-                            return [cell]
+                            self.cells[cell.device, cell.step] = changed[cell.device, cell.step] = cell
                         case RunChanged(run=run) if run.id == self.summary.id:
                             self.summary = run
-                            return []
                         case ApprovalChanged() if event.approval.run == self.summary.id:
                             return None
                         case Missed():
                             return None
+                        case _:
+                            continue
+                    if len(self.cells) == 1 or self.summary.state.ended:
+                        break
+                    if not together:
+                        together = True
+                        limit.reschedule(clock() + TOGETHER)
         except TimeoutError:
-            pass
-        return None
+            return list(changed.values()) or None
+        return list(changed.values())
 
     async def _print_output(self, cell: Cell) -> None:
         """Print what the command of a cell has printed since the last time."""
