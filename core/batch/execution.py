@@ -44,7 +44,7 @@ from core.batch.run_state import (
     unexpected,
 )
 from core.batch.templates import CompiledStep
-from core.dispatch.command_request import CommandRequest, Stage
+from core.dispatch.command_request import NO_SECRETS, CommandRequest, Secrets, Stage
 from core.dispatch.models import Basis, CommandResult, CommandStage
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
 from core.ids import now_utc
@@ -241,13 +241,14 @@ class Execution:
             if self.run.undoes and place not in self.run.undo_arguments:
                 self._not_needed(place, "there is nothing to undo on this device")
                 return
-            parameters = self.run.undo_arguments.get(place, step.parameters)
-            if compiled is not None and compiled.arguments is not None and compiled.arguments.expressions:
+            parameters, secret = self.run.undo_arguments.get(place, step.parameters), NO_SECRETS
+            if compiled is not None and compiled.arguments is not None and compiled.arguments.templates:
                 parameters = compiled.arguments.evaluate(self._context(place.device))
+                secret = Secrets(self._secrets, compiled.arguments.secret_paths)
         except ExpressionError as error:
             self._fail(place, ErrorInfo.of(error.code, f"{place.step}: {error.message}"))
             return
-        self._spawn(f"{place.step} on {place.device}", self._command(place, step, parameters))
+        self._spawn(f"{place.step} on {place.device}", self._command(place, step, parameters, secret))
 
     def _condition(self, place: Place) -> bool:
         """Whether the `when` of a step holds; true without one."""
@@ -269,7 +270,7 @@ class Execution:
         self._machine.ended(place, End(CellState.FAILED, error.code))
 
     # Commands
-    async def _command(self, place: Place, step: Step, parameters: dict[str, Any]) -> None:
+    async def _command(self, place: Place, step: Step, parameters: dict[str, Any], secret: Secrets) -> None:
         run, machine = self.run, self._machine
         order = CommandRequest(
             device=place.device,
@@ -281,7 +282,7 @@ class Execution:
             timeout=step.timeout,
             said=run.said,
             operators=(run.operator,),
-            secrets=self._secrets,
+            secrets=secret,
             cancelled=lambda: machine.unwanted(place),
             on_decided=lambda decision: run.decided(place.device, step.id, decision.summary),
             turn=lambda: self._turn(place),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from core.canonical_json import canonical_bytes, flat_key
 from core.dispatch.argument_checks import check_form, harden
 from core.dispatch.arguments import Arguments, PreparedCall, seal
-from core.dispatch.command_request import Devices
+from core.dispatch.command_request import NO_SECRETS, Devices, Secrets
 from core.dispatch.redaction import Redactor, fault_words
 from core.errors import BadInput
 from core.fleet.models import Tool
@@ -53,10 +52,8 @@ class CallPreparer:
             self._cached.move_to_end(key)
         return call
 
-    def redact(self, tool: Tool, parameters: dict[str, Any], secrets: Sequence[str] = ()) -> Arguments:
+    def redact(self, tool: Tool, parameters: dict[str, Any], secrets: Secrets = NO_SECRETS) -> Arguments:
         """Check the form of arguments, fill in defaults of required arguments, and redact.
-
-        `secrets` are values that are secret in any argument.
 
         Raises:
             BadInput: the arguments are too large, or contain a redacted secret's mark (`check_form`).

@@ -46,6 +46,16 @@ class Purpose(StrEnum):
     LIVE_VIEW = "live_view"
 
 
+class Secrets(NamedTuple):
+    """Secrets that a caller knows of: values that are secret in any argument, and places in the arguments."""
+
+    values: tuple[str, ...] = ()
+    paths: frozenset[tuple[str | int, ...]] = frozenset()
+
+
+NO_SECRETS = Secrets()
+
+
 @dataclass(frozen=True, slots=True)
 class CommandRequest:
     """A request for one call. `said` is the caller's text about it: stored and quoted, never judged.
@@ -61,7 +71,7 @@ class CommandRequest:
 
     `cancelled` is polled until the command is sent: once it returns True, nothing of this request is sent.
 
-    `secrets` are values that are secret in any argument, whatever the tool's schema says of it.
+    `secrets` are secret beside what the tool's schema marks.
 
     `turn` is awaited when a request that waited for operators was approved, before anything more is done.
     """
@@ -78,7 +88,7 @@ class CommandRequest:
     purpose: Purpose = Purpose.COMMAND
     evidence_for: str = ""
     operators: tuple[str, ...] = ("",)
-    secrets: tuple[str, ...] = ()
+    secrets: Secrets = NO_SECRETS
     call_id: str = field(default_factory=new_id)
     cancelled: Callable[[], bool] = lambda: False
     on_decided: Callable[[Decision], None] = lambda decision: None

@@ -299,7 +299,7 @@ class Dispatcher:
         target = self._devices.target(request.device)
         tool = tool_of(request, target)
         # An equal call that was prepared before may show what is secret in this one.
-        call = None if request.secrets else self.calls.known(tool, request.parameters)
+        call = None if any(request.secrets) else self.calls.known(tool, request.parameters)
         if call is not None:
             arguments = call.arguments
         else:
@@ -410,7 +410,7 @@ class Dispatcher:
             # A live picture must not show its device as busy every other second.
             self._devices.began(request.device, request.call_id, shown.tool_name)
         self._running[request.call_id] = channel
-        self._live_secrets.remember(request.device, request.run, command.arguments, request.secrets)
+        self._live_secrets.remember(request.device, request.run, command.arguments, request.secrets.values)
         result: CommandResult | None = None
         try:
             seconds = deadline_of(request, command.tool, stock=is_stock(command.target.device))
@@ -467,7 +467,7 @@ class Dispatcher:
 
     def _redaction(self, command: PreparedCommand) -> Redaction:
         request = command.request
-        secrets = (*secrets_in(command.arguments), *texts_in(list(request.secrets)))
+        secrets = (*secrets_in(command.arguments), *texts_in(list(request.secrets.values)))
         return self._live_secrets.redaction(request.device, request.run, secrets)
 
     # Stage 9

@@ -13,6 +13,7 @@ from typing import Any
 from core.approvals.grants import holds_secret
 from core.commitments import LONGEST_NAME, MOST_SECRETS, SECRET_MARK, Opening, salt_of, stand_in
 from core.dispatch.arguments import Arguments, seal
+from core.dispatch.command_request import NO_SECRETS, Secrets
 from core.errors import BadInput, ErrorCode
 from core.files import write_atomic
 from core.json_walk import mapped, steps_to, walk
@@ -47,18 +48,19 @@ class Redactor:
         tool_name: str,
         parameters: dict[str, Any],
         schemas: Sequence[Any],
-        values: Sequence[str] = (),
+        known: Secrets = NO_SECRETS,
     ) -> Arguments:
         """Copy arguments twice: unchanged, and with each secret replaced by its commitment.
 
-        A value is secret if any of the schemas marks it, if a name on its path is a secret name, or if one of
-        `values` is in it.
+        A value is secret if any of the schemas marks it, if a name on its path is a secret name, or if the
+        caller knows it to be one.
 
         Raises:
             BadInput: a secret has no canonical form, or there are too many of them.
         """
         paths = secrets.secret_paths(parameters, schemas, self._names)
-        paths += [path for path in _paths_with(parameters, values) if not _is_within(path, paths)]
+        if any(known):
+            paths = _outermost([*paths, *_known_paths(parameters, known)])
         if len(paths) > MOST_SECRETS:
             raise BadInput(f"The arguments hold more than {MOST_SECRETS:,} secrets.", ErrorCode.TOO_LARGE)
         if any(isinstance(step, str) and len(step) > LONGEST_NAME for path in paths for step in path):
@@ -102,19 +104,24 @@ def fault_words(error: FieldError, redacted: dict[str, Any]) -> str:
     )
 
 
-def _paths_with(parameters: dict[str, Any], values: Sequence[str]) -> Iterator[tuple[str | int, ...]]:
-    """The paths of texts that contain one of the values, and of numbers that are one of them."""
-    wanted = [value for value in values if value]
-    if not wanted:
-        return
+def _known_paths(parameters: dict[str, Any], known: Secrets) -> Iterator[secrets.Path]:
+    """The paths that the caller knows, of texts with a known secret in them, and of numbers that are one."""
+    wanted = [value for value in known.values if value]
     for value, place, _ in walk(parameters):
+        path = tuple(steps_to(place))
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if (isinstance(value, str) and any(secret in value for secret in wanted)) or (
-            is_number and str(value) in wanted
+        if (
+            path in known.paths
+            or (isinstance(value, str) and any(secret in value for secret in wanted))
+            or (is_number and str(value) in wanted)
         ):
-            yield tuple(steps_to(place))
+            yield path
 
 
-def _is_within(path: Sequence[str | int], outer: Sequence[Sequence[str | int]]) -> bool:
-    """Whether a path is one of these, or leads inside the value of one of them."""
-    return any(tuple(path[: len(other)]) == tuple(other) for other in outer)
+def _outermost(paths: list[secrets.Path]) -> list[secrets.Path]:
+    """These paths, without those that are there twice or lead inside the value of another."""
+    outermost: list[secrets.Path] = []
+    for path in sorted(paths, key=len):
+        if not any(path[: len(outer)] == outer for outer in outermost):
+            outermost.append(path)
+    return outermost

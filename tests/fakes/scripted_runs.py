@@ -93,6 +93,7 @@ class ScriptedDispatcher:
     gates: dict[tuple[str, str], asyncio.Event] = field(default_factory=dict)
     arrived: asyncio.Condition = field(default_factory=asyncio.Condition)
     begun: list[tuple[str, str]] = field(default_factory=list)
+    orders: list[CommandRequest] = field(default_factory=list)
     on_begin: Callable[[], None] = lambda: None
     running: int = 0
     most: int = 0
@@ -111,6 +112,7 @@ class ScriptedDispatcher:
         self.running += 1
         self.most = max(self.most, self.running)
         self.begun.append(place)
+        self.orders.append(order)
         self.on_begin()
         decision = None
         if end not in UNBOUND and not order.cancelled():

@@ -11,8 +11,9 @@ import pytest
 from core.approvals.models import ApprovalState
 from core.audit.entries import Kind
 from core.batch.history import rebuild_run
-from core.batch.models import Batch, CellState, RunState
+from core.batch.models import Batch, CellState, Run, RunState
 from core.batch.run_state import ActiveRun, result_of
+from core.batch.runner import Inputs
 from core.errors import ErrorCode, Refused
 from tests.fakes.scripted_runs import House, open_house
 
@@ -40,6 +41,12 @@ async def ended(run: ActiveRun) -> ActiveRun:
     async with asyncio.timeout(60):
         await run.ended.wait()
     return run
+
+
+def same(run: Run) -> dict[str, object]:
+    """Without times: in memory they are the runner's, in the journal the entries'."""
+    times = {"cells": {"__all__": {"started_at", "ended_at"}}, "summary": {"started_at", "ended_at"}}
+    return run.model_dump(exclude=times)
 
 
 async def until(true: Callable[[], object]) -> None:
@@ -411,3 +418,83 @@ async def test_a_run_with_all_of_it_is_read_back_as_it_was(house):
     assert rebuild_run(house.journal.entries).model_dump(exclude=times) == run.whole().model_dump(
         exclude=times
     )
+
+
+class TestExpressions:
+    async def test_a_step_runs_where_its_condition_holds_and_is_skipped_elsewhere_which_is_no_failure(
+        self, house
+    ):
+        steps = [
+            {"id": "a", "tool": "t"},
+            {"id": "b", "tool": "t", "when": "${{ device.name == 'two' }}"},
+            {"id": "c", "tool": "t"},
+        ]
+        run = await ended(await start(house, steps, ["one", "two"]))
+        assert states(run) == {"a": DONE, "b": SKIPPED, "c": DONE}
+        assert states(run, "two") == {"a": DONE, "b": DONE, "c": DONE}
+        assert "is false" in run.cells["one", "b"].note
+        assert run.end is RunState.DONE
+
+    async def test_arguments_hold_values_of_earlier_results_and_of_inputs(self, house):
+        steps = [
+            {"id": "a", "tool": "t"},
+            {
+                "id": "b",
+                "tool": "t",
+                "with": {"text": "${{ steps.a.result.end }}!", "limit": "${{ inputs.most }}"},
+            },
+        ]
+        batch = Batch.model_validate({"name": "x", "steps": steps, "inputs": {"most": {"type": "integer"}}})
+        inputs = Inputs({"most": 7}, {"most": 7})
+        await ended(await house.runner.start(batch, ["one"], "operator:anna", "batch", inputs=inputs))
+        assert house.dispatcher.orders[-1].parameters == {"text": "done!", "limit": 7}
+
+    async def test_an_expectation_that_does_not_hold_fails_the_step_and_names_itself(self, house):
+        steps = [{"id": "a", "tool": "t", "expect": "${{ result.end == 'other' }}"}, {"id": "b", "tool": "t"}]
+        run = await ended(await start(house, steps))
+        assert states(run) == {"a": FAILED, "b": NOT_STARTED}
+        result = run.cells["one", "a"].result
+        assert result is not None
+        assert result.error is not None
+        assert result.error.code is ErrorCode.EXPECTATION_FAILED
+        assert "result.end == 'other'" in result.error.message
+
+    async def test_an_expectation_is_waited_for_by_retries(self, house):
+        house.dispatcher.script["one", "a"] = ["done", "read"]
+        steps = [{"id": "a", "tool": "read", "retry": {"times": 2}, "expect": "${{ result.end == 'read' }}"}]
+        run = await ended(await start(house, steps))
+        assert (run.cells["one", "a"].state, run.cells["one", "a"].attempts) == (DONE, 2)
+
+    async def test_a_value_that_is_not_there_fails_the_step_before_anything_is_sent(self, house):
+        house.dispatcher.script["one", "a"] = "failed"
+        steps = [
+            {"id": "a", "tool": "t", "on_failure": "continue"},
+            {"id": "b", "tool": "t", "with": {"text": "${{ steps.a.result.end }}"}},
+        ]
+        run = await ended(await start(house, steps))
+        assert states(run) == {"a": FAILED, "b": FAILED}
+        assert "steps.a.result" in run.cells["one", "b"].note
+        assert [step for _, step in house.dispatcher.begun] == ["a"]
+
+    async def test_a_recovery_reads_how_its_step_failed(self, house):
+        house.dispatcher.script["one", "a"] = "failed"
+        recover = [{"id": "b", "tool": "t", "when": "${{ steps.a.error == 'tool_failed' }}"}]
+        run = await ended(await start(house, [{"id": "a", "tool": "t", "recover": recover}]))
+        assert states(run) == {"a": DONE, "b": DONE}
+
+    async def test_the_arguments_of_a_single_call_are_meant_as_they_are_written(self, house):
+        batch = Batch.model_validate(
+            {"name": "x", "steps": [{"id": "a", "tool": "t", "with": {"t": "${{ x }}"}}]}
+        )
+        await ended(await house.runner.start(batch, ["one"], "operator:anna", "call"))
+        assert house.dispatcher.orders[-1].parameters == {"t": "${{ x }}"}
+
+    async def test_what_expressions_did_is_read_back_from_the_journal(self, house):
+        steps = [
+            {"id": "a", "tool": "t", "when": "${{ device.name == 'two' }}"},
+            {"id": "b", "tool": "t", "expect": "${{ result.end == 'no' }}", "on_failure": "continue"},
+            {"id": "c", "tool": "t", "with": {"text": "${{ steps.a.result.end }}"}},
+        ]
+        run = await ended(await start(house, steps, ["one", "two"]))
+        assert states(run) == {"a": SKIPPED, "b": FAILED, "c": FAILED}
+        assert same(rebuild_run(house.journal.entries)) == same(run.whole())

@@ -97,14 +97,9 @@ async def test_of_two_who_resume_one_run_the_second_is_refused_and_runs_nothing(
     run = await played(house, {("one", "a"): "failed"})
     before = read_back(house, run)
     remainder = remainder_of(before)
+    resumption = Resumption(run.id, remainder.carried)
     ask = [
-        house.runner.start(
-            before.batch,
-            ["one", "two"],
-            "operator:ben",
-            "batch",
-            resumption=Resumption(run.id, remainder.carried),
-        )
+        house.runner.start(before.batch, ["one", "two"], "operator:ben", "batch", resumption=resumption)
         for _ in range(2)
     ]
     first, second = await asyncio.gather(*ask, return_exceptions=True)
