@@ -106,7 +106,8 @@ async def test_what_came_before_the_end_is_kept_whole(
                 ended = await console.runs.wait(run, PATIENCE * 3)
             assert ended.cells[0].state is state
             kept = await console.runs.output(run, "lab-1", "call")
-            assert kept.text == first.text + since.text
+            # A shell may say in the end that its child was killed.
+            assert kept.text.startswith(first.text + since.text)
             assert kept.ended
     # The next service has it from the journal alone.
     async with service_process(home) as service:

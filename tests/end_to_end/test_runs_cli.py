@@ -147,7 +147,8 @@ def test_a_resumed_run_begins_at_the_failed_step(served, place):
     number = ran(served, place)["run"]["id"]
     (place / "work" / "none.txt").write_text("here now")
     try:
-        done = run(served, "resume", number, "--json")
+        (place / "token").write_text("none")
+        done = run(served, "resume", number, "--input", f"token=@{place / 'token'}", "--json")
         assert done.code == 0, done
         assert done.json["run"]["resumes"] == number
         assert [one["tool_name"] for one in done.json["results"]] == ["read_file"]

@@ -233,7 +233,7 @@ async def test_an_agent_does_not_undo_what_an_operator_ran(lab):
     run = await ran(lab, "name:alpha", write("only", path, "x"))
     agent = await RemoteConsole.connect(lab.home, "agent", "agent:clerk")
     try:
-        with pytest.raises(Refused, match="may not undo another actor's run"):
+        with pytest.raises(Refused, match="may not control another actor's run"):
             await agent.runs.undo(run.summary.id)
     finally:
         await agent.close()
