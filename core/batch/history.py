@@ -213,6 +213,9 @@ class _Questions:
     def _end(self, approval: str, end: QuestionEnd, entry: Entry) -> None:
         for place in self.waiting.get(approval, []):
             cell = self.run.cells[place]
+            if cell.state is not CellState.WAITING:
+                # Cancelled alone while the question waited.
+                continue
             result = failed_without_command(cell, end.error, cell.call_id or "") if end.error else None
             changes = {"state": end.state, "note": end.note, "ended_at": entry.time, "result": result}
             self.run.put(cell.model_copy(update=changes))

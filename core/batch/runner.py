@@ -32,6 +32,8 @@ from core.ids import now_utc
 from core.tasks import TaskGroupOwner
 
 KEPT_IN_MEMORY = 50
+# Cells of all runs in memory: a run of 1,000 devices and 10 steps has 10,000, each with its result.
+MOST_CELLS = 50_000
 
 Json = dict[str, Any]
 Redact = Callable[[list[str], str, Json, str], Awaitable[tuple[Json, str]]]
@@ -58,7 +60,10 @@ class Resumption:
 
 
 class Runner:
-    """Starts and ends runs. Keeps active runs in memory, and ended ones up to `KEPT_IN_MEMORY` in all."""
+    """Starts and ends runs. Keeps active runs in memory, and ended ones up to `KEPT_IN_MEMORY` in all.
+
+    An ended run is forgotten earlier if all runs together have more than `MOST_CELLS` cells.
+    """
 
     def __init__(
         self,
@@ -71,7 +76,8 @@ class Runner:
         self._redact = redact
         self._environment = environment
         self._tasks = tasks
-        self._changes: Coalescer[str] = Coalescer(lambda run: on_run(self._runs[run].summary()))
+        self._on_run = on_run
+        self._changes: Coalescer[str] = Coalescer(self._tell)
         self._runs: OrderedDict[str, ActiveRun] = OrderedDict()
         self._executions: dict[str, Execution] = {}
         # Runs that this service has resumed, by the run that was resumed.
@@ -222,6 +228,11 @@ class Runner:
         self._environment.on_cell(cell)
         self._changes.mark(run.id)
 
+    def _tell(self, run: str) -> None:
+        # An ended run may have been forgotten since it was marked.
+        if (known := self._runs.get(run)) is not None:
+            self._on_run(known.summary())
+
     def close(self) -> None:
         """Stop reporting changes of runs."""
         self._changes.close()
@@ -246,10 +257,12 @@ class Runner:
         self._environment.journal.note_late([event.entry(actor, run=run.id)])
 
     def _forget_old(self) -> None:
+        cells = sum(len(run.cells) for run in self._runs.values())
         for run in list(self._runs.values()):
-            if len(self._runs) <= KEPT_IN_MEMORY:
+            if len(self._runs) <= KEPT_IN_MEMORY and cells <= MOST_CELLS:
                 return
             if run.end is not None and run.ended.is_set():
+                cells -= len(run.cells)
                 del self._runs[run.id]
 
 
