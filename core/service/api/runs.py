@@ -24,8 +24,8 @@ from core.batch.models import (
 )
 from core.batch.planner import make_plan
 from core.batch.resume import Remainder, check_resumable, remainder_of
-from core.batch.run_state import ActiveRun, settled
-from core.batch.runner import Inputs, Resumption, already_resumed
+from core.batch.run_state import ActiveRun, already_resumed, settled
+from core.batch.runner import Inputs, Resumption
 from core.batch.saved import SavedBatches
 from core.canonical_json import canonical_bytes
 from core.dispatch.models import CommandResult
