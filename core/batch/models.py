@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import Enum, StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
@@ -218,6 +218,29 @@ def flatten(entries: list[Entry]) -> list[Step]:
     return [step for entry in entries for call in calls(entry) for step in (call, *call.recover)]
 
 
+class Row(NamedTuple):
+    """A step of a run with its tool, `APPROVAL` for an approval step."""
+
+    id: str
+    tool: str
+
+
+APPROVAL = "approval"
+
+
+def rows(entries: list[Entry]) -> list[Row]:
+    """The steps that have cells in a run, in the order of the file: all of `flatten`, and approval steps."""
+    return [
+        row
+        for entry in entries
+        for row in (
+            [Row(entry.id, APPROVAL)]
+            if isinstance(entry, ApprovalStep)
+            else [Row(step.id, step.tool) for step in flatten([entry])]
+        )
+    ]
+
+
 def with_parameters(batch: Batch, parameters: dict[str, dict[str, Any]]) -> Batch:
     """A copy of the batch with other arguments in each step. `parameters` maps step ids to arguments."""
 
@@ -274,10 +297,11 @@ class Plan(FrozenModel):
 
 
 class CellState(StrEnum):
-    """The state of one step on one device."""
+    """The state of one step on one device. `retrying`: it failed and waits for its next attempt."""
 
     QUEUED = "queued"
     RUNNING = "running"
+    RETRYING = "retrying"
     WAITING = "waiting"
     DONE = "done"
     FAILED = "failed"
@@ -305,6 +329,11 @@ class Cell(FrozenModel):
 
     `progress` describes the progress in words; `output_tail` is the end of the output so far. Only some
     devices report these two; they keep the last reported value.
+
+    `attempts` counts the commands of this cell; the other fields are those of the last one. `recovered_by`
+    are the steps by whose success a failed step counts as done. `settled` is an operator's word about a step
+    that had ended: it was done by hand, or it was not done. `carried_from` is the earlier run that did or
+    skipped the step; its result is there.
     """
 
     run: str
@@ -320,6 +349,11 @@ class Cell(FrozenModel):
     progress: str = ""
     output_tail: str = ""
     result: CommandResult | None = None
+    attempts: int = Field(default=0, exclude_if=lambda count: count <= 1)
+    recovered_by: list[str] = _optional([])
+    settled: Literal["", "done", "not_done"] = _optional("")
+    settled_by: str = _optional("")
+    carried_from: str = _optional("")
 
 
 class RunState(StrEnum):
@@ -327,6 +361,7 @@ class RunState(StrEnum):
 
     RUNNING = "running"
     WAITING = "waiting"
+    PAUSED = "paused"
     DONE = "done"
     FAILED = "failed"
     REFUSED = "refused"
@@ -337,14 +372,15 @@ class RunState(StrEnum):
     @property
     def ended(self) -> bool:
         """Whether the run has ended."""
-        return self not in (RunState.RUNNING, RunState.WAITING)
+        return self not in (RunState.RUNNING, RunState.WAITING, RunState.PAUSED)
 
 
 class RunSummary(FrozenModel):
     """A run without its cells. `counts` maps each cell state to the number of cells in it.
 
     `effect` is the decision's summary for the first step, in the batch's order, that has been decided; empty
-    before any decision.
+    before any decision. `resumes` is the ended run that this run continues, `resumed_by` the run that
+    continues this one.
     """
 
     id: str
@@ -361,11 +397,14 @@ class RunSummary(FrozenModel):
     ended_at: str | None = None
     note: str = ""
     effect: str = ""
+    resumes: str = _optional("")
+    resumed_by: str = _optional("")
 
 
 class Run(FrozenModel):
-    """A run with its cells and the batch that it executes, redacted."""
+    """A run with its cells, the batch that it executes, and the values of its inputs, both redacted."""
 
     summary: RunSummary
     batch: Batch
     cells: list[Cell]
+    inputs: dict[str, Any] = _optional({})

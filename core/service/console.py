@@ -13,14 +13,14 @@ import typing
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from core.approvals.grants import Grant, SignedGrant
 from core.approvals.models import Approval, Fatigue, Operator
 from core.approvals.preview_models import Helper, Preview
 from core.audit.entries import Entry
 from core.audit.models import Bucket, Facet, NumberPage, VerifyReport
-from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch
+from core.batch.models import Batch, Cell, Plan, Run, RunSummary, SavedBatch
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.dispatch.models import CommandResult
 from core.fleet.models import (
@@ -182,7 +182,12 @@ class RunsApi(Protocol):
         """Predict what a run of this batch would do on each device now; nothing is sent."""
 
     @rpc("start_run", ANY_CLIENT)
-    async def start(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
+    async def start(
+        self,
+        batch: Batch,
+        expected_devices: list[str] | None = None,
+        inputs: dict[str, Any] | None = None,
+    ) -> Run:
         """Start a run and return at once. Refused if the targets no longer match `expected_devices`."""
 
     @rpc("call", ANY_CLIENT)
@@ -198,6 +203,31 @@ class RunsApi(Protocol):
     @rpc("cancel_run", ANY_CLIENT)
     async def stop(self, run: str) -> RunSummary:
         """Start no further step of this run, withdraw pending approvals, and ask devices to cancel."""
+
+    @rpc("cancel_step", ANY_CLIENT)
+    async def cancel_step(self, run: str, device: str, step: str) -> RunSummary:
+        """Cancel one step on one device: it is not begun, or the device is asked to cancel it."""
+
+    @rpc("pause_run", OPERATORS)
+    async def pause(self, run: str) -> RunSummary:
+        """Start nothing more of this run until `unpause`; what runs or waits for operators goes on."""
+
+    @rpc("unpause_run", OPERATORS)
+    async def unpause(self, run: str) -> RunSummary:
+        """Let a paused run go on."""
+
+    @rpc("resume_run", ANY_CLIENT)
+    async def resume(self, run: str, secrets: dict[str, Any] | None = None) -> Run:
+        """Continue an ended run as a new run, with its batch, inputs and devices; returns at once.
+
+        What is done is not repeated; each device begins at the step that did not succeed. `secrets` are the
+        values of secret inputs, which are not stored. Refused while a step's outcome is unknown and no
+        operator has settled it, and if the run was resumed already.
+        """
+
+    @rpc("settle_step", OPERATORS)
+    async def settle(self, run: str, device: str, step: str, outcome: Literal["done", "not_done"]) -> Cell:
+        """Record an operator's word about a step of an ended run: it was done by hand, or it was not done."""
 
     @rpc("run", ANY_CLIENT)
     async def get(self, run: str) -> Run:

@@ -241,7 +241,12 @@ class FakeConsole(ApprovalsDoor):
             took_ms=1.4,
         )
 
-    async def on_start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
+    async def on_start_run(
+        self,
+        batch: Batch,
+        expected_devices: list[str] | None = None,
+        inputs: dict[str, Any] | None = None,
+    ) -> Run:
         await self._step("start_run")
         wanted = parse_filter(batch.targets)
         names = sorted(device.name for device in self.fleet.values() if wanted.matches(device))
