@@ -100,7 +100,7 @@ class LocalRuns(ClientApi, RunsApi):
             before.batch,
             summary.devices,
             client.actor,
-            "batch",
+            summary.kind,
             operator=client.operator,
             inputs=inputs,
             resumption=resumption,
