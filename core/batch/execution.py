@@ -136,7 +136,8 @@ class Execution:
         self._secrets = tuple(str(run.inputs[name]) for name in secret if name in run.inputs)
         self._turns: dict[Place, asyncio.Event] = {}
         self._timers: dict[Place, asyncio.Task[None]] = {}
-        self._questions: dict[AskQuestion, AskedQuestion] = {}
+        # By step: the question that waits for operators.
+        self._questions: dict[str, AskedQuestion] = {}
         self._woken = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._finished = False
@@ -177,7 +178,15 @@ class Execution:
             return False
         self._note(place, StepCancelAsked(), actor)
         self._go_on()
+        self._withdraw_unneeded(place.step)
         return True
+
+    def _withdraw_unneeded(self, step: str) -> None:
+        """Withdraw the question of an approval step for which no device waits any more."""
+        question = self._questions.get(step)
+        waiting = (cell.state is CellState.WAITING for cell in self.run.cells.values() if cell.step == step)
+        if question is not None and not any(waiting):
+            self._environment.approvals.withdraw_one(question.approval, "No device waits for it any more.")
 
     # Actions
     def _go_on(self) -> None:
@@ -395,7 +404,14 @@ class Execution:
     async def _ask(self, action: AskQuestion) -> None:
         step = self._steps[action.step]
         assert isinstance(step, ApprovalStep), "only an approval step asks"
-        question = AskedQuestion(self.run, step, action)
+        if why := self._machine.stopped:
+            # Stopped when there was no request to withdraw yet.
+            for place in self._machine.question_answered(action, CellState.NOT_STARTED, why):
+                self._note(place, StepSkipped(why=why))
+                self._set(place, state=CellState.NOT_STARTED, note=why)
+            self._go_on()
+            return
+        question = self._questions[step.id] = AskedQuestion(self.run, step, action)
         for device in action.devices:
             self._set(
                 Place(device, step.id),
@@ -405,6 +421,7 @@ class Execution:
                 started_at=now_utc(),
             )
         end = await question.ask(self._environment.approvals, self._environment.journal)
+        del self._questions[step.id]
         for place in self._machine.question_answered(action, end.state, end.note):
             cell = self._cell(place)
             result = failed_without_command(cell, end.error, question.call_id) if end.error else None

@@ -8,7 +8,7 @@ stop condition.
                          │ ▲                                                          │
                          │ └──start── DUE ◄──due── BACKOFF ◄──────────────────────────┤ a failure to retry
                          ▼                                                            ▼
-                     AT_QUESTION (an approval step)              RECOVERING, or settled as done or not done
+        AT_QUESTION ──► ASKED (approval steps)                   RECOVERING, or settled as done or not done
 
 A device is a lane that walks through the batch. It begins in its wave when one of `parallel` slots is free,
 holds the slot while a cell of it is `PENDING` or `ACTIVE`, and gives it back while all its cells wait.
@@ -201,6 +201,7 @@ class _Phase(StrEnum):
     BACKOFF = "backoff"
     DUE = "due"
     AT_QUESTION = "at_question"
+    ASKED = "asked"
     RECOVERING = "recovering"
 
 
@@ -335,7 +336,7 @@ class RunMachine:
         """
         lanes = (self._lanes[device] for device in question.devices)
         waiting = [cell for lane in lanes if (cell := lane.open.get(question.step)) is not None]
-        cells = [cell for cell in waiting if cell.phase is _Phase.ASKING]
+        cells = [cell for cell in waiting if cell.phase is _Phase.ASKED]
         if state is not CellState.DONE:
             for cell in cells:
                 cell.phase = _Phase.ACTIVE
@@ -403,7 +404,7 @@ class RunMachine:
             return self.cancel_cell(inner.place, why)
         cell.cancelled = True
         match cell.phase:
-            case _Phase.PENDING | _Phase.AT_QUESTION:
+            case _Phase.PENDING | _Phase.AT_QUESTION | _Phase.ASKED:
                 self._skip(cell, why)
             case _Phase.ACTIVE:
                 self._out.append(AskCancel(place))
@@ -463,7 +464,7 @@ class RunMachine:
         first = min(lane.at for lane in lanes)
         cells = [cell for lane in lanes if lane.at == first for cell in lane.open.values()]
         for cell in cells:
-            cell.phase = _Phase.ASKING
+            cell.phase = _Phase.ASKED
         self._parked -= len(cells)
         return AskQuestion(cells[0].place.step, self._wave, tuple(cell.place.device for cell in cells))
 

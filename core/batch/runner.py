@@ -23,7 +23,7 @@ from core.audit.events import (
 from core.batch.execution import Environment, Execution
 from core.batch.models import Batch, Cell, CellState, RunKind, RunSummary, flatten, with_parameters
 from core.batch.run_machine import Place
-from core.batch.run_state import ActiveRun, Carried, ended_state
+from core.batch.run_state import ActiveRun, Carried, already_resumed, ended_state
 from core.batch.templates import CompiledStep, compile_batch
 from core.debounce import Coalescer
 from core.dispatch.models import CommandResult
@@ -32,6 +32,8 @@ from core.ids import now_utc
 from core.tasks import TaskGroupOwner
 
 KEPT_IN_MEMORY = 50
+# Cells of all runs in memory: a run of 1,000 devices and 10 steps has 10,000, each with its result.
+MOST_CELLS = 50_000
 
 Json = dict[str, Any]
 Redact = Callable[[list[str], str, Json, str], Awaitable[tuple[Json, str]]]
@@ -66,7 +68,10 @@ class Undoing:
 
 
 class Runner:
-    """Starts and ends runs. Keeps active runs in memory, and ended ones up to `KEPT_IN_MEMORY` in all."""
+    """Starts and ends runs. Keeps active runs in memory, and ended ones up to `KEPT_IN_MEMORY` in all.
+
+    An ended run is forgotten earlier if all runs together have more than `MOST_CELLS` cells.
+    """
 
     def __init__(
         self,
@@ -79,7 +84,8 @@ class Runner:
         self._redact = redact
         self._environment = environment
         self._tasks = tasks
-        self._changes: Coalescer[str] = Coalescer(lambda run: on_run(self._runs[run].summary()))
+        self._on_run = on_run
+        self._changes: Coalescer[str] = Coalescer(self._tell)
         self._runs: OrderedDict[str, ActiveRun] = OrderedDict()
         self._executions: dict[str, Execution] = {}
         # Runs that this service has resumed, by the run that was resumed.
@@ -233,6 +239,11 @@ class Runner:
         self._environment.on_cell(cell)
         self._changes.mark(run.id)
 
+    def _tell(self, run: str) -> None:
+        # An ended run may have been forgotten since it was marked.
+        if (known := self._runs.get(run)) is not None:
+            self._on_run(known.summary())
+
     def close(self) -> None:
         """Stop reporting changes of runs."""
         self._changes.close()
@@ -257,16 +268,13 @@ class Runner:
         self._environment.journal.note_late([event.entry(actor, run=run.id)])
 
     def _forget_old(self) -> None:
+        cells = sum(len(run.cells) for run in self._runs.values())
         for run in list(self._runs.values()):
-            if len(self._runs) <= KEPT_IN_MEMORY:
+            if len(self._runs) <= KEPT_IN_MEMORY and cells <= MOST_CELLS:
                 return
             if run.end is not None and run.ended.is_set():
+                cells -= len(run.cells)
                 del self._runs[run.id]
-
-
-def already_resumed(run: str, by: str) -> Refused:
-    """The error for a run that another run continues already."""
-    return Refused(f"{run} was resumed already, as {by}; resume that one if it has ended.")
 
 
 def _started(run: ActiveRun) -> NewEntry:

@@ -234,6 +234,8 @@ class MemoryApprovals:
 
     def withdraw_one(self, approval_id: str, reason: str) -> None:
         self.withdrawn.append(reason)
+        if approval_id in self.questions:
+            self.answer(approval_id, ApprovalState.WITHDRAWN, reason)
 
 
 class Sleep:

@@ -388,6 +388,23 @@ class TestQuestions:
         assert run.cells["one", "go"].note == "anna denied it: not today"
         assert run.end is RunState.REFUSED
 
+    async def test_a_device_that_is_cancelled_while_it_waits_does_not_end_the_question_of_others(self, house):
+        run = await start(house, WITH_QUESTION, ["one", "two"])
+        approval = await asyncio.wait_for(house.approvals.asked.get(), 60)
+        house.runner.cancel_cell(run, "one", "go", "operator:anna")
+        house.approvals.answer(approval.id, ApprovalState.APPROVED)
+        await ended(run)
+        assert states(run) == {"a": DONE, "go": NOT_STARTED, "b": NOT_STARTED}
+        assert states(run, "two") == {"a": DONE, "go": DONE, "b": DONE}
+        assert same(rebuild_run(house.journal.entries)) == same(run.whole())
+
+    async def test_a_question_for_which_no_device_waits_any_more_is_withdrawn(self, house):
+        run = await start(house, WITH_QUESTION)
+        await asyncio.wait_for(house.approvals.asked.get(), 60)
+        house.runner.cancel_cell(run, "one", "go", "operator:anna")
+        await ended(run)
+        assert house.approvals.withdrawn == ["No device waits for it any more."]
+
     async def test_cancelling_the_run_withdraws_its_question(self, house):
         run = await start(house, WITH_QUESTION)
         await asyncio.wait_for(house.approvals.asked.get(), 60)

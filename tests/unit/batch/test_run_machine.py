@@ -259,11 +259,7 @@ class World:
         item = queue.pop(at % len(queue))
         match name:
             case "preparing" if item.step in self.questions:
-                if self.machine.unwanted(item):
-                    # Begun and not wanted any more: the machine skips it.
-                    self.machine.parked(item)
-                else:
-                    self.machine.parked(item)
+                self.machine.parked(item)
             case "preparing" if asks:
                 self.machine.waits(item)
                 self.waiting.append(item)
