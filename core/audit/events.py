@@ -404,12 +404,13 @@ class RunStarted(Event):
 
     `inputs` are the values of the batch's inputs, redacted. A run that `resumes` an earlier one has its
     batch, inputs and devices. `carried` lists the cells that it does not begin, because that run or one
-    before it has done or skipped them: objects with `run`, `step`, `state` and `devices`.
+    before it has done or skipped them: objects with `run`, `step`, `state` and `devices`. `undoes` is the run
+    that an undo run undoes.
     """
 
     kind = Kind.RUN_STARTED
     batch: Json
-    kind_: Literal["batch", "call"]
+    kind_: Literal["batch", "call", "undo"]
     devices: list[str]
     devices_hash: str
     said: str
@@ -418,6 +419,7 @@ class RunStarted(Event):
     resumes: str = ""
     carried: list[Json] = field(default_factory=list)
     note: str = ""
+    undoes: str = ""
 
 
 @_event
@@ -713,7 +715,11 @@ class EvidenceTaken(CommandEvent):
 
 @_event
 class ProgressReported(CommandEvent):
-    """A device's progress report; `left_out` reports before it were not recorded."""
+    """A device's progress; `left_out` reports before it, which had no output, were not recorded.
+
+    Output of several reports is one `text`. `at` is the position of its first character in the output of the
+    call. The text begins in `stream`; `changes` are pairs of an offset and the stream of what follows it.
+    """
 
     kind = Kind.PROGRESS_REPORTED
     seq: int
@@ -723,6 +729,8 @@ class ProgressReported(CommandEvent):
     total: float | None = None
     unit: str = ""
     left_out: int = 0
+    at: int = 0
+    changes: list[Any] = field(default_factory=list)
 
 
 @_event

@@ -247,7 +247,10 @@ class Execution:
             if isinstance(step, ApprovalStep):
                 self._machine.parked(place)
                 return
-            parameters, secret = step.parameters, NO_SECRETS
+            if self.run.undoes and place not in self.run.undo_arguments:
+                self._not_needed(place, "there is nothing to undo on this device")
+                return
+            parameters, secret = self.run.undo_arguments.get(place, step.parameters), NO_SECRETS
             if compiled is not None and compiled.arguments is not None and compiled.arguments.templates:
                 parameters = compiled.arguments.evaluate(self._context(place.device))
                 secret = Secrets(self._secrets, compiled.arguments.secret_paths)
@@ -317,6 +320,7 @@ class Execution:
             note="",
             progress="",
             output_tail="",
+            output_size=0,
             result=None,
         )
 

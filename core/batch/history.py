@@ -100,6 +100,7 @@ def _begin(entries: list[Entry]) -> ActiveRun:
         resumes=event.resumes,
         carried=carried,
         note=event.note,
+        undoes=event.undoes,
     )
     run.put_first_cells(CellState.NOT_STARTED)
     return run

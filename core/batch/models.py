@@ -13,6 +13,7 @@ from core.errors import ErrorCode
 from core.fleet.models import FrozenModel, Risk
 from core.policy.models import Answer
 
+RunKind = Literal["batch", "call", "undo"]
 STEP_ID = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
 INPUT_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
 PERCENT = r"^(100|[1-9][0-9]?)%$"
@@ -327,8 +328,9 @@ class SavedBatch(FrozenModel):
 class Cell(FrozenModel):
     """One step on one device in one run. Times are UTC, ISO 8601. `result` is set when the command has ended.
 
-    `progress` describes the progress in words; `output_tail` is the end of the output so far. Only some
-    devices report these two; they keep the last reported value.
+    `progress` describes the progress in words; `output_tail` is the end of the output so far, of
+    `output_size` characters, which `console.runs.output` has. Only some devices report these; they keep the
+    last reported value.
 
     `attempts` counts the commands of this cell; the other fields are those of the last one. `recovered_by`
     are the steps by whose success a failed step counts as done. `settled` is an operator's word about a step
@@ -348,6 +350,7 @@ class Cell(FrozenModel):
     note: str = ""
     progress: str = ""
     output_tail: str = ""
+    output_size: int = Field(default=0, exclude_if=lambda size: size == 0)
     result: CommandResult | None = None
     attempts: int = Field(default=0, exclude_if=lambda count: count <= 1)
     recovered_by: list[str] = _optional([])
@@ -380,12 +383,12 @@ class RunSummary(FrozenModel):
 
     `effect` is the decision's summary for the first step, in the batch's order, that has been decided; empty
     before any decision. `resumes` is the ended run that this run continues, `resumed_by` the run that
-    continues this one.
+    continues this one, and `undoes` the run that an undo run undoes.
     """
 
     id: str
     name: str
-    kind: Literal["batch", "call"]
+    kind: RunKind
     actor: str
     state: RunState
     devices: list[str]
@@ -399,6 +402,15 @@ class RunSummary(FrozenModel):
     effect: str = ""
     resumes: str = _optional("")
     resumed_by: str = _optional("")
+    undoes: str = _optional("")
+
+
+class CellPage(FrozenModel):
+    """The cells of some devices of a run. `next` requests those of further devices; None at the end."""
+
+    run: RunSummary
+    cells: list[Cell]
+    next: int | None
 
 
 class Run(FrozenModel):

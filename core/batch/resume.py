@@ -51,6 +51,8 @@ def check_resumable(run: Run, remainder: Remainder) -> None:
     summary = run.summary
     if not summary.state.ended:
         raise Refused(f"{summary.id} has not ended; it cannot be resumed.")
+    if summary.undoes:
+        raise Refused(f"{summary.id} undoes {summary.undoes}. Undo that run again: what is left is undone.")
     if summary.resumed_by:
         raise already_resumed(summary.id, summary.resumed_by)
     if remainder.unknown:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from core.aip.messages import ResultStatus
-from core.batch.models import Batch, Cell, CellState, Row, Run, RunState, RunSummary, flatten, rows
+from core.batch.models import Batch, Cell, CellState, Row, Run, RunKind, RunState, RunSummary, flatten, rows
 from core.canonical_json import digest_of
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo
@@ -33,7 +34,7 @@ class ActiveRun:
 
     id: str
     batch: Batch
-    kind: Literal["batch", "call"]
+    kind: RunKind
     actor: str
     devices: list[str]
     said: str
@@ -50,6 +51,10 @@ class ActiveRun:
     resumes: str = ""
     resumed_by: str = ""
     carried: dict[tuple[str, str], Carried] = field(default_factory=dict)
+    # The run that this run undoes, and the arguments of its steps by device and step; a step without
+    # arguments has nothing to undo on that device.
+    undoes: str = ""
+    undo_arguments: Mapping[tuple[str, str], Json] = field(default_factory=dict)
     cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
     # By step: the index of the device that the step was decided for, and the summary of that decision.
     effects: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -88,6 +93,7 @@ class ActiveRun:
             effect=next((self.effects[row.id][1] for row in self.rows if row.id in self.effects), ""),
             resumes=self.resumes,
             resumed_by=self.resumed_by,
+            undoes=self.undoes,
         )
 
     def _live_state(self) -> RunState:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from core.audit.entries import NewEntry
 from core.audit.events import (
@@ -21,7 +21,7 @@ from core.audit.events import (
     RunUnpaused,
 )
 from core.batch.execution import Environment, Execution
-from core.batch.models import Batch, Cell, CellState, RunSummary, flatten, with_parameters
+from core.batch.models import Batch, Cell, CellState, RunKind, RunSummary, flatten, with_parameters
 from core.batch.run_machine import Place
 from core.batch.run_state import ActiveRun, Carried, ended_state
 from core.batch.templates import CompiledStep, compile_batch
@@ -57,6 +57,14 @@ class Resumption:
     carried: Mapping[tuple[str, str], Carried]
     earlier: Mapping[tuple[str, str], CommandResult] = field(default_factory=dict)
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """What an undo run undoes: a run, by calls with these arguments by device and step."""
+
+    run: str
+    arguments: Mapping[tuple[str, str], Json]
 
 
 class Runner:
@@ -102,11 +110,12 @@ class Runner:
         batch: Batch,
         devices: list[str],
         actor: str,
-        kind: Literal["batch", "call"],
+        kind: RunKind,
         said: str = "",
         operator: str = "",
         inputs: Inputs = NO_INPUTS,
         resumption: Resumption | None = None,
+        undoing: Undoing | None = None,
     ) -> ActiveRun:
         """Record the start of a run in the journal, then execute it in the background.
 
@@ -135,6 +144,8 @@ class Runner:
             resumes=resumption.run if resumption else "",
             carried=dict(resumption.carried) if resumption else {},
             note=resumption.note if resumption else "",
+            undoes=undoing.run if undoing else "",
+            undo_arguments=undoing.arguments if undoing else {},
         )
         self.next_number += 1
         await self._record_start(run)
@@ -283,6 +294,7 @@ def _started(run: ActiveRun) -> NewEntry:
         resumes=run.resumes,
         carried=_carried(run),
         note=run.note,
+        undoes=run.undoes,
     )
     return event.entry(run.actor, run=run.id)
 

@@ -20,7 +20,10 @@ from core.approvals.models import Approval, Fatigue, Operator
 from core.approvals.preview_models import Helper, Preview
 from core.audit.entries import Entry
 from core.audit.models import Bucket, Facet, NumberPage, VerifyReport
-from core.batch.models import Batch, Cell, Plan, Run, RunSummary, SavedBatch
+from core.batch.live_output import OutputChunk
+from core.batch.models import Batch, Cell, CellPage, Plan, Run, RunSummary, SavedBatch
+from core.batch.run_compare import RunComparison
+from core.batch.undo_plan import UndoPlan
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.dispatch.models import CommandResult
 from core.fleet.models import (
@@ -203,6 +206,35 @@ class RunsApi(Protocol):
     @rpc("cancel_run", ANY_CLIENT)
     async def stop(self, run: str) -> RunSummary:
         """Start no further step of this run, withdraw pending approvals, and ask devices to cancel."""
+
+    @rpc("run_cells", ANY_CLIENT)
+    async def cells(self, run: str, after: int = 0, limit: int = 500) -> CellPage:
+        """The cells of a run by device, some `limit` of them, for runs too large for `get`. NOT_FOUND.
+
+        `after` is the `next` of the page before.
+        """
+
+    @rpc("run_output", ANY_CLIENT)
+    async def output(self, run: str, device: str, step: str, after: int = 0) -> OutputChunk:
+        """What the command of a cell has printed since position `after`, while it runs and afterwards.
+
+        `CellChanged` announces further output by `output_size`. NOT_FOUND.
+        """
+
+    @rpc("compare_runs", ANY_CLIENT)
+    async def compare(self, before: str, after: str) -> RunComparison:
+        """Two runs cell by cell: state, verdict, value by JSON path, duration. NOT_FOUND."""
+
+    @rpc("undo_plan", ANY_CLIENT)
+    async def undo_plan(self, run: str) -> UndoPlan:
+        """What the undo of an ended run would do, call by call, and why; nothing is sent. NOT_FOUND."""
+
+    @rpc("undo_run", ANY_CLIENT)
+    async def undo(self, run: str, digest: str = "") -> Run:
+        """Start a run that undoes an ended run, with decisions and approvals of its own; returns at once.
+
+        Refused if there is nothing to undo, or the plan no longer has the `digest` that was shown.
+        """
 
     @rpc("cancel_step", ANY_CLIENT)
     async def cancel_step(self, run: str, device: str, step: str) -> RunSummary:

@@ -126,7 +126,7 @@ class Service:
         self.runner = Runner(runs, self.tasks, self._tell_run, self.dispatcher.redacted)
         self.live_pictures = LiveView(self.dispatcher, self.fleet, self._journal_problem, self.tasks)
         self._late_answers = LateResults(journal, self.tasks, self.live_secrets)
-        self._progress = ProgressLog(self.runner, journal.note, self._tell_cell, self.live_secrets)
+        self.progress = ProgressLog(self.runner, journal.note, self._tell_cell, self.live_secrets)
         self._open_the_ways_to_devices()
 
     def _open_the_ways_to_devices(self) -> None:
@@ -399,7 +399,7 @@ class Service:
             self.hub.publish(made(DeviceChanged, {"event": "device", "device": self.fleet.get(name)}))
 
     def _take_progress(self, device: str, progress: Progress) -> None:
-        shown = self._progress.take(device, progress)
+        shown = self.progress.take(device, progress)
         self.fleet.progressed(device, shown.call_id, in_words(shown))
 
     def _tell_approval(self, approval: Approval) -> None:
@@ -411,6 +411,8 @@ class Service:
         self.hub.publish(RunChanged(run=run))
 
     def _tell_cell(self, cell: Cell) -> None:
+        if cell.ended_at is not None:
+            self.progress.ended(cell)
         if not self.hub:
             return
         self.hub.publish(made(CellChanged, {"event": "cell", "cell": cell}))

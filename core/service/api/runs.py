@@ -8,11 +8,14 @@ from typing import Any, Literal
 
 from core.audit.entries import Kind
 from core.audit.events import StepSettled
+from core.audit.journal import MAX_PAGE
 from core.batch.history import rebuild_run
 from core.batch.inputs import check_inputs
+from core.batch.live_output import OutputChunk, chunk_of, output_in
 from core.batch.models import (
     Batch,
     Cell,
+    CellPage,
     CellState,
     Plan,
     Run,
@@ -24,9 +27,11 @@ from core.batch.models import (
 )
 from core.batch.planner import make_plan
 from core.batch.resume import Remainder, check_resumable, remainder_of
+from core.batch.run_compare import RunComparison, compare_runs
 from core.batch.run_state import ActiveRun, settled
 from core.batch.runner import Inputs, Resumption, already_resumed
 from core.batch.saved import SavedBatches
+from core.batch.undo_plan import UndoPlan
 from core.canonical_json import canonical_bytes
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode, JournalError, Refused
@@ -34,10 +39,12 @@ from core.service.api.client import ClientApi
 from core.service.api.devices import matching_devices
 from core.service.api.methods import is_person
 from core.service.api.models import RunPage
+from core.service.api.undo import make_undo_plan, start_undo
 from core.service.console import RunsApi
 from core.service.previews import quoted
 
 MOST_RUNS = 200
+MOST_CELLS = 1_000
 LONGEST_WAIT = 3600.0
 MOST_SAID = 20_000
 
@@ -147,9 +154,7 @@ class LocalRuns(ClientApi, RunsApi):
 
     async def settle(self, run: str, device: str, step: str, outcome: Literal["done", "not_done"]) -> Cell:
         whole = await self.get(run)
-        cell = next((cell for cell in whole.cells if (cell.device, cell.step) == (device, step)), None)
-        if cell is None:
-            raise BadInput(f"{run} has no step {step} on {device}.", ErrorCode.NOT_FOUND)
+        cell = _cell_in(whole, device, step)
         if not whole.summary.state.ended:
             raise Refused(f"{run} has not ended; wait for it, or cancel it.")
         if whole.summary.resumed_by:
@@ -198,6 +203,50 @@ class LocalRuns(ClientApi, RunsApi):
             return (await self.get(run)).summary
         await self.cancel(live)
         return live.summary()
+
+    async def cells(self, run: str, after: int = 0, limit: int = 500) -> CellPage:
+        live = self._service.runner.find(run)
+        summary = live.summary() if live is not None else await self._summary(run)
+        after = max(0, after)
+        end = after + max(1, min(max(limit, 1), MOST_CELLS) // max(len(summary.steps), 1))
+        chosen = summary.devices[after:end]
+        if live is not None:
+            known = live.cells
+        else:
+            entries = await self._service.journal.entries_of_run(run, chosen)
+            known = {(cell.device, cell.step): cell for cell in rebuild_run(entries).cells}
+        wanted = set(chosen)
+        cells = [cell for (device, _), cell in known.items() if device in wanted]
+        return CellPage(run=summary, cells=cells, next=end if end < len(summary.devices) else None)
+
+    async def output(self, run: str, device: str, step: str, after: int = 0) -> OutputChunk:
+        live = self._service.runner.find(run)
+        cell = live.cells.get((device, step)) if live else None
+        cell = cell or _cell_in(await self.get(run), device, step)
+        if not cell.call_id:
+            return OutputChunk(pieces=[], next=after, ended=cell.ended_at is not None)
+        following = self._service.progress.output(cell.call_id, after)
+        if following is not None:
+            return following
+        journal = self._service.journal
+        await journal.settle()
+        query = f"call:{quoted(cell.call_id)} kind:{Kind.PROGRESS_REPORTED}"
+        page = await journal.query(query, after=0, limit=MAX_PAGE)
+        return chunk_of(output_in(page.entries), after, cell.ended_at is not None)
+
+    async def compare(self, before: str, after: str) -> RunComparison:
+        runs = [await self.get(run) for run in (before, after)]
+        # In a thread: two large runs take longer than the service's loop may stand.
+        return await asyncio.to_thread(compare_runs, *runs)
+
+    async def undo_plan(self, run: str) -> UndoPlan:
+        return await make_undo_plan(self._service, await self.get(run), self._client.actor)
+
+    async def undo(self, run: str, digest: str = "") -> Run:
+        original, client = await self.get(run), self._client
+        self._check_own(original.summary)
+        live = await start_undo(self._service, original, client.actor, client.operator, digest)
+        return live.whole()
 
     async def cancel_step(self, run: str, device: str, step: str) -> RunSummary:
         live = await self._live(run)
@@ -307,6 +356,18 @@ class LocalRuns(ClientApi, RunsApi):
     @property
     def _batches(self) -> SavedBatches:
         return SavedBatches(self._service.home.batches)
+
+
+def _cell_in(run: Run, device: str, step: str) -> Cell:
+    """A cell of a run.
+
+    Raises:
+        BadInput: it has no such cell.
+    """
+    cell = next((cell for cell in run.cells if (cell.device, cell.step) == (device, step)), None)
+    if cell is None:
+        raise BadInput(f"{run.summary.id} has no step {step} on {device}.", ErrorCode.NOT_FOUND)
+    return cell
 
 
 def _unreadable(run: str, error: JournalError) -> RunSummary:
