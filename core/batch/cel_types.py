@@ -124,11 +124,11 @@ class MessageTypes:
                 return FieldType(_MESSAGE, f"google.protobuf.{_NULLABLE[kind]}")
             return FieldType(_SCALARS[kind])
         if kind == "object":
-            properties = schema.get("properties")
-            if not isinstance(properties, Mapping) or not properties:
+            properties = _properties_of(schema, root)
+            if not properties:
                 return _MAP
             return self.add(
-                {str(key): self.of_schema(inner, root, depth + 1) for key, inner in properties.items()}
+                {key: self.of_schema(inner, root, depth + 1) for key, inner in properties.items()}
             )
         if kind == "array" and not nullable:
             inner = self.of_schema(schema.get("items"), root, depth + 1)
@@ -211,11 +211,27 @@ def _configuration() -> Any:
     )
 
 
+def _properties_of(schema: Mapping[str, Any], root: object) -> dict[str, Any]:
+    """The properties of an object, those of its alternatives together; of two definitions neither counts."""
+    merged: dict[str, Any] = {}
+    alternatives = [inner for key in ("oneOf", "anyOf") for inner in schema.get(key, ())]
+    for part in (schema, *(_resolved(inner, root) for inner in alternatives)):
+        properties = part.get("properties") if isinstance(part, Mapping) else None
+        for name, inner in (properties if isinstance(properties, Mapping) else {}).items():
+            merged[str(name)] = inner if merged.get(str(name), inner) == inner else {}
+        if part is not schema and not properties:
+            return {}  # an alternative may have any properties
+    return merged
+
+
 def _kind_of(schema: Mapping[str, Any]) -> tuple[str, bool]:
     """The single type that a schema allows beside null, and whether null is allowed; empty if not single."""
+    values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    if isinstance(values, list) and values and all(isinstance(value, str) for value in values):
+        return "string", False
     for key in ("anyOf", "oneOf"):
         choices = schema.get(key)
-        if isinstance(choices, list):
+        if isinstance(choices, list) and "type" not in schema:
             inner = [_kind_of(choice) if isinstance(choice, Mapping) else ("", False) for choice in choices]
             scalars = {kind for kind, _ in inner} - {"null"}
             if len(scalars) == 1 and scalars <= set(_SCALARS):

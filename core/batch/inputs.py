@@ -38,6 +38,16 @@ def check_inputs(batch: Batch, given: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
+def check_given(batch: Batch, given: dict[str, Any]) -> None:
+    """Check values of which some may still be missing, as `check_inputs` does.
+
+    Raises:
+        BadInput: a value has the wrong type, is not allowed, or belongs to no input.
+    """
+    declared = {name: declared for name, declared in batch.inputs.items() if name in given}
+    check_inputs(batch.model_copy(update={"inputs": declared}), given)
+
+
 def _fault_of(declared: Input, value: Any) -> str:
     if value is ABSENT:
         return f"is missing; it is a value of type {declared.type}"

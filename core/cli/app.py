@@ -72,6 +72,7 @@ app.command(
         "run clean.yaml --input threshold=85",
         "run nightly --device 'lab-*' --json --wait 600",
         "run rollout.yaml --input token=@token.txt",
+        "run clean.yaml --plan --json",
     ),
 )(runs.run)
 app.command("resume", epilog=examples("resume r-0007"))(runs.resume)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,11 +21,13 @@ from core.cli.arguments import parse_arguments
 from core.cli.base import EVERYWHERE, examples, in_session
 from core.cli.follow import HowToFollow, follow
 from core.cli.output import as_json, note, one_line, result_json, result_text, say, table
+from core.cli.plan_text import plan_json, plan_text
+from core.cli.prompt import ask_line, is_terminal
 from core.cli.result_export import ExportFormat, export_results
 from core.cli.saving import Saving
 from core.cli.session import Session
 from core.cli.signing import KeySource
-from core.errors import BadInput
+from core.errors import BadInput, ErrorCode
 from core.replay.result_search import MOST_WORDS
 from core.service import exit_codes
 
@@ -60,6 +64,13 @@ def run(
         str | None, typer.Option("--device", metavar="PATTERN", help="Only on devices with such a name.")
     ] = None,
     inputs: InputOption = None,
+    input_stdin: Annotated[
+        str | None,
+        typer.Option(
+            "--input-stdin", metavar="KEY", help="The input whose value is read from standard input."
+        ),
+    ] = None,
+    plan: PlanOption = False,
     wait: WaitOption = 0,
     save: SaveOption = None,
     operator: OperatorOption = None,
@@ -76,6 +87,16 @@ def run(
     async def work(session: Session) -> int:
         chosen = await batch_of(session, batch, device)
         values = input_values(chosen, inputs or [])
+        if input_stdin is not None:
+            values |= await value_from_stdin(chosen, input_stdin)
+        if plan:
+            found = await session.console.runs.plan(chosen, values)
+            if not found.devices:
+                raise BadInput(f"No device matches {chosen.targets!r}.", ErrorCode.UNKNOWN_DEVICE)
+            shown = plan_json(chosen.name, found) if context.obj.json else None
+            say(as_json(shown) if shown else plan_text(chosen.name, found))
+            return exit_codes.DONE
+        values |= await missing_secrets(chosen, values)
         return await run_to_end(
             session, lambda: session.console.runs.start(chosen, inputs=values), how, saving
         )
@@ -286,9 +307,45 @@ def input_values(batch: Batch, words: list[str]) -> dict[str, Any]:
         if declared is not None and declared.secret and not value.startswith("@"):
             raise BadInput(
                 f"{name.removesuffix(':')} is secret, and a command line can be read by others: "
-                f"write {name}=@FILE."
+                f"write {name}=@FILE, or --input-stdin {name.removesuffix(':')}."
             )
     return parse_arguments(words, {"type": "object", "properties": properties})
+
+
+async def value_from_stdin(batch: Batch, name: str) -> dict[str, Any]:
+    """The value of one input, read from standard input to its end; a last line end is left out.
+
+    Raises:
+        BadInput: there is no such input, or standard input cannot be read.
+    """
+    if name not in batch.inputs:
+        raise BadInput(f"{name} is no input of this batch.")
+    try:
+        text = await asyncio.to_thread(sys.stdin.read, LARGEST + 1)
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise BadInput(f"Standard input cannot be read: {error}") from error
+    if len(text) > LARGEST:
+        raise BadInput(f"The value of {name} is longer than {LARGEST:,} characters.", ErrorCode.TOO_LARGE)
+    value = text.removesuffix("\n").removesuffix("\r")
+    if batch.inputs[name].type == "string":
+        return {name: value}
+    try:
+        return {name: json.loads(value)}
+    except ValueError as error:
+        # The text of a JSON error holds no value, but where it stands.
+        raise BadInput(f"The value of {name} is no JSON: {error}.") from None
+
+
+async def missing_secrets(batch: Batch, values: dict[str, Any]) -> dict[str, Any]:
+    """Secret texts that the batch needs and no option gives, asked on the terminal without echo."""
+    if not is_terminal():
+        return {}
+    wanted = [
+        name
+        for name, declared in batch.inputs.items()
+        if declared.secret and declared.required and declared.type == "string" and name not in values
+    ]
+    return {name: await ask_line(f"{name} (not shown): ", secret=True) for name in wanted}
 
 
 async def run_to_end(

@@ -181,8 +181,11 @@ class RunsApi(Protocol):
     """Runs of commands and of batches, and the batches that are saved."""
 
     @rpc("plan", ANY_CLIENT)
-    async def plan(self, batch: Batch) -> Plan:
-        """Predict what a run of this batch would do on each device now; nothing is sent."""
+    async def plan(self, batch: Batch, inputs: dict[str, Any] | None = None) -> Plan:
+        """Predict what a run of this batch would do on each device now; nothing is sent.
+
+        What depends on inputs that have no value is not known.
+        """
 
     @rpc("start_run", ANY_CLIENT)
     async def start(

@@ -227,7 +227,7 @@ class FakeConsole(ApprovalsDoor):
             self.tool_named(device, tool), parameters, self.policy_status.profile, self._device(device)
         )
 
-    async def on_plan(self, batch: Batch) -> Plan:
+    async def on_plan(self, batch: Batch, inputs: dict[str, Any] | None = None) -> Plan:
         await self._step("plan")
         wanted = parse_filter(batch.targets)
         chosen = [device for device in self.fleet.values() if wanted.matches(device)]

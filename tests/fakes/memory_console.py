@@ -156,7 +156,7 @@ class MemoryConsole(MemoryDevices):
             reasons=[Reason(text="High risk asks.", origin="profile guarded")],
         )
 
-    async def on_plan(self, batch: Batch) -> Plan:
+    async def on_plan(self, batch: Batch, inputs: dict[str, Any] | None = None) -> Plan:
         return Plan(devices=["this-computer"], steps=[], cells=[])
 
     async def on_start_run(

@@ -10,7 +10,7 @@ from core.audit.entries import Kind
 from core.audit.events import StepSettled
 from core.audit.journal import MAX_PAGE
 from core.batch.history import rebuild_run
-from core.batch.inputs import check_inputs
+from core.batch.inputs import check_given, check_inputs
 from core.batch.live_output import OutputChunk, chunk_of, output_in
 from core.batch.models import (
     Batch,
@@ -25,7 +25,7 @@ from core.batch.models import (
     Step,
     flatten,
 )
-from core.batch.planner import make_plan
+from core.batch.planner import Planner
 from core.batch.resume import Remainder, check_resumable, remainder_of
 from core.batch.run_compare import RunComparison, compare_runs
 from core.batch.run_state import ActiveRun, already_resumed, settled
@@ -42,6 +42,7 @@ from core.service.api.models import RunPage
 from core.service.api.undo import make_undo_plan, start_undo
 from core.service.console import RunsApi
 from core.service.previews import quoted
+from core.service.run_devices import RunDevices
 
 MOST_RUNS = 200
 MOST_CELLS = 1_000
@@ -52,15 +53,20 @@ MOST_SAID = 20_000
 class LocalRuns(ClientApi, RunsApi):
     """Implements `RunsApi` in the service."""
 
-    async def plan(self, batch: Batch) -> Plan:
-        devices = matching_devices(self._service, batch.targets)
+    async def plan(self, batch: Batch, inputs: dict[str, Any] | None = None) -> Plan:
+        service = self._service
+        check_given(batch, inputs or {})
+        devices = matching_devices(service, batch.targets)
         names = [device.name for device in devices]
-        dispatcher = self._service.dispatcher
+        planner = Planner(
+            batch, inputs or {}, service.dispatcher, RunDevices(service.fleet), self._client.actor
+        )
+        tools = {step.id: step.tool for step in flatten(batch.steps)}
         leads = {
-            step.id: await dispatcher.look_ahead(names, step.tool, step.parameters)
-            for step in flatten(batch.steps)
+            step: await service.dispatcher.look_ahead(names, tools[step], arguments)
+            for step, arguments in planner.shared_arguments().items()
         }
-        return make_plan(batch, devices, dispatcher, self._client.actor, leads)
+        return planner.plan(devices, leads)
 
     async def start(
         self,
