@@ -29,7 +29,7 @@ steps:
   - {{id: write, tool: write_file, with: {{file_path: "{folder}/a.txt", content: "${{{{ inputs.text }}}}"}}}}
   - {{id: look, tool: read_file, with: {{file_path: "{folder}/a.txt"}}}}
   - {{id: print, tool: read_file, with: {{file_path: "{folder}/none"}}}}
-  - {{id: never, tool: read_file, when: "false", with: {{file_path: "{folder}/a.txt"}}}}
+  - {{id: never, tool: read_file, when: "${{{{ false }}}}", with: {{file_path: "{folder}/a.txt"}}}}
 """
 # What differs from one run to the next: ids, times, and who asked.
 _OWN = frozenset(
