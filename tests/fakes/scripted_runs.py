@@ -11,6 +11,7 @@ from core.aip.messages import ResultStatus
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.queue import Answered
 from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.events import ApprovalDenied, ApprovalGiven, EntryFields
 from core.batch.execution import Environment
 from core.batch.expressions import DeviceFacts
 from core.batch.models import Cell, RunSummary
@@ -183,8 +184,9 @@ class ScriptedDispatcher:
 
 @dataclass
 class MemoryApprovals:
-    """A queue with as much room as a test says; its questions are answered by the test."""
+    """A queue with as much room as a test says; its questions are answered by the test, and written."""
 
+    journal: MemoryJournal
     most: int = 20_000
     waiting: Callable[[], int] = lambda: 0
     withdrawn: list[str] = field(default_factory=list)
@@ -207,6 +209,12 @@ class MemoryApprovals:
         self.questions[approval_id] = asyncio.get_running_loop().create_future()
         self.asked.put_nowait(approval)
         state, reason = await self.questions[approval_id]
+        if state in (ApprovalState.APPROVED, ApprovalState.DENIED):
+            answered = (ApprovalGiven if state is ApprovalState.APPROVED else ApprovalDenied)(
+                approval=approval_id, signed={"statement": {"reason": reason}}, took_s=0, number=1, of=1
+            )
+            place: EntryFields = {"run": more["run"], "step": more["step"], "device": ""}
+            self.journal.note(answered.entry("operator:anna", **place))
         return Answered(
             approval.model_copy(
                 update={
@@ -290,7 +298,7 @@ def open_house() -> House:
     ) -> tuple[dict[str, Any], str]:
         return parameters, said
 
-    approvals, sleep = MemoryApprovals(), Sleep()
+    approvals, sleep = MemoryApprovals(journal), Sleep()
     environment = Environment(dispatcher, journal, approvals, PlainDevices(), cells.append, sleep=sleep)
     runner = Runner(environment, tasks, runs.append, as_it_is)
     return House(runner, dispatcher, journal, tasks, approvals, sleep, runs, cells)
