@@ -48,10 +48,11 @@ def node_at(root: Node, path: list[str | int]) -> Node:
     """The node at a path of keys and indexes, or the innermost node around it."""
     node = root
     for part in path:
-        if not isinstance(node.value, dict | list):
+        inside: Any = node.value
+        if not isinstance(inside, dict | list):
             break
         try:
-            node = node.value[part]
+            node = inside[part]
         except (KeyError, IndexError, TypeError):
             break
     return node
@@ -61,13 +62,15 @@ def _faults(error: ValidationError, node: Node, name: str) -> Iterator[Fault]:
     schema: dict[str, Any] = error.schema if isinstance(error.schema, dict) else {}
     title = schema.get("title", "")
     allowed = ", ".join(schema.get("properties", ()))
+    # jsonschema types it as possibly unset, which it is not in an error that `iter_errors` gives.
+    required: Any = error.validator_value
     match error.validator:
         case "additionalProperties":
             yield from _unknown_keys(node, title, schema)
         case "required":
             if title != "a parallel group" and "parallel" in node.keys:
                 return  # the fault is that a group stands where a step must
-            missing = next(key for key in error.validator_value if repr(key) in error.message)
+            missing = next(key for key in required if repr(key) in error.message)
             yield Fault(node.place, f"{missing} is missing")
         case "type" if title and schema.get("type") == "object":
             what = name if title == name else title
@@ -101,7 +104,7 @@ def _words(error: ValidationError, schema: dict[str, Any]) -> str:
         schema.get("patternErrorMessage") if error.validator in ("pattern", "minimum") else None
     ):
         return str(message)
-    value = error.validator_value
+    value: Any = error.validator_value
     match error.validator:
         case "type":
             kinds = [kind for kind in ([value] if isinstance(value, str) else value) if kind != "null"]

@@ -15,6 +15,7 @@ import psutil
 import structlog
 
 from tests.bench import (
+    batch_bench,
     bounds_bench,
     fleet_bench,
     flip_bench,
@@ -37,8 +38,8 @@ def main() -> int:
     parser.add_argument(
         "which",
         nargs="*",
-        help="round-trips, output, policy, journal, window, fleet, screenshots, kills, flips, mcp, limits, "
-        "bounds",
+        help="round-trips, output, policy, batches, journal, window, fleet, screenshots, kills, flips, mcp, "
+        "limits, bounds",
     )
     parser.add_argument("--kills", type=int, default=kill_bench.KILLS)
     parser.add_argument(
@@ -50,6 +51,7 @@ def main() -> int:
         "round-trips": round_trip_bench.run,
         "output": output_bench.run,
         "policy": policy_bench.run,
+        "batches": batch_bench.run,
         "journal": lambda: journal_bench.run(given.million),
         "window": window_bench.run,
         "fleet": fleet_bench.run,
