@@ -76,7 +76,8 @@ class PlainDisplay:
             key = (cell.device, cell.step)
             if self._several and cell.state not in _OPEN and key not in self._reported:
                 self._reported.add(key)
-                self.finish(cell)
+                if self.has_rest(cell):
+                    self.output(cell, "\n")
                 note(cell_line(cell))
 
     def output(self, cell: Cell, text: str) -> None:
@@ -96,10 +97,9 @@ class PlainDisplay:
         for line in complete:
             yield f"{one_line(cell.device)} {one_line(cell.step)} | {one_line(line.removesuffix(chr(13)))}"
 
-    def finish(self, cell: Cell) -> None:
-        """Print the rest of a cell's output, which has no line end."""
-        if self._unfinished.pop((cell.device, cell.step), ""):
-            self.output(cell, "\n")
+    def has_rest(self, cell: Cell) -> bool:
+        """Whether the cell's output so far does not end with a line end."""
+        return bool(self._unfinished.get((cell.device, cell.step)))
 
     def write(self, text: str) -> None:
         """Print text as it is. A closed pipe ends the output, not the run."""
@@ -137,6 +137,9 @@ class LiveDisplay:
         """Draw the state of all cells."""
         from rich.text import Text
 
+        for cell in changed:
+            if cell.state not in _OPEN and self._plain.has_rest(cell):
+                self.output(cell, "\n")
         if not self._begun:
             self._live.start()
             self._begun = True
