@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 
 from core.errors import ErrorCode, QuarterdeckError
 from core.policy.models import Profile
-from core.text import escape_hidden
+from core.text import escape_hidden, plural
+
+__all__ = ["plural"]
 
 THIN_SPACE = "\N{THIN SPACE}"
 PROFILE_WORDS: dict[Profile, str] = {
@@ -25,11 +27,6 @@ def one_line(text: str | None) -> str:
 def count_words(number: int) -> str:
     """A count with groups of three digits: 18,204."""
     return f"{number:,}"
-
-
-def plural(number: int, one: str, many: str = "") -> str:
-    """`1 device`, `24 devices`."""
-    return f"{count_words(number)} {one if number == 1 else many or one + 's'}"
 
 
 def with_nothing_sent(reason: str) -> str:

@@ -49,6 +49,7 @@ class ErrorCode(StrEnum):
     OUTCOME_UNKNOWN = "outcome_unknown"
     TOOL_FAILED = "tool_failed"
     PARTIAL_FAILURE = "partial_failure"
+    EXPECTATION_FAILED = "expectation_failed"
     BAD_RESULT = "bad_result"
     STALE_OBSERVATION = "stale_observation"
     PROTOCOL_ERROR = "protocol_error"
@@ -106,6 +107,9 @@ ADVICE: dict[ErrorCode, Advice] = {
     ),
     ErrorCode.TOOL_FAILED: Advice(False, "Read what the tool said."),
     ErrorCode.PARTIAL_FAILURE: Advice(False, "See which parts failed; run only those again."),
+    ErrorCode.EXPECTATION_FAILED: Advice(
+        False, "Compare the result with what the batch expects of it; correct one of them."
+    ),
     ErrorCode.BAD_RESULT: Advice(False, "The device's answer could not be used; look at its log."),
     ErrorCode.STALE_OBSERVATION: Advice(True, "Take a new picture, then ask again."),
     ErrorCode.PROTOCOL_ERROR: Advice(False, "The device speaks a protocol this console does not know."),
@@ -224,6 +228,7 @@ _CLASS_OF_CODE: dict[ErrorCode, type[QuarterdeckError]] = {
     ErrorCode.TIMEOUT: DeviceError,
     ErrorCode.OUTCOME_UNKNOWN: DeviceError,
     ErrorCode.TOOL_FAILED: DeviceError,
+    ErrorCode.EXPECTATION_FAILED: DeviceError,
     ErrorCode.BAD_RESULT: DeviceError,
     ErrorCode.PROTOCOL_ERROR: DeviceError,
     ErrorCode.JOURNAL_UNAVAILABLE: JournalUnavailable,

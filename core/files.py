@@ -8,8 +8,10 @@ import secrets
 import stat
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import TextIO
 
 from core.errors import BadInput
 
@@ -39,8 +41,7 @@ def write_atomic(path: Path, data: bytes | str, mode: int = 0o600, *, replace: b
         OSError: the file cannot be written, and the old file is unchanged; or, as the last step, its folder
             cannot be synchronised to disk after the replacement.
     """
-    name = path.name.encode("utf-8", "ignore")[:_NAME_BYTES].decode("utf-8", "ignore")
-    temporary = path.with_name(f".{name}.{secrets.token_hex(4)}")
+    temporary = _temporary(path)
     create_new(temporary, data, mode)
     try:
         if replace:
@@ -53,6 +54,35 @@ def write_atomic(path: Path, data: bytes | str, mode: int = 0o600, *, replace: b
             temporary.unlink(missing_ok=True)
     # Otherwise a power cut could restore the old file, for example with a revoked device.
     sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def writing_atomic(path: Path, mode: int = 0o600) -> Iterator[TextIO]:
+    """A text file that is written piece by piece, and is at `path` once all of it is on the disk.
+
+    As with `write_atomic`, an error leaves the old file or none.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    temporary = _temporary(path)
+    create_new(temporary, b"", mode)
+    try:
+        with open(temporary, "w", encoding="utf-8", newline="") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def _temporary(path: Path) -> Path:
+    """A name in the same folder that no other file has."""
+    name = path.name.encode("utf-8", "ignore")[:_NAME_BYTES].decode("utf-8", "ignore")
+    return path.with_name(f".{name}.{secrets.token_hex(4)}")
 
 
 def create_new(path: Path, data: bytes | str, mode: int = 0o600) -> None:

@@ -79,6 +79,11 @@ def shorten_middle(text: str, limit: int) -> str:
     return f"{text[:head]}…{text[len(text) - (limit - 1 - head) :]}"
 
 
+def plural(number: int, one: str, many: str = "") -> str:
+    """`1 device`, `24 devices`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def short_line(text: str) -> str:
     """The text for the middle of a sentence: at most 60 characters of it, on one line, nothing hidden."""
     return escape_hidden(shorten_middle(text, 60), keep_lines=False)

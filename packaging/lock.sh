@@ -12,5 +12,5 @@ compile() {
     sed -i -e '/^--/d' -e '/./,$!d' "$lock"
 }
 compile packaging/requirements-device.lock
-compile packaging/requirements.lock --extra window
-compile packaging/requirements-dev.lock --extra window --extra dev
+compile packaging/requirements.lock --extra window --extra expressions
+compile packaging/requirements-dev.lock --extra window --extra expressions --extra dev

@@ -11,7 +11,7 @@ from core.batch.models import Cell, CellState, Run, RunState, RunSummary, Step, 
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 
-_OPEN = (CellState.RUNNING, CellState.WAITING, CellState.CANCEL_ASKED)
+_OPEN = (CellState.RUNNING, CellState.RETRYING, CellState.WAITING, CellState.CANCEL_ASKED)
 NEEDS_A_LOOK = frozenset({"waiting", "failed", "refused", "unknown", "no_effect", "interrupted"})
 LOOK_FILTER = "needs_a_look"
 
@@ -29,7 +29,7 @@ class Group:
 
 GROUPS = (
     Group("done", "done", "done", ("confirmed", "unverified", "done"), "ok"),
-    Group("running", "running", "running", ("running", "cancel_asked"), "accent_fill"),
+    Group("running", "running", "running", ("running", "retrying", "cancel_asked"), "accent_fill"),
     Group("waiting", "waits for you", "waits", ("waiting",), "waiting"),
     Group("unknown", "unknown", "unknown", ("unknown",), "unknown"),
     Group("failed", "failed", "failed", ("failed",), "fail"),

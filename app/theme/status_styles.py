@@ -46,6 +46,8 @@ VERDICTS: dict[str, StateLook] = {
 CELLS: dict[str, StateLook] = VERDICTS | {
     "waiting": StateLook("waits for you", "sand", "waiting", "waiting", "waiting_tint"),
     "running": StateLook("running", "ring", "accent", "text", "accent_tint"),
+    "retrying": StateLook("tried again", "sync", "warn", "warn", "warn_tint"),
+    "paused": StateLook("paused", "pause", "warn", "warn", "warn_tint"),
     "queued": StateLook("queued", "dot", "text3"),
     "not_started": StateLook("not started", "dot", "text3"),
     "skipped": StateLook("skipped", "step_over", "text3"),

@@ -260,16 +260,21 @@ class ApprovalQueue:
             if approval.id in self._pending:
                 self._withdraw(pending, "The client that asked has gone; nothing was sent.")
 
-    def _check_room(self, actor: str) -> None:
-        own_count, full = self._by_actor[actor], len(self._pending) >= MOST_WAITING
+    def room(self, actor: str) -> int:
+        """How many more requests of this actor can wait at the same time."""
+        room = MOST_WAITING - len(self._pending)
         if actor.startswith(AGENT):
             # Agents choose their own names and could evade a limit per name: all together have one too.
             agents_count = sum(count for name, count in self._by_actor.items() if name.startswith(AGENT))
-            full = full or own_count >= MOST_WAITING_OF_AGENT or agents_count >= MOST_WAITING_OF_AGENTS
-        if full:
-            text = (
-                f"{actor} has {own_count} requests waiting for an operator already, of {len(self._pending)}."
+            room = min(
+                room, MOST_WAITING_OF_AGENT - self._by_actor[actor], MOST_WAITING_OF_AGENTS - agents_count
             )
+        return max(room, 0)
+
+    def _check_room(self, actor: str) -> None:
+        if not self.room(actor):
+            own_count, waiting = self._by_actor[actor], len(self._pending)
+            text = f"{actor} has {own_count} requests waiting for an operator already, of {waiting}."
             raise Refused(text, ErrorCode.QUEUE_FULL)
 
     def list(self) -> list[Approval]:
@@ -483,6 +488,11 @@ class ApprovalQueue:
         for pending in requests:
             self._withdraw(pending, reason)
         return len(requests)
+
+    def withdraw_one(self, approval_id: str, reason: str) -> None:
+        """Withdraw one request as `withdraw` does; nothing happens if it is not pending."""
+        if (pending := self._pending.get(approval_id)) is not None:
+            self._withdraw(pending, reason)
 
     def operator_removed(self, name: str) -> None:
         """Discard a removed operator's approvals of requests that are still pending."""

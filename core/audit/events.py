@@ -400,15 +400,26 @@ class ContractChanged(_Contracts):
 
 @_event
 class RunStarted(Event):
-    """A run started. `operator` is the operator who requested it, if proved by the operator's key."""
+    """A run started. `operator` is the operator who requested it, if proved by the operator's key.
+
+    `inputs` are the values of the batch's inputs, redacted. A run that `resumes` an earlier one has its
+    batch, inputs and devices. `carried` lists the cells that it does not begin, because that run or one
+    before it has done or skipped them: objects with `run`, `step`, `state` and `devices`. `undoes` is the run
+    that an undo run undoes.
+    """
 
     kind = Kind.RUN_STARTED
     batch: Json
-    kind_: Literal["batch", "call"]
+    kind_: Literal["batch", "call", "undo"]
     devices: list[str]
     devices_hash: str
     said: str
     operator: str = ""
+    inputs: Json = field(default_factory=dict)
+    resumes: str = ""
+    carried: list[Json] = field(default_factory=list)
+    note: str = ""
+    undoes: str = ""
 
 
 @_event
@@ -420,7 +431,10 @@ class RunCancelAsked(Event):
 
 @_event
 class RunFinished(Event):
-    """A run ended. `counts` is the number of cells by state; recovery writes a `note` instead."""
+    """A run ended. `counts` is the number of cells by state; recovery leaves them out.
+
+    `note` says why it ended early, if it was not cancelled.
+    """
 
     kind = Kind.RUN_FINISHED
     state: str
@@ -429,11 +443,80 @@ class RunFinished(Event):
 
 
 @_event
+class RunPaused(Event):
+    """An operator paused a run: nothing more of it starts."""
+
+    kind = Kind.RUN_PAUSED
+
+
+@_event
+class RunUnpaused(Event):
+    """An operator let a paused run go on."""
+
+    kind = Kind.RUN_UNPAUSED
+
+
+@_event
+class RunResumed(Event):
+    """An ended run is continued by the run `by`."""
+
+    kind = Kind.RUN_RESUMED
+    by: str
+
+
+@_event
 class StepSkipped(Event):
-    """A step was not started on a device."""
+    """A step was not begun on a device; with `needless`, it was not needed there, which is no failure."""
 
     kind = Kind.STEP_SKIPPED
     why: str
+    needless: bool = False
+
+
+@_event
+class StepFailed(Event):
+    """A step failed by the batch's words: an expectation, a condition or an argument did not hold.
+
+    `error` is an `ErrorInfo`. Of an expectation, the command's result was recorded before.
+    """
+
+    kind = Kind.STEP_FAILED
+    error: Json
+    expectation: bool = False
+
+
+@_event
+class RetryScheduled(Event):
+    """A failed step is tried again, as the attempt of this number, after `wait_s` seconds."""
+
+    kind = Kind.RETRY_SCHEDULED
+    attempt: int
+    wait_s: float
+    code: str
+
+
+@_event
+class StepRecovered(Event):
+    """A failed step counts as done, because the steps of its recovery (`by`) have run."""
+
+    kind = Kind.STEP_RECOVERED
+    by: list[str]
+
+
+@_event
+class StepCancelAsked(Event):
+    """Cancelling one step on one device was requested."""
+
+    kind = Kind.STEP_CANCEL_ASKED
+
+
+@_event
+class StepSettled(Event):
+    """An operator said of an ended step whether it is done; `before` is its state until then."""
+
+    kind = Kind.STEP_SETTLED
+    done: bool
+    before: str
 
 
 @_event
@@ -480,12 +563,18 @@ class CommandRefused(CommandEvent):
 
 @_event
 class ApprovalRequested(CommandEvent):
-    """A command waits for an operator. `edited_from` is the approval in which its arguments were edited."""
+    """A command waits for an operator. `edited_from` is the approval in which its arguments were edited.
+
+    The question of an approval step is no command; it waits for all these `devices`, in this `wave` from 0.
+    """
 
     kind = Kind.APPROVAL_REQUESTED
     approval: str
     digest: str
     edited_from: str
+    question: str = ""
+    devices: list[str] = field(default_factory=list)
+    wave: int = 0
 
 
 @_event
@@ -626,7 +715,11 @@ class EvidenceTaken(CommandEvent):
 
 @_event
 class ProgressReported(CommandEvent):
-    """A device's progress report; `left_out` reports before it were not recorded."""
+    """A device's progress; `left_out` reports before it, which had no output, were not recorded.
+
+    Output of several reports is one `text`. `at` is the position of its first character in the output of the
+    call. The text begins in `stream`; `changes` are pairs of an offset and the stream of what follows it.
+    """
 
     kind = Kind.PROGRESS_REPORTED
     seq: int
@@ -636,6 +729,8 @@ class ProgressReported(CommandEvent):
     total: float | None = None
     unit: str = ""
     left_out: int = 0
+    at: int = 0
+    changes: list[Any] = field(default_factory=list)
 
 
 @_event

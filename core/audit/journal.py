@@ -13,7 +13,7 @@ import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -227,9 +227,9 @@ class Journal:
         """
         return await self._readers.read(lambda db: _entry(db, seq))
 
-    async def entries_of_run(self, run: str) -> list[Entry]:
-        """All entries of a run, oldest first."""
-        return await self._readers.read(lambda db: entries_of_run(db, run))
+    async def entries_of_run(self, run: str, devices: Sequence[str] | None = None) -> list[Entry]:
+        """All entries of a run, oldest first; with `devices`, those of these devices and of no device."""
+        return await self._readers.read(lambda db: entries_of_run(db, run, devices))
 
     async def numbers(self, query: str, before: int | None = None, limit: int = 10_000) -> NumberPage:
         """The numbers of the matching entries, highest first; see `search.search_numbers`.

@@ -27,6 +27,7 @@ from core.audit.events import (
     ResultRecorded,
     RunCancelAsked,
     RunFinished,
+    RunResumed,
     RunStarted,
     ServiceStarted,
 )
@@ -113,6 +114,7 @@ class RunRecord:
 
     started: Recorded[RunStarted] | None = None
     cancelled: bool = False
+    resumed_by: str = ""
     finished: Recorded[RunFinished] | None = None
 
 
@@ -134,6 +136,8 @@ class Projection:
                 self._run(entry.run).started = Recorded(entry, event)
             case RunCancelAsked() if entry.run:
                 self._run(entry.run).cancelled = True
+            case RunResumed() if entry.run:
+                self._run(entry.run).resumed_by = event.by
             case RunFinished() if entry.run:
                 self._run(entry.run).finished = Recorded(entry, event)
             case ServiceStarted():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
 from itertools import islice
@@ -85,10 +85,14 @@ def search_numbers(
     return NumberPage(numbers=numbers, next_before=None if walk.complete else walk.reached)
 
 
-def entries_of_run(connection: sqlite3.Connection, run: str) -> list[Entry]:
-    """All entries of a run, oldest first."""
+def entries_of_run(
+    connection: sqlite3.Connection, run: str, devices: Sequence[str] | None = None
+) -> list[Entry]:
+    """All entries of a run, oldest first; with `devices`, those of these devices and of no device."""
+    marks = "" if devices is None else f" AND (device IS NULL OR device IN ({','.join('?' * len(devices))}))"
     rows = connection.execute(
-        "SELECT entry FROM entries INDEXED BY by_run WHERE run = ? ORDER BY seq", (run,)
+        f"SELECT entry FROM entries INDEXED BY by_run WHERE run = ?{marks} ORDER BY seq",
+        (run, *(devices or ())),
     )
     return [decode(row[0]) for row in rows]
 

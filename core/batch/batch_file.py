@@ -5,12 +5,14 @@ The format is that of `core.batch.models`; the key `with` holds a step's argumen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from core.batch.models import Batch, Parallel, Rollout, Step
+from core.batch.batch_schema import node_at, schema_faults
+from core.batch.models import ApprovalStep, Batch, Parallel, Step
+from core.batch.templates import OPEN, StepExpressionError, compile_all, has_expressions
 from core.batch.yaml_reader import DEEPEST, Fault, Node, Place, read_document
 from core.batch.yaml_writer import write_document
 from core.errors import BadInput, ErrorCode
@@ -20,26 +22,6 @@ LARGEST = 1024 * 1024
 """Maximum size of a batch file, in bytes of UTF-8."""
 
 MOST_FAULTS = 50
-
-_STEP_KEYS = ("id", "tool", "with", "timeout", "enabled")
-_GROUP_KEYS = ("parallel",)
-_BATCH_KEYS = tuple(Batch.model_fields)
-_ROLLOUT_KEYS = tuple(Rollout.model_fields)
-
-# pydantic's error types, in words for the author of a batch file.
-_SAYINGS = {
-    "missing": "is missing",
-    "string_type": "is not a text; put it in quotes",
-    "string_too_short": "is empty",
-    "bool_type": "is not a yes or no; allowed true, false",
-    "int_type": "is not a whole number",
-    "int_from_float": "is not a whole number",
-    "float_type": "is not a number",
-    "list_type": "is not a list; begin each line with -",
-    "too_short": "is an empty list",
-    "dict_type": "is not a set of key: value lines",
-    "model_type": "is not a set of key: value lines",
-}
 
 
 def read_batch(text: str, origin: str) -> Batch:
@@ -59,10 +41,18 @@ def read_batch(text: str, origin: str) -> Batch:
         )
     node, faults = read_document(text.removeprefix("\ufeff"))
     if node is not None:
-        faults.extend(_faults_of(node))
+        faults.extend(schema_faults(node))
+        faults.extend(_repeated_ids(node))
+        faults.extend(_target_faults(node))
     if faults or node is None:
         raise BadInput(_in_words(faults, origin))
-    return Batch.model_validate(node.plain(), strict=True)
+    try:
+        batch = Batch.model_validate(node.plain())
+    except ValidationError as error:
+        raise BadInput(_in_words(list(_model_faults(error, node)), origin)) from error
+    if faults := list(_expression_faults(batch, node, text)):
+        raise BadInput(_in_words(faults, origin))
+    return batch
 
 
 def batch_to_yaml(batch: Batch) -> str:
@@ -77,16 +67,24 @@ def batch_to_yaml(batch: Batch) -> str:
 def _for_file(batch: Batch) -> dict[str, Any]:
     wanted = batch.model_dump(by_alias=True, exclude_defaults=True, exclude={"steps"})
     steps = [
-        {"parallel": [_step_for_file(one) for one in step.parallel]}
-        if isinstance(step, Parallel)
-        else _step_for_file(step)
-        for step in batch.steps
+        {"parallel": [_step_for_file(step) for step in entry.parallel]}
+        if isinstance(entry, Parallel)
+        else _step_for_file(entry)
+        for entry in batch.steps
     ]
     return {"format": batch.format, **wanted, "steps": steps}
 
 
-def _step_for_file(step: Step) -> dict[str, Any]:
-    return {"id": step.id, **step.model_dump(by_alias=True, exclude_defaults=True, exclude={"id"})}
+def _step_for_file(step: Step | ApprovalStep) -> dict[str, Any]:
+    dumped = step.model_dump(by_alias=True, exclude_defaults=True, exclude={"id", "recover"})
+    written = {"id": step.id, **dumped}
+    if isinstance(step, ApprovalStep):
+        return written
+    if len(step.expect) == 1:
+        written["expect"] = step.expect[0]
+    if step.recover:
+        written["recover"] = [_step_for_file(inner) for inner in step.recover]
+    return written
 
 
 def _in_words(faults: list[Fault], origin: str) -> str:
@@ -97,24 +95,8 @@ def _in_words(faults: list[Fault], origin: str) -> str:
     return "\n".join(lines)
 
 
-def _faults_of(root: Node) -> Iterator[Fault]:
-    if not isinstance(root.value, dict):
-        yield Fault(root.place, f"a batch is a set of key: value lines; allowed {', '.join(_BATCH_KEYS)}")
-        return
-    yield from _unknown_keys(root, _BATCH_KEYS, "a batch")
-    # Each step is checked separately, so a valid placeholder replaces the steps in this check.
-    stand_in = {"id": "x", "tool": "x"}
-    head = {key: node.plain() for key, node in root.value.items() if key in _BATCH_KEYS}
-    rollout = root.value.get("rollout")
-    if rollout is not None and isinstance(rollout.value, dict):
-        yield from _unknown_keys(rollout, _ROLLOUT_KEYS, "rollout")
-        head["rollout"] = {key: value for key, value in head["rollout"].items() if key in _ROLLOUT_KEYS}
-    steps = root.value.get("steps")
-    if steps is not None and isinstance(steps.value, list) and steps.value:
-        head["steps"] = [stand_in]
-        yield from _step_faults(steps)
-    yield from _model_faults(Batch, head, root)
-    targets = root.value.get("targets")
+def _target_faults(root: Node) -> Iterator[Fault]:
+    targets = root.value.get("targets") if isinstance(root.value, dict) else None
     if targets is not None and isinstance(targets.value, str):
         try:
             parse_filter(targets.value)
@@ -122,78 +104,66 @@ def _faults_of(root: Node) -> Iterator[Fault]:
             yield Fault(targets.place, f"targets: {error.message}")
 
 
-def _step_faults(steps: Node) -> Iterator[Fault]:
+def _repeated_ids(root: Node) -> Iterator[Fault]:
     seen: dict[str, Place] = {}
-    for node in steps.value:
-        if isinstance(node.value, dict) and "parallel" in node.value:
-            yield from _unknown_keys(node, _GROUP_KEYS, "a parallel group")
-            group = node.value["parallel"]
-            if not isinstance(group.value, list) or not group.value:
-                yield Fault(group.place, "parallel is not a list of steps; begin each step with -")
-                continue
-            for inner in group.value:
-                yield from _one_step(inner, seen)
-        else:
-            yield from _one_step(node, seen)
-
-
-def _one_step(node: Node, seen: dict[str, Place]) -> Iterator[Fault]:
-    if not isinstance(node.value, dict):
-        yield Fault(node.place, f"a step is a set of key: value lines; allowed {', '.join(_STEP_KEYS)}")
-        return
-    if "parallel" in node.value:
-        yield Fault(node.keys["parallel"], "a parallel group cannot stand inside another one")
-        return
-    yield from _unknown_keys(node, _STEP_KEYS, "a step")
-    data = {key: inner.plain() for key, inner in node.value.items() if key in _STEP_KEYS}
-    yield from _model_faults(Step, data, node)
-    name = node.value.get("id")
-    if name is not None and isinstance(name.value, str):
+    for node in _step_nodes(root):
+        name = node.value.get("id")
+        if name is None or not isinstance(name.value, str):
+            continue
         if name.value in seen:
             first = seen[name.value][0]
             yield Fault(name.place, f'two steps have the id "{name.value}"; the first is in line {first}')
         seen.setdefault(name.value, name.place)
 
 
-def _unknown_keys(node: Node, allowed: tuple[str, ...], what: str) -> Iterator[Fault]:
-    for key, place in node.keys.items():
-        if key not in allowed:
-            yield Fault(place, f'{what} has no key "{key[:80]}"; allowed {", ".join(allowed)}')
+def _step_nodes(root: Node) -> list[Node]:
+    """The nodes of all steps in the order of the file, those in groups and recovery steps included."""
+    found: list[Node] = []
+    waiting = [root.value.get("steps")] if isinstance(root.value, dict) else []
+    while waiting:
+        node = waiting.pop()
+        if node is None or not isinstance(node.value, dict | list):
+            continue
+        if isinstance(node.value, list):
+            waiting += reversed(node.value)
+        else:
+            found.append(node)
+            waiting += [node.value.get("recover"), node.value.get("parallel")]
+    return found
 
 
-def _model_faults(model: type[BaseModel], data: Mapping[str, Any], node: Node) -> Iterator[Fault]:
-    try:
-        model.model_validate(data, strict=True)
-    except ValidationError as error:
-        for one in error.errors(include_url=False, include_input=False):
-            place, name = _find(node, one["loc"])
-            yield Fault(place, f"{name} {_say(one['type'], one['msg'], one.get('ctx', {}))}".strip())
+def _model_faults(error: ValidationError, root: Node) -> Iterator[Fault]:
+    """What the models refuse beyond the schema: rules between several values."""
+    for fault in error.errors(include_url=False, include_input=False):
+        node = root
+        for part in fault["loc"]:
+            # A location of pydantic also names the models that it tried, which are no keys of the file.
+            inner = node_at(node, [part])
+            node = inner
+        yield Fault(node.place, fault["msg"].removeprefix("Value error, "))
 
 
-def _say(kind: str, message: str, context: Mapping[str, Any]) -> str:
-    match kind:
-        case "literal_error":
-            return f"is not known; allowed {str(context['expected']).replace(chr(39), '')}"
-        case "string_pattern_mismatch":
-            return (
-                "is not an id; allowed are letters, digits, _ and -, beginning with a letter or _, at most 64"
-            )
-        case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal":
-            sign = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
-            limits = [f"{word} {context[key]:g}" for key, word in sign.items() if key in context]
-            return f"is out of range; allowed {', '.join(limits)}"
-        case "string_too_long":
-            return f"is too long; allowed are {context['max_length']} characters"
-    return _SAYINGS.get(kind) or message[:1].lower() + message[1:]
+def _expression_faults(batch: Batch, root: Node, text: str) -> Iterator[Fault]:
+    if not has_expressions(batch):
+        return
+    mistakes: list[StepExpressionError] = []
+    compile_all(batch, {}, mistakes)
+    steps = {node.value["id"].value: node for node in _step_nodes(root) if "id" in node.value}
+    lines = text.split("\n")
+    for mistake in mistakes:
+        node = node_at(steps[mistake.step], list(mistake.path))
+        name = ".".join(str(part) for part in mistake.path if isinstance(part, str))
+        yield Fault(_place_in_file(lines, node, mistake), f"{name}: {mistake.what}")
 
 
-def _find(node: Node, path: tuple[int | str, ...]) -> tuple[Place, str]:
-    """The place of the value at a path, or of the innermost value around it; and the last name looked up."""
-    name = ""
-    for part in path:
-        name = str(part)
-        inner = node.value.get(part) if isinstance(node.value, dict) else None
-        if inner is None:
-            return node.place, name
-        node = inner
-    return node.place, name
+def _place_in_file(lines: list[str], node: Node, mistake: StepExpressionError) -> Place:
+    """Where an expression's mistake stands in the file; the value's place where that cannot be told.
+
+    It cannot where the text has several expressions or several lines, or is written with escapes.
+    """
+    line, column = node.place
+    value, written = str(node.value), lines[line - 1][column - 1 :]
+    source = value[value.find(OPEN) :]
+    if value.count(OPEN) == 1 and "\n" not in value and source in written:
+        return line, column + written.index(source) + len(OPEN) + mistake.column - 1
+    return node.place

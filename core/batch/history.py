@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
 
 from core.audit.entries import Entry, Kind
 from core.audit.events import (
+    ApprovalDenied,
+    ApprovalExpired,
+    ApprovalGiven,
     ApprovalRequested,
     CommandDecided,
     CommandPrepared,
     CommandRefused,
     Event,
     IntentRecorded,
+    Json,
     ResultRecorded,
+    RetryScheduled,
     RunStarted,
+    StepCancelAsked,
+    StepFailed,
+    StepRecovered,
+    StepSettled,
     StepSkipped,
     event_of,
 )
 from core.audit.projection import CommandState, Progress, Projection
-from core.batch.models import Batch, Cell, CellState, Run, RunState, flatten
-from core.batch.run_state import SWITCHED_OFF, ActiveRun, cell_state_of, ended_state
+from core.batch.models import Batch, Cell, CellState, Run, RunState
+from core.batch.questions import QuestionEnd, approved, denied, not_answered
+from core.batch.run_state import (
+    ActiveRun,
+    Carried,
+    cell_state_of,
+    ended_state,
+    failed_without_command,
+    recovered,
+    settled,
+    unexpected,
+)
 from core.dispatch.models import CommandResult
-from core.errors import BadInput, ErrorCode, JournalCorrupt
+from core.errors import BadInput, ErrorCode, ErrorInfo, JournalCorrupt
 from core.policy.models import Decision
 
 
@@ -34,20 +55,25 @@ def rebuild_run(entries: list[Entry]) -> Run:
         JournalCorrupt: the first entry is not the start of a run (NOT_FOUND), or cannot be read.
     """
     run = _begin(entries)
-    journalled = Projection()
+    journalled, questions = Projection(), _Questions(run)
     for entry in entries:
         event = event_of(entry)
         journalled.apply(entry, event)
         cell = run.cells.get((entry.device or "", entry.step or ""))
         if cell is not None:
             _bring_up_to_date(run, cell, entry, event, journalled.commands.get(entry.call_id or ""))
+        else:
+            questions.apply(entry, event)
     record = journalled.runs[run.id]
-    run.cancelled = record.cancelled
+    run.cancelled, run.resumed_by = record.cancelled, record.resumed_by
     if record.finished:
         state = record.finished.event.state
         run.end = RunState(state) if state in list(RunState) else None
         run.ended_at, run.note = record.finished.entry.time, record.finished.event.note
     run.end = run.end or ended_state(run)
+    for cell in list(run.cells.values()):
+        if cell.state is CellState.RETRYING:
+            run.put(cell.model_copy(update={"state": CellState.FAILED}))
     return run.whole()
 
 
@@ -58,7 +84,8 @@ def _begin(entries: list[Entry]) -> ActiveRun:
     try:
         event = RunStarted.read_with(first.body, "batch", "kind", "devices")
         batch = Batch.model_validate(event.batch)
-    except (BadInput, ValidationError) as error:
+        carried = dict(_carried(event.carried))
+    except (BadInput, ValidationError, KeyError, ValueError, TypeError) as error:
         raise JournalCorrupt(f"Entry {first.seq} is not a run this version can read: {error}") from error
     run = ActiveRun(
         id=entries[0].run,
@@ -67,14 +94,23 @@ def _begin(entries: list[Entry]) -> ActiveRun:
         actor=first.actor,
         devices=event.devices,
         said=event.said,
+        operator=event.operator,
         started_at=first.time,
+        shown_inputs=event.inputs,
+        resumes=event.resumes,
+        carried=carried,
+        note=event.note,
+        undoes=event.undoes,
     )
-    for device in run.devices:
-        for step in flatten(batch.steps):
-            state = CellState.NOT_STARTED if step.enabled else CellState.SKIPPED
-            note = "" if step.enabled else SWITCHED_OFF
-            run.put(Cell(run=run.id, device=device, step=step.id, tool=step.tool, state=state, note=note))
+    run.put_first_cells(CellState.NOT_STARTED)
     return run
+
+
+def _carried(groups: list[Json]) -> Iterator[tuple[tuple[str, str], Carried]]:
+    for group in groups:
+        carried = Carried(group["run"], CellState(group["state"]))
+        for device in group["devices"]:
+            yield (device, group["step"]), carried
 
 
 def _bring_up_to_date(
@@ -83,15 +119,43 @@ def _bring_up_to_date(
     """Change a cell to what its next entry tells; `command` is the entry's command after the entry."""
     match event:
         case StepSkipped():
-            run.put(cell.model_copy(update={"state": CellState.NOT_STARTED, "note": event.why}))
+            state = CellState.SKIPPED if event.needless else CellState.NOT_STARTED
+            run.put(cell.model_copy(update={"state": state, "note": event.why}))
         case CommandDecided():
             # A screenshot that a rule requires as evidence has a decision of its own under the same step.
             if entry.tool == cell.tool:
                 run.decided(cell.device, cell.step, str(event.decision.get("summary", "")))
         case CommandPrepared() | ApprovalRequested() | IntentRecorded() if command:
-            run.put(cell.model_copy(update=_under_way(command)))
+            run.put(_attempted(cell, entry).model_copy(update=_under_way(command)))
         case ResultRecorded() | CommandRefused() if command and command.result is not None:
-            run.put(cell.model_copy(update=_ended(command, entry.time)))
+            run.put(_attempted(cell, entry).model_copy(update=_ended(command, entry.time)))
+        case StepFailed():
+            run.put(_failed(cell, event, entry.time))
+        case RetryScheduled():
+            run.put(cell.model_copy(update={"state": CellState.RETRYING}))
+        case StepRecovered():
+            run.put(recovered(cell, event.by))
+        case StepCancelAsked() if cell.state is CellState.RUNNING:
+            run.put(cell.model_copy(update={"state": CellState.CANCEL_ASKED}))
+        case StepSettled():
+            run.put(settled(cell, done=event.done, by=entry.actor))
+
+
+def _attempted(cell: Cell, entry: Entry) -> Cell:
+    """The cell of a command's entry: as it was, or at the beginning of its next attempt."""
+    if entry.call_id == cell.call_id:
+        return cell
+    begun = {"call_id": entry.call_id, "attempts": cell.attempts + 1}
+    return cell.model_copy(update={**begun, "approval": None, "ended_at": None, "note": "", "result": None})
+
+
+def _failed(cell: Cell, event: StepFailed, time: str) -> Cell:
+    """The cell of a step that failed by the batch's words, after its command or without one."""
+    error = ErrorInfo.model_validate(event.error)
+    changes = {"state": CellState.FAILED, "note": error.message, "ended_at": time}
+    if event.expectation and cell.result is not None:
+        return cell.model_copy(update={**changes, "result": unexpected(cell.result, error)})
+    return cell.model_copy(update={**changes, "result": failed_without_command(cell, error)})
 
 
 def _under_way(command: CommandState) -> dict[str, Any]:
@@ -99,7 +163,7 @@ def _under_way(command: CommandState) -> dict[str, Any]:
     waiting = command.progress is Progress.WAITING
     fields: dict[str, Any] = {"state": CellState.WAITING if waiting else CellState.RUNNING}
     if command.prepared:
-        fields |= {"call_id": command.call_id, "started_at": command.prepared.entry.time}
+        fields |= {"started_at": command.prepared.entry.time}
     if command.approval is not None:
         fields["approval"] = command.approval
     return fields
@@ -116,3 +180,45 @@ def _ended(command: CommandState, time: str) -> dict[str, Any]:
         "note": result.error.message if result.error else "",
         "result": result.model_copy(update={"decision": decision}),
     }
+
+
+@dataclass(slots=True)
+class _Questions:
+    """The questions of a run's approval steps, whose entries stand for the cells of many devices."""
+
+    run: ActiveRun
+    # By approval: the cells that wait for it, and the operators who have approved it.
+    waiting: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    approved_by: dict[str, list[str]] = field(default_factory=dict)
+
+    def apply(self, entry: Entry, event: Event) -> None:
+        """Apply an entry that names no cell of its own."""
+        match event:
+            case ApprovalRequested() if event.question and entry.step:
+                places = [(device, entry.step) for device in event.devices]
+                self.waiting[event.approval] = [place for place in places if place in self.run.cells]
+                for place in self.waiting[event.approval]:
+                    waits = {"state": CellState.WAITING, "approval": event.approval}
+                    begun = {"call_id": entry.call_id, "started_at": entry.time}
+                    self.run.put(self.run.cells[place].model_copy(update={**waits, **begun}))
+            case ApprovalGiven():
+                operators = self.approved_by.setdefault(event.approval, [])
+                operators.append(entry.actor.partition(":")[2])
+                if event.number >= event.of:
+                    self._end(event.approval, approved(operators), entry)
+            case ApprovalDenied():
+                statement = event.signed.get("statement", {})
+                reason = statement.get("reason", "") if isinstance(statement, dict) else ""
+                self._end(event.approval, denied(entry.actor.partition(":")[2], reason), entry)
+            case ApprovalExpired():
+                self._end(event.approval, not_answered(event.state, event.reason), entry)
+
+    def _end(self, approval: str, end: QuestionEnd, entry: Entry) -> None:
+        for place in self.waiting.get(approval, []):
+            cell = self.run.cells[place]
+            if cell.state is not CellState.WAITING:
+                # Cancelled alone while the question waited.
+                continue
+            result = failed_without_command(cell, end.error, cell.call_id or "") if end.error else None
+            changes = {"state": end.state, "note": end.note, "ended_at": entry.time, "result": result}
+            self.run.put(cell.model_copy(update=changes))

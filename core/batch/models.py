@@ -2,28 +2,113 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Any, Literal
+from collections import Counter
+from enum import Enum, StrEnum
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from core.dispatch.models import CommandResult
+from core.errors import ErrorCode
 from core.fleet.models import FrozenModel, Risk
 from core.policy.models import Answer
 
+RunKind = Literal["batch", "call", "undo"]
 STEP_ID = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
+INPUT_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
+PERCENT = r"^(100|[1-9][0-9]?)%$"
 
 
-class Step(BaseModel):
-    """One call in a batch. `parameters` is written `with` in the file; `timeout` is in seconds."""
+class Absent(Enum):
+    """The type of `ABSENT`, which stands for a value that a file does not give. `null` is a value."""
 
+    ABSENT = "absent"
+
+
+ABSENT = Absent.ABSENT
+
+
+def _is_empty(value: object) -> bool:
+    return value is None or value == "" or value == [] or value == {}
+
+
+def _optional(default: Any = None, **constraints: Any) -> Any:
+    """A field that is left out of journal entries and frames while it is empty."""
+    return Field(default=default, exclude_if=_is_empty, **constraints)
+
+
+def _as_list(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+class _FileModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class Input(_FileModel):
+    """A value that is given when a batch starts. Without a `default` it must be given.
+
+    The value of a `secret` input is journalled and shown only as its commitment.
+    """
+
+    type: Literal["string", "integer", "number", "boolean", "list", "object"]
+    default: Any = Field(default=ABSENT, exclude_if=lambda value: value is ABSENT)
+    secret: bool = False
+    description: str = _optional("")
+    one_of: list[Any] | None = _optional(None, min_length=1)
+
+    @property
+    def required(self) -> bool:
+        """Whether a run needs a value for this input."""
+        return self.default is ABSENT
+
+
+class Retry(_FileModel):
+    """When and how often a failed step is tried again on its device.
+
+    The first wait takes `backoff` seconds, each further one twice as long; `jitter` is the largest part of a
+    wait by which it is randomly made shorter or longer. `on` has the error codes that are tried again; empty
+    means each failure of the tool and each code that is retryable. Reads and calls whose contract is
+    idempotent are tried again; others only if `not_idempotent` says in a sentence why repeating is right.
+    """
+
+    times: int = Field(ge=1, le=10)
+    backoff: float = Field(default=1.0, ge=0, le=3600)
+    jitter: float = Field(default=0.1, ge=0, le=1)
+    on: list[ErrorCode] = Field(default_factory=list)
+    not_idempotent: str | None = Field(default=None, min_length=10, max_length=500)
+
+
+class Step(_FileModel):
+    """One call in a batch. `parameters` is written `with` in the file; `timeout` is in seconds.
+
+    `when` and each text of `expect` are CEL expressions (`core.batch.expressions`); the step is skipped where
+    `when` is false, and fails where an expectation is. `on_failure` None means `recover` where there are
+    recovery steps, and otherwise the batch's. The `recover` steps run in order after this one failed; it
+    counts as recovered if all of them succeed that do not say `on_failure: continue`.
+    """
 
     id: str = Field(pattern=STEP_ID)
     tool: str = Field(min_length=1)
     parameters: dict[str, Any] = Field(default_factory=dict, alias="with")
     timeout: float | None = Field(default=None, gt=0, le=86_400)
     enabled: bool = True
+    when: str | None = _optional(None, min_length=1)
+    expect: Annotated[list[str], BeforeValidator(_as_list)] = _optional([], max_length=20)
+    retry: Retry | None = _optional(None)
+    on_failure: Literal["stop", "continue", "recover"] | None = _optional(None)
+    recover: list[Step] = _optional([], max_length=20)
+    note: str = _optional("")
+
+    @model_validator(mode="after")
+    def _recovery_is_whole(self) -> Step:
+        if self.on_failure == "recover" and not self.recover:
+            raise ValueError("on_failure: recover needs recover steps")
+        if self.recover and self.on_failure not in (None, "recover"):
+            raise ValueError(f"a step with recover steps cannot say on_failure: {self.on_failure}")
+        if any(step.recover for step in self.recover):
+            raise ValueError("a recovery step cannot have recovery steps of its own")
+        return self
 
 
 class Parallel(BaseModel):
@@ -34,12 +119,62 @@ class Parallel(BaseModel):
     parallel: list[Step] = Field(min_length=1)
 
 
+class Question(_FileModel):
+    """What an approval step asks. `approvers` is how many operators must approve; `deadline` in seconds."""
+
+    question: str = Field(min_length=1, max_length=2000)
+    approvers: int = Field(default=1, ge=1, le=10)
+    deadline: float = Field(default=3600.0, gt=0, le=604_800)
+
+
+class ApprovalStep(_FileModel):
+    """A question to operators that is asked once for each wave, not once for each device.
+
+    It is asked when all that stands before it has ended on all devices of the wave.
+    """
+
+    id: str = Field(pattern=STEP_ID)
+    approval: Question
+    when: str | None = _optional(None, min_length=1)
+    note: str = _optional("")
+
+
+Entry = Step | Parallel | ApprovalStep
+"""What a batch's list of steps holds."""
+
+Limit = Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=PERCENT)]
+"""A number of devices, or a part of them as `N%`."""
+
+
+class StopAt(_FileModel):
+    """How many devices may end in each way before nothing further is begun. None: any number."""
+
+    failed: Limit | None = _optional(None)
+    offline: Limit | None = _optional(None)
+    unknown: Limit | None = _optional(None)
+    denied: Limit | None = _optional(None)
+
+
+class Stop(_FileModel):
+    """When a run stops: counted over all its devices, and over the devices of each wave."""
+
+    run: StopAt | None = _optional(None)
+    wave: StopAt | None = _optional(None)
+
+
 class Rollout(BaseModel):
-    """How a run proceeds over its devices: `parallel` is the number of devices that run at the same time."""
+    """How a run proceeds over its devices: `parallel` is the number of devices that run at the same time.
+
+    The first `canary` devices are the first wave; the others follow in waves of `wave` devices. A wave begins
+    when the wave before it has ended. Without them all devices are one wave.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     parallel: int = Field(default=5, ge=1, le=1000)
+    canary: int | None = _optional(None, ge=1)
+    wave: int | None = _optional(None, ge=1)
+    stop: Stop | None = _optional(None)
 
 
 class Batch(BaseModel):
@@ -51,32 +186,101 @@ class Batch(BaseModel):
     name: str = Field(min_length=1, max_length=200)
     description: str = ""
     targets: str = "name:this-computer"
+    inputs: dict[Annotated[str, Field(pattern=INPUT_NAME)], Input] = _optional({}, max_length=100)
     on_failure: Literal["stop", "continue"] = "stop"
     rollout: Rollout = Rollout()
-    steps: list[Step | Parallel] = Field(min_length=1)
+    notes: str = _optional("")
+    steps: list[Entry] = Field(min_length=1)
 
     @field_validator("steps")
     @classmethod
-    def _ids_are_unique(cls, steps: list[Step | Parallel]) -> list[Step | Parallel]:
-        seen: set[str] = set()
-        for step in flatten(steps):
-            if step.id in seen:
-                raise ValueError(f"two steps have the id {step.id!r}")
-            seen.add(step.id)
+    def _ids_are_unique(cls, steps: list[Entry]) -> list[Entry]:
+        for step, number in Counter(_ids(steps)).items():
+            if number > 1:
+                raise ValueError(f"two steps have the id {step!r}")
         return steps
 
 
-def flatten(steps: list[Step | Parallel]) -> list[Step]:
-    """All steps in the order of the file, with the steps of parallel groups in place of the groups."""
-    return [one for step in steps for one in (step.parallel if isinstance(step, Parallel) else [step])]
+def _ids(entries: list[Entry]) -> list[str]:
+    approvals = [entry.id for entry in entries if isinstance(entry, ApprovalStep)]
+    return [step.id for step in flatten(entries)] + approvals
+
+
+def calls(entry: Entry) -> list[Step]:
+    """The steps of one entry without their recovery steps; none for an approval step."""
+    if isinstance(entry, Parallel):
+        return entry.parallel
+    return [entry] if isinstance(entry, Step) else []
+
+
+def flatten(entries: list[Entry]) -> list[Step]:
+    """All steps in the order of the file: those of parallel groups in place of the groups, and recovery steps
+    after the step that they recover. Approval steps call no tool and are left out."""
+    return [step for entry in entries for call in calls(entry) for step in (call, *call.recover)]
+
+
+class Row(NamedTuple):
+    """A step of a run with its tool, `APPROVAL` for an approval step."""
+
+    id: str
+    tool: str
+
+
+APPROVAL = "approval"
+
+
+def rows(entries: list[Entry]) -> list[Row]:
+    """The steps that have cells in a run, in the order of the file: all of `flatten`, and approval steps."""
+    return [
+        row
+        for entry in entries
+        for row in (
+            [Row(entry.id, APPROVAL)]
+            if isinstance(entry, ApprovalStep)
+            else [Row(step.id, step.tool) for step in flatten([entry])]
+        )
+    ]
+
+
+def with_parameters(batch: Batch, parameters: dict[str, dict[str, Any]]) -> Batch:
+    """A copy of the batch with other arguments in each step. `parameters` maps step ids to arguments."""
+
+    def changed(step: Step) -> Step:
+        recover = [changed(inner) for inner in step.recover]
+        return step.model_copy(update={"parameters": parameters[step.id], "recover": recover})
+
+    def changed_entry(entry: Entry) -> Entry:
+        if isinstance(entry, Parallel):
+            return entry.model_copy(update={"parallel": [changed(step) for step in entry.parallel]})
+        return changed(entry) if isinstance(entry, Step) else entry
+
+    return batch.model_copy(update={"steps": [changed_entry(entry) for entry in batch.steps]})
 
 
 class PlannedCell(FrozenModel):
-    """The predicted outcome of one step on one device."""
+    """The predicted outcome of one step on one device.
+
+    `not_known`: the outcome depends on results of the steps in `because`, which no run has yet. `skipped`:
+    `when` is false by what is known. `question`: an approval step, which is asked once for each wave.
+    `recovers`: a recovery step, which runs only if the step in `because` fails.
+    """
 
     device: str
     step: str
-    outcome: Literal["runs", "asks", "denied", "no_such_tool", "invalid", "offline", "off"]
+    outcome: Literal[
+        "runs",
+        "asks",
+        "denied",
+        "no_such_tool",
+        "invalid",
+        "offline",
+        "off",
+        "not_known",
+        "skipped",
+        "question",
+        "recovers",
+    ]
+    because: list[str] = _optional([])
     answer: Answer | None = None
     risk: Risk | None = None
     summary: str = ""
@@ -94,10 +298,11 @@ class Plan(FrozenModel):
 
 
 class CellState(StrEnum):
-    """The state of one step on one device."""
+    """The state of one step on one device. `retrying`: it failed and waits for its next attempt."""
 
     QUEUED = "queued"
     RUNNING = "running"
+    RETRYING = "retrying"
     WAITING = "waiting"
     DONE = "done"
     FAILED = "failed"
@@ -123,8 +328,14 @@ class SavedBatch(FrozenModel):
 class Cell(FrozenModel):
     """One step on one device in one run. Times are UTC, ISO 8601. `result` is set when the command has ended.
 
-    `progress` describes the progress in words; `output_tail` is the end of the output so far. Only some
-    devices report these two; they keep the last reported value.
+    `progress` describes the progress in words; `output_tail` is the end of the output so far, of
+    `output_size` characters, which `console.runs.output` has. Only some devices report these; they keep the
+    last reported value.
+
+    `attempts` counts the commands of this cell; the other fields are those of the last one. `recovered_by`
+    are the steps by whose success a failed step counts as done. `settled` is an operator's word about a step
+    that had ended: it was done by hand, or it was not done. `carried_from` is the earlier run that did or
+    skipped the step; its result is there.
     """
 
     run: str
@@ -139,7 +350,13 @@ class Cell(FrozenModel):
     note: str = ""
     progress: str = ""
     output_tail: str = ""
+    output_size: int = Field(default=0, exclude_if=lambda size: size == 0)
     result: CommandResult | None = None
+    attempts: int = Field(default=0, exclude_if=lambda count: count <= 1)
+    recovered_by: list[str] = _optional([])
+    settled: Literal["", "done", "not_done"] = _optional("")
+    settled_by: str = _optional("")
+    carried_from: str = _optional("")
 
 
 class RunState(StrEnum):
@@ -147,6 +364,7 @@ class RunState(StrEnum):
 
     RUNNING = "running"
     WAITING = "waiting"
+    PAUSED = "paused"
     DONE = "done"
     FAILED = "failed"
     REFUSED = "refused"
@@ -157,19 +375,20 @@ class RunState(StrEnum):
     @property
     def ended(self) -> bool:
         """Whether the run has ended."""
-        return self not in (RunState.RUNNING, RunState.WAITING)
+        return self not in (RunState.RUNNING, RunState.WAITING, RunState.PAUSED)
 
 
 class RunSummary(FrozenModel):
     """A run without its cells. `counts` maps each cell state to the number of cells in it.
 
     `effect` is the decision's summary for the first step, in the batch's order, that has been decided; empty
-    before any decision.
+    before any decision. `resumes` is the ended run that this run continues, `resumed_by` the run that
+    continues this one, and `undoes` the run that an undo run undoes.
     """
 
     id: str
     name: str
-    kind: Literal["batch", "call"]
+    kind: RunKind
     actor: str
     state: RunState
     devices: list[str]
@@ -181,11 +400,23 @@ class RunSummary(FrozenModel):
     ended_at: str | None = None
     note: str = ""
     effect: str = ""
+    resumes: str = _optional("")
+    resumed_by: str = _optional("")
+    undoes: str = _optional("")
+
+
+class CellPage(FrozenModel):
+    """The cells of some devices of a run. `next` requests those of further devices; None at the end."""
+
+    run: RunSummary
+    cells: list[Cell]
+    next: int | None
 
 
 class Run(FrozenModel):
-    """A run with its cells and the batch that it executes, redacted."""
+    """A run with its cells, the batch that it executes, and the values of its inputs, both redacted."""
 
     summary: RunSummary
     batch: Batch
     cells: list[Cell]
+    inputs: dict[str, Any] = _optional({})

@@ -1,18 +1,40 @@
-"""Plans dry runs: predicts the outcome of each step on each device now. Records and sends nothing."""
+"""Plans dry runs: predicts the outcome of each step on each device now. Records and sends nothing.
+
+Conditions and arguments are evaluated on what is known before a run: inputs, facts of the device, and steps
+that are known to be skipped. What depends on results is not known, and the plan says of which steps.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
-from core.batch.models import Batch, Plan, PlannedCell, Step, flatten
+from core.batch.expressions import (
+    INPUTS,
+    STEPS,
+    Context,
+    DeviceFacts,
+    Expression,
+    ExpressionError,
+    StepFacts,
+)
+from core.batch.models import ABSENT, ApprovalStep, Batch, Plan, PlannedCell, Step, calls, flatten
+from core.batch.templates import (
+    CompiledStep,
+    StepExpressionError,
+    TextTemplate,
+    compile_all,
+    has_expressions,
+)
 from core.errors import ErrorCode, QuarterdeckError
-from core.fleet.models import Device, Health
+from core.fleet.models import Device, Effect, Health, Tool
 from core.policy.models import Answer, Decision
 from core.policy.real_paths import NOT_FOLLOWED, ResolvedPaths
 
 _WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
+# What `core.batch.execution` lets expressions read of a skipped step.
+SKIPPED = StepFacts("skipped", "skipped", "cancelled", error="skipped")
 
 
 class Explains(Protocol):
@@ -28,49 +50,270 @@ class Explains(Protocol):
     ) -> Decision: ...
 
 
-def make_plan(
-    batch: Batch, devices: list[Device], dispatcher: Explains, actor: str, leads: Mapping[str, ResolvedPaths]
-) -> Plan:
-    """Ask the policy for its decision on every step on every device, as if `actor` ran the batch.
+class Offers(Protocol):
+    """What devices offer: a tool by name; None where the device is away or has no such tool."""
 
-    `leads`: by step id, the resolved paths of its arguments on this computer.
-    """
-    started = time.perf_counter()
-    steps = flatten(batch.steps)
-    cells = [_cell(step, device, dispatcher, actor, leads[step.id]) for device in devices for step in steps]
-    return Plan(
-        devices=[device.name for device in devices],
-        steps=[step.id for step in steps],
-        cells=cells,
-        production=[device.name for device in devices if device.production],
-        took_ms=round((time.perf_counter() - started) * 1000, 3),
-    )
+    def tool(self, device: str, name: str) -> Tool | None: ...
 
 
-def _cell(step: Step, device: Device, dispatcher: Explains, actor: str, leads: ResolvedPaths) -> PlannedCell:
-    if not step.enabled:
-        return PlannedCell(device=device.name, step=step.id, outcome="off", why="switched off")
-    if device.health in (Health.OFFLINE, Health.RECONNECTING):
-        why = f"{device.health.value}: {device.reason}" if device.reason else device.health.value
-        return PlannedCell(device=device.name, step=step.id, outcome="offline", why=why)
-    try:
-        decision = dispatcher.explain(device.name, step.tool, step.parameters, actor, leads)
-    except QuarterdeckError as error:
-        if error.code is ErrorCode.CONTRACT_CHANGED:
-            return PlannedCell(device=device.name, step=step.id, outcome="denied", why=error.message)
-        missing = error.code is ErrorCode.UNKNOWN_TOOL
-        outcome = "no_such_tool" if missing else "invalid"
-        return PlannedCell.model_validate(
-            {"device": device.name, "step": step.id, "outcome": outcome, "why": error.message}
-        )
-    return PlannedCell.model_validate(
-        {
-            "device": device.name,
-            "step": step.id,
-            "outcome": _WORDS[decision.answer],
-            "answer": decision.answer,
-            "risk": decision.risk,
-            "summary": decision.summary,
-            "why": decision.reasons[0].text,
+class Planner:
+    """The plan of one batch. `inputs` has the given values; inputs without a value are not known."""
+
+    def __init__(
+        self, batch: Batch, inputs: Mapping[str, Any], dispatcher: Explains, offers: Offers, actor: str
+    ) -> None:
+        self._batch = batch
+        self._dispatcher = dispatcher
+        self._offers = offers
+        self._actor = actor
+        defaults = {
+            name: given.default for name, given in batch.inputs.items() if given.default is not ABSENT
         }
-    )
+        self._inputs = {**defaults, **inputs}
+        self._steps = flatten(batch.steps)
+        self._expressions = has_expressions(batch)
+        # By the definitions of the tools: the compiled steps, and the first mistake of each step.
+        self._compiled: dict[tuple[str, ...], tuple[dict[str, CompiledStep], dict[str, str]]] = {}
+
+    def shared_arguments(self) -> dict[str, dict[str, Any]]:
+        """The arguments, by step, that are known and the same on all devices."""
+        if not self._expressions:
+            return {step.id: step.parameters for step in self._steps}
+        compiled = compile_all(self._batch, {}, [])
+        shared: dict[str, dict[str, Any]] = {}
+        for step in self._steps:
+            made = compiled.get(step.id)
+            if made is None or made.arguments is None:
+                continue
+            if all(
+                path[0] == INPUTS for expression in made.arguments.expressions for path in _paths(expression)
+            ):
+                try:
+                    shared[step.id] = self._arguments(made, Context(self._inputs, {}, DeviceFacts()))
+                except ExpressionError:
+                    continue
+        return shared
+
+    def plan(self, devices: list[Device], leads: Mapping[str, ResolvedPaths]) -> Plan:
+        """Ask the policy for its decision on every step on every device.
+
+        `leads`: by step id, where the paths in its arguments lead on this computer, as far as they are known.
+        """
+        started = time.perf_counter()
+        cells = [cell for device in devices for cell in self._of_device(device, leads)]
+        return Plan(
+            devices=[device.name for device in devices],
+            steps=_ids(self._batch),
+            cells=cells,
+            production=[device.name for device in devices if device.production],
+            took_ms=round((time.perf_counter() - started) * 1000, 3),
+        )
+
+    def _of_device(self, device: Device, leads: Mapping[str, ResolvedPaths]) -> Iterator[PlannedCell]:
+        compiled, faults = self._compile_for(device)
+        facts: dict[str, StepFacts] = {}
+        context = Context(
+            self._inputs,
+            facts,
+            DeviceFacts(device.name, tuple(device.tags), device.platform, device.system),
+        )
+        for entry in self._batch.steps:
+            if isinstance(entry, ApprovalStep):
+                yield self._question(entry, device, compiled.get(entry.id), faults, context)
+            for call in calls(entry):
+                cell = self._cell(call, device, compiled.get(call.id), faults, context, leads)
+                if cell.outcome in ("off", "skipped"):
+                    facts[call.id] = SKIPPED
+                yield cell
+                for step in call.recover:
+                    inner = self._cell(step, device, compiled.get(step.id), faults, context, leads)
+                    yield _recovering(inner, call, cell)
+
+    def _compile_for(self, device: Device) -> tuple[dict[str, CompiledStep], dict[str, str]]:
+        """The compiled steps with the types of this device's tools; once for devices with equal tools."""
+        if not self._expressions:
+            return {}, {}
+        tools = [self._offers.tool(device.name, step.tool) for step in self._steps]
+        key = tuple(tool.contract.digest if tool else "" for tool in tools)
+        if key not in self._compiled:
+            schemas = {
+                step.id: tool.output_schema for step, tool in zip(self._steps, tools, strict=True) if tool
+            }
+            mistakes: list[StepExpressionError] = []
+            compiled = compile_all(self._batch, schemas, mistakes)
+            faults: dict[str, str] = {}
+            for mistake in mistakes:
+                faults.setdefault(mistake.step, f"{mistake.message}.")
+            self._compiled[key] = compiled, faults
+        return self._compiled[key]
+
+    def _question(
+        self,
+        step: ApprovalStep,
+        device: Device,
+        compiled: CompiledStep | None,
+        faults: Mapping[str, str],
+        context: Context,
+    ) -> PlannedCell:
+        undecided = self._before(step.id, compiled, faults, context)
+        if undecided is not None:
+            return undecided.model_copy(update={"device": device.name})
+        return PlannedCell(device=device.name, step=step.id, outcome="question", why=step.approval.question)
+
+    def _before(
+        self, step: str, compiled: CompiledStep | None, faults: Mapping[str, str], context: Context
+    ) -> PlannedCell | None:
+        """The cell of a step whose expressions are wrong or whose `when` is false or not known; else None."""
+        if step in faults:
+            return PlannedCell(device="", step=step, outcome="invalid", why=faults[step])
+        if compiled is None or compiled.when is None:
+            return None
+        try:
+            if compiled.when.evaluate(context):
+                return None
+        except ExpressionError as error:
+            because = _unknown(compiled.when.expression, context)
+            if because:
+                return _not_known(step, because)
+            return PlannedCell(device="", step=step, outcome="invalid", why=f"when: {error.message}.")
+        why = f"{compiled.when.text.strip()} is false."
+        return PlannedCell(device="", step=step, outcome="skipped", why=why)
+
+    def _cell(
+        self,
+        step: Step,
+        device: Device,
+        compiled: CompiledStep | None,
+        faults: Mapping[str, str],
+        context: Context,
+        leads: Mapping[str, ResolvedPaths],
+    ) -> PlannedCell:
+        if not step.enabled:
+            return PlannedCell(device=device.name, step=step.id, outcome="off", why="switched off")
+        if device.health in (Health.OFFLINE, Health.RECONNECTING):
+            why = f"{device.health.value}: {device.reason}" if device.reason else device.health.value
+            return PlannedCell(device=device.name, step=step.id, outcome="offline", why=why)
+        undecided = self._before(step.id, compiled, faults, context)
+        if undecided is not None:
+            return undecided.model_copy(update={"device": device.name})
+        parameters = step.parameters
+        if compiled is not None and compiled.arguments is not None and compiled.arguments.templates:
+            because = sorted(
+                {
+                    name
+                    for expression in compiled.arguments.expressions
+                    for name in _unknown(expression, context)
+                }
+            )
+            if because:
+                return _not_known(step.id, because).model_copy(update={"device": device.name})
+            try:
+                parameters = self._arguments(compiled, context)
+            except ExpressionError as error:
+                return PlannedCell(
+                    device=device.name, step=step.id, outcome="invalid", why=f"{error.message}."
+                )
+        return self._decided(step, device, parameters, leads.get(step.id, NOT_FOLLOWED))
+
+    def _arguments(self, compiled: CompiledStep, context: Context) -> dict[str, Any]:
+        """The arguments with their values; secrets stay as the expressions that stand for them."""
+        assert compiled.arguments is not None
+        secret = compiled.arguments.secret_paths
+        templates = {
+            path: TextTemplate((_source_of(compiled.arguments.parameters, path),))
+            if path in secret
+            else template
+            for path, template in compiled.arguments.templates.items()
+        }
+        return type(compiled.arguments)(compiled.arguments.parameters, templates).evaluate(context)
+
+    def _decided(
+        self, step: Step, device: Device, parameters: dict[str, Any], leads: ResolvedPaths
+    ) -> PlannedCell:
+        try:
+            decision = self._dispatcher.explain(device.name, step.tool, parameters, self._actor, leads)
+        except QuarterdeckError as error:
+            outcome = {ErrorCode.CONTRACT_CHANGED: "denied", ErrorCode.UNKNOWN_TOOL: "no_such_tool"}
+            return PlannedCell.model_validate(
+                {
+                    "device": device.name,
+                    "step": step.id,
+                    "outcome": outcome.get(error.code, "invalid"),
+                    "why": error.message,
+                }
+            )
+        why = decision.reasons[0].text
+        if step.retry is not None and not self._may_repeat(step, device):
+            why = f"{why} {NOT_REPEATED}"
+        return PlannedCell.model_validate(
+            {
+                "device": device.name,
+                "step": step.id,
+                "outcome": _WORDS[decision.answer],
+                "answer": decision.answer,
+                "risk": decision.risk,
+                "summary": decision.summary,
+                "why": why,
+            }
+        )
+
+    def _may_repeat(self, step: Step, device: Device) -> bool:
+        if step.retry is not None and step.retry.not_idempotent:
+            return True
+        tool = self._offers.tool(device.name, step.tool)
+        if tool is None:
+            return False
+        return tool.contract.effect.value is Effect.OBSERVE or tool.contract.idempotent.value
+
+
+NOT_REPEATED = (
+    "It is not tried again once it was sent: it changes something and is not known to be idempotent; "
+    "retry.not_idempotent says why repeating it is right."
+)
+
+
+def _paths(expression: Expression) -> Iterator[tuple[str, ...]]:
+    return (reference.path for reference in expression.references)
+
+
+def _unknown(expression: Expression, context: Context) -> list[str]:
+    """What an expression reads that is not known yet: ids of steps, and inputs as `inputs.NAME`."""
+    names: list[str] = []
+    for root, *rest in _paths(expression):
+        if root == STEPS and rest and rest[0] not in context.steps:
+            names.append(rest[0])
+        elif root == INPUTS and rest and rest[0] not in context.inputs:
+            names.append(f"{INPUTS}.{rest[0]}")
+    return list(dict.fromkeys(names))
+
+
+def _not_known(step: str, because: list[str]) -> PlannedCell:
+    why = f"depends on {', '.join(because)}"
+    return PlannedCell(device="", step=step, outcome="not_known", because=because, why=why)
+
+
+def _recovering(cell: PlannedCell, failed: Step, outcome: PlannedCell) -> PlannedCell:
+    """The cell of a recovery step, given the cell of the step that it recovers."""
+    if cell.outcome not in ("runs", "asks", "not_known"):
+        return cell
+    if outcome.outcome in ("off", "skipped"):
+        why = f"{failed.id} is skipped and cannot fail."
+        return cell.model_copy(update={"outcome": "skipped", "because": [], "why": why})
+    why = f"runs if {failed.id} fails"
+    return cell.model_copy(update={"outcome": "recovers", "because": [failed.id], "why": why})
+
+
+def _source_of(parameters: Any, path: tuple[str | int, ...]) -> str:
+    value = parameters
+    for part in path:
+        value = value[part]
+    return str(value)
+
+
+def _ids(batch: Batch) -> list[str]:
+    ids: list[str] = []
+    for entry in batch.steps:
+        if isinstance(entry, ApprovalStep):
+            ids.append(entry.id)
+        ids += [step.id for call in calls(entry) for step in (call, *call.recover)]
+    return ids

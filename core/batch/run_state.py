@@ -7,16 +7,25 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, NamedTuple
 
 from core.aip.messages import ResultStatus
-from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary, flatten
+from core.batch.models import Batch, Cell, CellState, Row, Run, RunKind, RunState, RunSummary, flatten, rows
 from core.canonical_json import digest_of
 from core.dispatch.models import Basis, CommandResult, Verdict
-from core.errors import ErrorCode, ErrorInfo
+from core.errors import ErrorCode, ErrorInfo, Refused
 
 SWITCHED_OFF = "switched off"
+Json = dict[str, Any]
+
+
+class Carried(NamedTuple):
+    """A cell that an earlier run, `run`, has done or skipped, so that this run does not begin it."""
+
+    run: str
+    state: CellState
 
 
 @dataclass(slots=True)
@@ -25,7 +34,7 @@ class ActiveRun:
 
     id: str
     batch: Batch
-    kind: Literal["batch", "call"]
+    kind: RunKind
     actor: str
     devices: list[str]
     said: str
@@ -35,42 +44,62 @@ class ActiveRun:
     # The redacted batch for the journal and display: secrets are replaced by commitments. None for a run
     # that was rebuilt from the journal, whose `batch` is redacted already.
     shown: Batch | None = None
+    # The values of the batch's inputs, and the same redacted.
+    inputs: Json = field(default_factory=dict)
+    shown_inputs: Json = field(default_factory=dict)
+    # The run that this one continues, and the one that continues this one.
+    resumes: str = ""
+    resumed_by: str = ""
+    carried: dict[tuple[str, str], Carried] = field(default_factory=dict)
+    # The run that this run undoes, and the arguments of its steps by device and step; a step without
+    # arguments has nothing to undo on that device.
+    undoes: str = ""
+    undo_arguments: Mapping[tuple[str, str], Json] = field(default_factory=dict)
     cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
     # By step: the index of the device that the step was decided for, and the summary of that decision.
     effects: dict[str, tuple[int, str]] = field(default_factory=dict)
     counts: Counter[CellState] = field(default_factory=Counter)
+    rows: list[Row] = field(init=False)
     devices_hash: str = field(init=False)
     places: dict[str, int] = field(init=False)
     end: RunState | None = None
     ended_at: str | None = None
     note: str = ""
     cancelled: bool = False
+    paused: bool = False
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
+        self.rows = rows(self.batch.steps)
         self.devices_hash = devices_hash(self.devices)
         self.places = {device: place for place, device in enumerate(self.devices)}
 
     def summary(self) -> RunSummary:
         """A snapshot of the run without its cells."""
-        steps = flatten(self.batch.steps)
-        state = RunState.WAITING if self.counts[CellState.WAITING] else RunState.RUNNING
         return RunSummary(
             id=self.id,
             name=self.batch.name,
             kind=self.kind,
             actor=self.actor,
-            state=self.end or state,
+            state=self.end or self._live_state(),
             devices=self.devices,
             devices_hash=self.devices_hash,
-            steps=[step.id for step in steps],
-            tools=[step.tool for step in steps],
+            steps=[row.id for row in self.rows],
+            tools=[row.tool for row in self.rows],
             counts={key: count for key, count in self.counts.items() if count},
             started_at=self.started_at,
             ended_at=self.ended_at,
             note=self.note,
-            effect=next((self.effects[step.id][1] for step in steps if step.id in self.effects), ""),
+            effect=next((self.effects[row.id][1] for row in self.rows if row.id in self.effects), ""),
+            resumes=self.resumes,
+            resumed_by=self.resumed_by,
+            undoes=self.undoes,
         )
+
+    def _live_state(self) -> RunState:
+        if self.paused:
+            return RunState.PAUSED
+        return RunState.WAITING if self.counts[CellState.WAITING] else RunState.RUNNING
 
     def decided(self, device: str, step: str, effect: str) -> None:
         """Record what a step does. Of several devices, the first in the order of the run counts.
@@ -91,9 +120,26 @@ class ActiveRun:
                 self.counts[before.state] -= 1
         self.cells[key] = cell
 
+    def put_first_cells(self, state: CellState) -> None:
+        """Store the first cell of every step on every device: switched off, carried, or in this state."""
+        off = {step.id for step in flatten(self.batch.steps) if not step.enabled}
+        for device in self.devices:
+            for row in self.rows:
+                cell = Cell(run=self.id, device=device, step=row.id, tool=row.tool, state=state)
+                if (carried := self.carried.get((device, row.id))) is not None:
+                    cell = cell.model_copy(update={"state": carried.state, "carried_from": carried.run})
+                elif row.id in off:
+                    cell = cell.model_copy(update={"state": CellState.SKIPPED, "note": SWITCHED_OFF})
+                self.put(cell)
+
     def whole(self) -> Run:
         """The run with all its cells."""
-        return Run(summary=self.summary(), batch=self.shown or self.batch, cells=list(self.cells.values()))
+        return Run(
+            summary=self.summary(),
+            batch=self.shown or self.batch,
+            cells=list(self.cells.values()),
+            inputs=self.shown_inputs,
+        )
 
 
 def devices_hash(devices: list[str]) -> str:
@@ -101,23 +147,40 @@ def devices_hash(devices: list[str]) -> str:
     return digest_of(sorted(devices))
 
 
+def already_resumed(run: str, by: str) -> Refused:
+    """The error for a run that another run continues already."""
+    return Refused(f"{run} was resumed already, as {by}; resume that one if it has ended.")
+
+
+_OPEN = frozenset(
+    {
+        CellState.QUEUED,
+        CellState.RUNNING,
+        CellState.RETRYING,
+        CellState.WAITING,
+        CellState.CANCEL_ASKED,
+    }
+)
+
+
 def ended_state(run: ActiveRun) -> RunState:
     """The final state of a run, from its cells.
 
-    `interrupted` outweighs the others, then `unknown`, `cancelled`, `failed`, `refused`, `done`.
+    `interrupted` outweighs the others, then `unknown`, a cancelled run, `failed`, `refused`, a cancelled
+    cell, `done`.
     """
-    states = {cell.state for cell in run.cells.values()}
-    if states & {CellState.RUNNING, CellState.WAITING, CellState.QUEUED, CellState.CANCEL_ASKED}:
+    states = {state for state, count in run.counts.items() if count}
+    if states & _OPEN:
         return RunState.INTERRUPTED
     if CellState.UNKNOWN in states:
         return RunState.UNKNOWN
-    if run.cancelled or CellState.CANCELLED in states:
+    if run.cancelled:
         return RunState.CANCELLED
     if states & {CellState.FAILED, CellState.NO_SUCH_TOOL}:
         return RunState.FAILED
     if CellState.REFUSED in states:
         return RunState.REFUSED
-    return RunState.DONE
+    return RunState.CANCELLED if CellState.CANCELLED in states else RunState.DONE
 
 
 # Nothing was sent because of a fault, not because the policy or an operator refused.
@@ -150,8 +213,39 @@ def cell_state_of(result: CommandResult) -> CellState:
     return CellState.DONE if result.status is ResultStatus.SUCCESS else CellState.FAILED
 
 
+def failed_without_command(cell: Cell, error: ErrorInfo, call_id: str = "") -> CommandResult:
+    """The result of a step that failed or was refused before there was a command."""
+    return CommandResult(
+        call_id=call_id,
+        device=cell.device,
+        tool_name=cell.tool,
+        status=ResultStatus.FAILURE,
+        verdict=Verdict.CANCELLED if error.code is ErrorCode.CANCELLED else Verdict.REFUSED,
+        basis=Basis.NOTHING_SENT,
+        error=error,
+    )
+
+
+def unexpected(result: CommandResult, error: ErrorInfo) -> CommandResult:
+    """The result of a command that succeeded, but not as the batch expects."""
+    return result.model_copy(update={"status": ResultStatus.FAILURE, "error": error})
+
+
+def recovered(cell: Cell, by: list[str]) -> Cell:
+    """The cell of a failed step after its recovery; it keeps the result of the failure."""
+    note = f"Recovered by {', '.join(by)}. {cell.note}".strip()
+    return cell.model_copy(update={"state": CellState.DONE, "recovered_by": by, "note": note})
+
+
+def settled(cell: Cell, *, done: bool, by: str) -> Cell:
+    """The cell of a step that has ended, after an operator said whether it is done."""
+    note = f"{'Done by hand' if done else 'Not done'}, says {by}."
+    changes = {"settled": "done" if done else "not_done", "settled_by": by, "note": note}
+    return cell.model_copy(update={"state": CellState.DONE if done else CellState.FAILED, **changes})
+
+
 def result_of(cell: Cell) -> CommandResult | None:
-    """The result of a cell; None while the cell has not ended.
+    """The result of a cell; None while the cell has not ended, and for a cell that an earlier run has done.
 
     A step that was not started gets a result with the AIP status `skipped`, no call id, and the reason as
     its error.

@@ -1,69 +1,95 @@
-"""Executes runs: one batch on a fixed list of devices, each cell sent through the dispatcher.
+"""Starts runs and remembers them: one batch on a fixed list of devices, each carried out by an `Execution`.
 
 The service owns a run, so the run continues after the client that started it disconnects.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from typing import Any, Literal, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from core.audit.entries import Entry, NewEntry
-from core.audit.events import RunCancelAsked, RunFinished, RunStarted, StepSkipped
-from core.batch.models import Batch, Cell, CellState, Parallel, RunSummary, Step, flatten
-from core.batch.run_state import SWITCHED_OFF, ActiveRun, cell_state_of, ended_state
+from core.audit.entries import NewEntry
+from core.audit.events import (
+    Event,
+    RunCancelAsked,
+    RunFinished,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+    RunUnpaused,
+)
+from core.batch.execution import Environment, Execution
+from core.batch.models import Batch, Cell, CellState, RunKind, RunSummary, flatten, with_parameters
+from core.batch.run_machine import Place
+from core.batch.run_state import ActiveRun, Carried, already_resumed, ended_state
+from core.batch.templates import CompiledStep, compile_batch
 from core.debounce import Coalescer
-from core.dispatch.command_request import CommandRequest, Stage
 from core.dispatch.models import CommandResult
-from core.errors import QuarterdeckError
+from core.errors import ErrorCode, Refused
 from core.ids import now_utc
 from core.tasks import TaskGroupOwner
 
 KEPT_IN_MEMORY = 50
-AT_A_TIME = 10
+# Cells of all runs in memory: a run of 1,000 devices and 10 steps has 10,000, each with its result.
+MOST_CELLS = 50_000
+
+Json = dict[str, Any]
+Redact = Callable[[list[str], str, Json, str], Awaitable[tuple[Json, str]]]
 
 
-class Dispatches(Protocol):
-    """The part of the dispatcher that runs use."""
+class Inputs(NamedTuple):
+    """The values of a batch's inputs, and the same redacted."""
 
-    async def dispatch(
-        self, order: CommandRequest, on_stage: Callable[[Stage, str], None]
-    ) -> CommandResult: ...
-    async def cancel(self, call_id: str) -> bool: ...
+    values: Json
+    shown: Json
 
 
-class Recorder(Protocol):
-    """The part of the journal that runs use."""
-
-    async def append(self, entry: NewEntry) -> Entry: ...
-    def note_late(self, entries: list[NewEntry]) -> None: ...
+NO_INPUTS = Inputs({}, {})
 
 
-Redact = Callable[[list[str], str, dict[str, Any], str], Awaitable[tuple[dict[str, Any], str]]]
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """What a run takes over from an ended run. `earlier` are the results of the carried cells."""
+
+    run: str
+    carried: Mapping[tuple[str, str], Carried]
+    earlier: Mapping[tuple[str, str], CommandResult] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """What an undo run undoes: a run, by calls with these arguments by device and step."""
+
+    run: str
+    arguments: Mapping[tuple[str, str], Json]
 
 
 class Runner:
-    """Starts and executes runs. Keeps active runs in memory, and ended ones up to `KEPT_IN_MEMORY` in all."""
+    """Starts and ends runs. Keeps active runs in memory, and ended ones up to `KEPT_IN_MEMORY` in all.
+
+    An ended run is forgotten earlier if all runs together have more than `MOST_CELLS` cells.
+    """
 
     def __init__(
         self,
-        dispatcher: Dispatches,
-        journal: Recorder,
+        environment: Environment,
         tasks: TaskGroupOwner,
         on_run: Callable[[RunSummary], None],
-        on_cell: Callable[[Cell], None],
         redact: Redact,
     ) -> None:
         """`redact` redacts a tool's arguments for the given devices, and the reason text given with them."""
         self._redact = redact
-        self._dispatcher = dispatcher
-        self._journal = journal
+        self._environment = environment
         self._tasks = tasks
-        self._changes: Coalescer[str] = Coalescer(lambda run: on_run(self._runs[run].summary()))
-        self._on_cell = on_cell
+        self._on_run = on_run
+        self._changes: Coalescer[str] = Coalescer(self._tell)
         self._runs: OrderedDict[str, ActiveRun] = OrderedDict()
+        self._executions: dict[str, Execution] = {}
+        # Runs that this service has resumed, by the run that was resumed.
+        self._resumed: dict[str, str] = {}
         self.next_number = 1
 
     @property
@@ -84,17 +110,24 @@ class Runner:
         batch: Batch,
         devices: list[str],
         actor: str,
-        kind: Literal["batch", "call"],
+        kind: RunKind,
         said: str = "",
         operator: str = "",
+        inputs: Inputs = NO_INPUTS,
+        resumption: Resumption | None = None,
+        undoing: Undoing | None = None,
     ) -> ActiveRun:
         """Record the start of a run in the journal, then execute it in the background.
 
         `operator` is the operator who requested the run; empty unless proved by the operator's key.
 
         Raises:
+            BadInput: an expression of the batch has a mistake.
+            Refused: the run to be resumed is resumed already.
             JournalUnavailable: the start could not be recorded, so the run was not started.
         """
+        # The arguments of a single call are meant as they are written.
+        compiled = compile_batch(batch) if kind == "batch" else {}
         shown, said = await self._shown(batch, devices, said)
         run = ActiveRun(
             id=f"r-{self.next_number:04d}",
@@ -106,150 +139,142 @@ class Runner:
             operator=operator,
             started_at=now_utc(),
             shown=shown,
+            inputs=inputs.values,
+            shown_inputs=inputs.shown,
+            resumes=resumption.run if resumption else "",
+            carried=dict(resumption.carried) if resumption else {},
+            note=resumption.note if resumption else "",
+            undoes=undoing.run if undoing else "",
+            undo_arguments=undoing.arguments if undoing else {},
         )
         self.next_number += 1
-        rows = [_first_cell(run.id, step) for step in flatten(batch.steps)]
-        for device in devices:
-            for cell in rows:
-                run.put(cell.model_copy(update={"device": device}))
-        await self._journal.append(_started(run))
+        await self._record_start(run)
+        run.put_first_cells(CellState.QUEUED)
         self._runs[run.id] = run
         self._forget_old()
         self._changes.mark(run.id)
-        self._tasks.spawn(f"run {run.id}", self._carry(run))
+        self._execute(run, compiled, resumption.earlier if resumption else {})
         return run
+
+    async def _record_start(self, run: ActiveRun) -> None:
+        entries = [_started(run)]
+        if run.resumes:
+            if (by := self._resumed.get(run.resumes)) is not None:
+                raise already_resumed(run.resumes, by)
+            # Before the journal writes, so that another client's request finds it.
+            self._resumed[run.resumes] = run.id
+            entries.append(RunResumed(by=run.id).entry(run.actor, run=run.resumes))
+        try:
+            await self._environment.journal.append_many(entries)
+        except BaseException:
+            self._resumed.pop(run.resumes, None)
+            raise
+        if (before := self._runs.get(run.resumes)) is not None:
+            before.resumed_by = run.id
+            self._changes.mark(before.id)
 
     async def _shown(self, batch: Batch, devices: list[str], said: str) -> tuple[Batch, str]:
         """The batch and the reason given for it, both redacted for the journal and for display."""
-        shown: dict[str, dict[str, Any]] = {}
+        shown: dict[str, Json] = {}
         for step in flatten(batch.steps):
             shown[step.id], said = await self._redact(devices, step.tool, step.parameters, said)
-        return _with_parameters(batch, shown), said
+        return with_parameters(batch, shown), said
+
+    def _execute(
+        self,
+        run: ActiveRun,
+        compiled: Mapping[str, CompiledStep],
+        earlier: Mapping[tuple[str, str], CommandResult],
+    ) -> None:
+        environment = self._environment
+        execution = Execution(run, compiled, environment, self._changes.mark, earlier)
+        self._executions[run.id] = execution
+
+        async def carry_out() -> None:
+            try:
+                await execution.carry_out()
+            finally:
+                del self._executions[run.id]
+                self._end(run, execution.stopped)
+
+        self._tasks.spawn(f"run {run.id}", carry_out())
 
     async def cancel(self, run: ActiveRun, actor: str) -> None:
-        """Start no further step of a run and ask its devices to cancel the commands that are running."""
+        """Start no further step of a run, withdraw its requests, and ask its devices to cancel what runs."""
         if run.end is not None or run.cancelled:
             return
         run.cancelled = True
-        self._note(RunCancelAsked().entry(actor, run=run.id))
-        for cell in list(run.cells.values()):
-            if cell.state is CellState.RUNNING and cell.call_id:
-                self._set(run, cell.device, cell.step, state=CellState.CANCEL_ASKED)
-                self._tasks.spawn(f"cancel {cell.call_id}", self._ask_cancel(cell.call_id))
+        self._note(run, RunCancelAsked(), actor)
+        self._executions[run.id].cancel()
+
+    def cancel_cell(self, run: ActiveRun, device: str, step: str, actor: str) -> None:
+        """Cancel one step on one device, also one that has not begun.
+
+        Raises:
+            Refused: it has ended.
+        """
+        execution = self._executions.get(run.id)
+        if execution is None or not execution.cancel_cell(Place(device, step), actor):
+            raise Refused(f"{step} on {device} has ended already.", ErrorCode.CANCELLED)
+
+    def pause(self, run: ActiveRun, actor: str) -> None:
+        """Start no further step of a run until `unpause`; what runs or waits for operators goes on."""
+        if run.end is None and not run.paused and not run.cancelled:
+            run.paused = True
+            self._note(run, RunPaused(), actor)
+            self._executions[run.id].pause()
+            self._changes.mark(run.id)
+
+    def unpause(self, run: ActiveRun, actor: str) -> None:
+        """Let a paused run go on."""
+        if run.end is None and run.paused:
+            run.paused = False
+            self._note(run, RunUnpaused(), actor)
+            self._executions[run.id].unpause()
+            self._changes.mark(run.id)
+
+    def replace(self, run: ActiveRun, cell: Cell) -> None:
+        """Store a cell of an ended run that an operator has settled."""
+        run.put(cell)
+        self._environment.on_cell(cell)
+        self._changes.mark(run.id)
+
+    def _tell(self, run: str) -> None:
+        # An ended run may have been forgotten since it was marked.
+        if (known := self._runs.get(run)) is not None:
+            self._on_run(known.summary())
 
     def close(self) -> None:
         """Stop reporting changes of runs."""
         self._changes.close()
 
-    async def _ask_cancel(self, call_id: str) -> None:
-        try:
-            await self._dispatcher.cancel(call_id)
-        except QuarterdeckError:
-            # The link is gone. The result of the command will state what is known.
-            return
-
-    async def _carry(self, run: ActiveRun) -> None:
-        free = asyncio.Semaphore(run.batch.rollout.parallel)
-
-        async def carry_when_free(device: str) -> None:
-            async with free:
-                await self._carry_device(run, device)
-
-        try:
-            async with asyncio.TaskGroup() as group:
-                for number, device in enumerate(run.devices):
-                    group.create_task(carry_when_free(device), name=f"run {run.id} on {device}")
-                    if number % AT_A_TIME == 0:
-                        # Starting 1000 devices in one event loop iteration blocks the loop for half a second.
-                        await asyncio.sleep(0)
-        finally:
-            self._end(run)
-
-    async def _carry_device(self, run: ActiveRun, device: str) -> None:
-        failed = False
-        for entry in run.batch.steps:
-            steps = [step for step in flatten([entry]) if step.enabled]
-            if run.cancelled or (failed and run.batch.on_failure == "stop"):
-                why = "cancelled" if run.cancelled else "an earlier step did not succeed"
-                for step in steps:
-                    self._skip(run, device, step, why)
-            elif isinstance(entry, Parallel):
-                async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(self._carry_step(run, device, step)) for step in steps]
-                failed |= not all(task.result() for task in tasks)
-            else:
-                for step in steps:
-                    failed |= not await self._carry_step(run, device, step)
-
-    async def _carry_step(self, run: ActiveRun, device: str, step: Step) -> bool:
-        order = CommandRequest(
-            device=device,
-            tool=step.tool,
-            parameters=step.parameters,
-            actor=run.actor,
-            run=run.id,
-            step=step.id,
-            timeout=step.timeout,
-            said=run.said,
-            operators=(run.operator,),
-            cancelled=lambda: run.cancelled,
-            on_decided=lambda decision: run.decided(device, step.id, decision.summary),
-        )
-
-        def on_stage(stage: Stage, approval: str) -> None:
-            state = CellState.WAITING if stage is Stage.WAITING else CellState.RUNNING
-            known = run.cells[device, step.id]
-            if state is not known.state or approval:
-                self._set(run, device, step.id, state=state, approval=approval or known.approval)
-
-        self._set(run, device, step.id, call_id=order.call_id, started_at=now_utc(), state=CellState.RUNNING)
-        result = await self._dispatcher.dispatch(order, on_stage)
-        state = cell_state_of(result)
-        note = result.error.message if result.error else result.note
-        self._set(run, device, step.id, state=state, ended_at=now_utc(), note=note, result=result)
-        return state is CellState.DONE
-
-    def _skip(self, run: ActiveRun, device: str, step: Step, why: str) -> None:
-        self._set(run, device, step.id, state=CellState.NOT_STARTED, note=why)
-        skipped = StepSkipped(why=why)
-        self._note(skipped.entry("service", run=run.id, step=step.id, device=device, tool=step.tool))
-
-    def _end(self, run: ActiveRun) -> None:
+    def _end(self, run: ActiveRun, why: str) -> None:
         run.end = ended_state(run)
+        for cell in list(run.cells.values()):
+            if cell.state is CellState.RETRYING:
+                run.put(cell.model_copy(update={"state": CellState.FAILED}))
         run.ended_at = now_utc()
+        run.paused = False
+        run.note = " ".join(filter(None, (run.note, f"{why[:1].upper()}{why[1:]}." if why else "")))
         counts = run.summary().model_dump(mode="json")["counts"]
-        finished = RunFinished(state=run.end.value, counts=counts)
-        self._note(finished.entry("service", run=run.id, status=run.end.value))
+        finished = RunFinished(state=run.end.value, counts=counts, note=run.note)
+        self._environment.journal.note_late([finished.entry("service", run=run.id, status=run.end.value)])
         self._changes.mark(run.id)
         self._changes.flush()
         run.ended.set()
 
-    def _set(self, run: ActiveRun, device: str, step: str, **changes: Any) -> None:
-        known = run.cells[device, step]
-        if changes.items() <= known.__dict__.items():
-            return
-        cell = known.model_copy(update=changes)
-        run.put(cell)
-        self._on_cell(cell)
-        self._changes.mark(run.id)
-
-    def _note(self, entry: NewEntry) -> None:
+    def _note(self, run: ActiveRun, event: Event, actor: str) -> None:
         # No command of the run is sent while the journal is unavailable, so the entry may come later.
-        self._journal.note_late([entry])
+        self._environment.journal.note_late([event.entry(actor, run=run.id)])
 
     def _forget_old(self) -> None:
+        cells = sum(len(run.cells) for run in self._runs.values())
         for run in list(self._runs.values()):
-            if len(self._runs) <= KEPT_IN_MEMORY:
+            if len(self._runs) <= KEPT_IN_MEMORY and cells <= MOST_CELLS:
                 return
             if run.end is not None and run.ended.is_set():
+                cells -= len(run.cells)
                 del self._runs[run.id]
-
-
-def _first_cell(run: str, step: Step) -> Cell:
-    """The initial cell of a step. `device` is empty; the caller sets it."""
-    state = CellState.QUEUED if step.enabled else CellState.SKIPPED
-    note = "" if step.enabled else SWITCHED_OFF
-    return Cell(run=run, device="", step=step.id, tool=step.tool, state=state, note=note)
 
 
 def _started(run: ActiveRun) -> NewEntry:
@@ -260,20 +285,21 @@ def _started(run: ActiveRun) -> NewEntry:
         devices_hash=run.devices_hash,
         said=run.said,
         operator=run.operator,
+        inputs=run.shown_inputs,
+        resumes=run.resumes,
+        carried=_carried(run),
+        note=run.note,
+        undoes=run.undoes,
     )
     return event.entry(run.actor, run=run.id)
 
 
-def _with_parameters(batch: Batch, parameters: dict[str, dict[str, Any]]) -> Batch:
-    """A copy of the batch with other arguments in each step. `parameters` maps step ids to arguments."""
-
-    def changed_step(step: Step) -> Step:
-        return step.model_copy(update={"parameters": parameters[step.id]})
-
-    steps: list[Step | Parallel] = [
-        entry.model_copy(update={"parallel": [changed_step(step) for step in entry.parallel]})
-        if isinstance(entry, Parallel)
-        else changed_step(entry)
-        for entry in batch.steps
+def _carried(run: ActiveRun) -> list[Json]:
+    """The carried cells of a run as its start records them: by earlier run, step and state, the devices."""
+    devices: dict[tuple[str, str, str], list[str]] = {}
+    for (device, step), carried in run.carried.items():
+        devices.setdefault((carried.run, step, carried.state.value), []).append(device)
+    return [
+        {"run": before, "step": step, "state": state, "devices": names}
+        for (before, step, state), names in devices.items()
     ]
-    return batch.model_copy(update={"steps": steps})

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from core import __version__
-from core.cli import approvals, devices, service, show
+from core.cli import approvals, devices, runs, service, show
 from core.cli import audit as audit_commands
 from core.cli import call as call_command
 from core.cli import contracts as contracts_commands
@@ -21,6 +21,7 @@ from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.base import EVERYWHERE, CommonOptions, HomeOption, JsonOption, examples, in_session
 from core.cli.output import AnswerLost, as_json, leave, note, print_error, say, styled
 from core.cli.prompt import open_missing_streams
+from core.cli.runs import SaveOption, WaitOption
 from core.cli.saving import Saving
 from core.cli.session import Session
 from core.cli.signing import KeySource
@@ -51,13 +52,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 audit_app = typer.Typer(help="The journal: find, show, verify.", epilog=EVERYWHERE, no_args_is_help=True)
-runs_app = typer.Typer(help="Runs and their results.", epilog=EVERYWHERE, no_args_is_help=True)
 app.add_typer(approvals.approvals_app, name="approvals")
 app.add_typer(approvals.grants_app, name="grants")
 app.add_typer(approvals.operators_app, name="operators")
 app.add_typer(audit_app, name="audit")
 app.add_typer(service.app, name="service")
-app.add_typer(runs_app, name="runs")
+app.add_typer(runs.app, name="runs")
 app.add_typer(devices.app, name="devices")
 app.add_typer(policy_commands.app, name="policy")
 app.add_typer(contracts_commands.app, name="contracts")
@@ -66,27 +66,23 @@ app.command(
     epilog=examples("pair lab-1 --tag lab --production", "pair lab-2 --string -"),
     short_help="Make a device known: one that dials in, or one that listens.",
 )(devices.pair)
+app.command(
+    "run",
+    epilog=examples(
+        "run clean.yaml --input threshold=85",
+        "run nightly --device 'lab-*' --json --wait 600",
+        "run rollout.yaml --input token=@token.txt",
+        "run clean.yaml --plan --json",
+    ),
+)(runs.run)
+app.command("resume", epilog=examples("resume r-0007"))(runs.resume)
+app.command("undo", epilog=examples("undo r-0007 --plan", "undo r-0007"))(runs.undo)
 
 
 DeviceArgument = Annotated[str, typer.Argument(metavar="DEVICE")]
 ToolArgument = Annotated[str, typer.Argument(metavar="TOOL")]
 # The largest number that the journal can store.
 LAST = (1 << 63) - 1
-
-SaveOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--save",
-        metavar="DIR",
-        help="Save the pictures and large outputs of results as new files in this folder.",
-    ),
-]
-WaitOption = Annotated[
-    float,
-    typer.Option(
-        min=0, metavar="SECONDS", help="How long to wait for an approval where this is no terminal."
-    ),
-]
 
 
 def _say_version(json: bool) -> None:
@@ -248,26 +244,6 @@ def audit_show(
     when it does not hold.
     """
     in_session(context, lambda session: show.entry(session, seq, context.obj.json))
-
-
-@runs_app.command("list", epilog=EVERYWHERE)
-def runs_list(
-    context: typer.Context,
-    limit: Annotated[int, typer.Option(min=1, max=200, metavar="NUMBER", help="How many at most.")] = 50,
-) -> None:
-    """List the latest runs."""
-    in_session(context, lambda session: show.runs(session, limit, context.obj.json))
-
-
-@runs_app.command("show", epilog=EVERYWHERE)
-def runs_show(
-    context: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="RUN")],
-    save: SaveOption = None,
-) -> None:
-    """Show one run with its results."""
-    saving = Saving.into(save)
-    in_session(context, lambda session: show.run(session, run, context.obj.json, saving))
 
 
 @app.command(epilog=EVERYWHERE)

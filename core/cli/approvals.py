@@ -16,8 +16,8 @@ from core.approvals.grants import GrantTerms, exact_arguments, scope_words
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import create_operator_key, delete_operator_key, statement_for
 from core.cli import show
+from core.cli.asking import card, of_words
 from core.cli.base import EVERYWHERE, examples, in_session
-from core.cli.call import card, of_words
 from core.cli.output import as_json, facts, lines, moment, note, one_line, say, table, time_cell
 from core.cli.prompt import ask_line, is_terminal
 from core.cli.session import Session

@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from typing import Any, Literal
+from typing import Any
 
-from core.approvals.models import Approval, ApprovalState
-from core.batch.models import Cell, CellState, Run
+from core.batch.models import Run
 from core.batch.run_state import result_of
-from core.canonical_json import canonical_bytes
 from core.cli.arguments import Mistyped, parse_arguments
-from core.cli.output import (
-    as_json,
-    facts,
-    note,
-    print_error,
-    refused_json,
-    result_json,
-    result_text,
-    say,
-    shown_json,
-    styled,
-)
-from core.cli.prompt import TerminalClosed, ask_line, is_terminal
+from core.cli.follow import HowToFollow, follow
+from core.cli.output import as_json, note, print_error, refused_json, result_json, result_text, say
 from core.cli.saving import Saving
 from core.cli.session import Session, must_be_here
-from core.cli.signing import KeySource, decide, identify, unlock
+from core.cli.signing import KeySource, identify
 from core.dispatch.models import Basis, CommandStage
-from core.errors import BadInput, DeviceError, ErrorCode, ErrorInfo, QuarterdeckError, Refused, ServiceError
+from core.errors import BadInput, DeviceError, ErrorCode, ErrorInfo, QuarterdeckError
 from core.service import exit_codes
-from core.service.console import ApprovalChanged, CellChanged, Event, Missed, RunChanged
-from core.statements import check_shown, short_code
-from core.tasks import TaskGroupOwner
-
-LOOK_AGAIN = 5.0
 
 
 async def call(
@@ -69,26 +49,8 @@ async def call(
         stage = CommandStage.PREPARE if isinstance(error, BadInput | DeviceError) else None
         say(as_json(refused_json(device, tool, error.info, stage)))
         return exit_codes.exit_code_of(error.code)
-    try:
-        return await _follow(session, run, events, wait, json_wanted, unlocking, saving)
-    except asyncio.CancelledError:
-        await session.console.runs.stop(run.summary.id)
-        note(f"Interrupted: run {run.summary.id} was cancelled; what a device has begun may still happen.")
-        raise
-    except TerminalClosed as closed:
-        # If it stayed in the queue, it could be approved after its caller has gone.
-        await session.console.runs.stop(run.summary.id)
-        raise Refused(
-            f"{closed.message} Run {run.summary.id} was cancelled; nothing was sent.",
-            ErrorCode.APPROVAL_EXPIRED,
-        ) from closed
-    except ServiceError as error:
-        if error.code is not ErrorCode.SERVICE_UNAVAILABLE:
-            raise
-        return _service_lost(run, json_wanted)
-    finally:
-        if close := getattr(events, "aclose", None):
-            await close()
+    ended = await follow(session, run, events, HowToFollow(wait, json_wanted, unlocking), "nothing was sent")
+    return ended if isinstance(ended, int) else await _print_end(session, ended, json_wanted, saving)
 
 
 async def _identify_where_several_approve(
@@ -131,88 +93,6 @@ def _arguments(words: list[str], schema: dict[str, Any]) -> dict[str, Any]:
         return parse_arguments(words, schema, lenient=True)
 
 
-def _service_lost(run: Run, json_wanted: bool) -> int:
-    """Report that the service was lost during a run: sent commands may have taken effect."""
-    wanted = run.summary.id
-    error = ErrorInfo(
-        code=ErrorCode.OUTCOME_UNKNOWN,
-        message=f"The service ended while run {wanted} was going on: what was sent may have happened.",
-        next=f"quarterdeck runs show {wanted} says what is known of it; look before you run this again.",
-    )
-    print_error(error, json_wanted, run=wanted)
-    return exit_codes.OUTCOME_UNKNOWN
-
-
-async def _follow(
-    session: Session,
-    run: Run,
-    events: AsyncIterator[Event],
-    wait: float,
-    json_wanted: bool,
-    unlocking: KeySource,
-    saving: Saving | None,
-) -> int:
-    clock = asyncio.get_running_loop().time
-    give_up: float | None = None
-    asked: set[str] = set()
-    while not run.summary.state.ended:
-        waiting = next(
-            (cell for cell in run.cells if cell.state is CellState.WAITING and cell.approval), None
-        )
-        if waiting is not None and waiting.approval not in asked:
-            if is_terminal():
-                asked.add(str(waiting.approval))
-                await _ask_here(session, str(waiting.approval), unlocking)
-            elif session.hosted or (give_up := give_up or clock() + wait) <= clock():
-                return await _nobody_here(session, run, waiting, json_wanted)
-        elif waiting is None:
-            give_up = None
-        await _next_change(events, run.summary.id, give_up - clock() if give_up else LOOK_AGAIN)
-        run = await session.console.runs.get(run.summary.id)
-    return await _print_end(session, run, json_wanted, saving)
-
-
-async def _next_change(events: AsyncIterator[Event], run: str, timeout: float) -> None:
-    """Wait for a change of this run, at most `timeout` or `LOOK_AGAIN` seconds."""
-    try:
-        async with asyncio.timeout(max(0.0, min(timeout, LOOK_AGAIN))):
-            async for event in events:
-                match event:
-                    case RunChanged() if event.run.id == run:
-                        return
-                    case CellChanged() if event.cell.run == run:
-                        return
-                    case ApprovalChanged() if event.approval.run == run:
-                        return
-                    case Missed():
-                        return
-    except TimeoutError:
-        return
-
-
-async def _nobody_here(session: Session, run: Run, cell: Cell, json_wanted: bool) -> int:
-    """End without an approval: the request stays queued, or is cancelled if this command hosts the core."""
-    if session.hosted:
-        await session.console.runs.stop(run.summary.id)
-        error = ErrorInfo(
-            code=ErrorCode.APPROVAL_EXPIRED,
-            message="This needs an operator's approval, and none can be given: no service runs for this "
-            "home and this is no terminal. Nothing was sent.",
-            next="Run quarterdeck service start, then call again; or call from a terminal.",
-        )
-        print_error(error, json_wanted, approval=None, run=run.summary.id, stage=CommandStage.APPROVE.value)
-        return exit_codes.NOT_APPROVED
-    error = ErrorInfo(
-        code=ErrorCode.APPROVAL_PENDING,
-        message=f"Not approved yet: request {cell.approval} of run {run.summary.id} stays in the queue.",
-        next=f"quarterdeck approvals show {cell.approval}, then approve or deny it.",
-    )
-    print_error(
-        error, json_wanted, approval=cell.approval, run=run.summary.id, stage=CommandStage.APPROVE.value
-    )
-    return exit_codes.APPROVAL_PENDING
-
-
 async def _print_end(session: Session, run: Run, json_wanted: bool, saving: Saving | None) -> int:
     cell = run.cells[0]
     result = result_of(cell)
@@ -232,104 +112,3 @@ async def _print_end(session: Session, run: Run, json_wanted: bool, saving: Savi
     if result.error is not None and not json_wanted:
         print_error(result.error, False)
     return code
-
-
-async def _ask_here(session: Session, approval_id: str, unlocking: KeySource) -> None:
-    """Show the request and ask for a decision; an answer given elsewhere ends the question.
-
-    Raises:
-        Refused: the request's digest does not match the arguments on the card.
-    """
-    approval = await session.console.approvals.hold(approval_id, True)
-    if approval.state is not ApprovalState.WAITING:
-        return
-    note(card(approval))
-    check_shown(approval.request)
-    owner = TaskGroupOwner("terminal")
-    asking = owner.spawn("ask", _ask(session, approval, unlocking))
-    elsewhere = owner.spawn("watch", _until_answered(session, approval_id))
-    try:
-        await asyncio.wait({asking, elsewhere}, return_when=asyncio.FIRST_COMPLETED)
-        if asking.done():
-            asking.result()
-        else:
-            note("\nThis request was answered elsewhere, or is over.")
-    finally:
-        await owner.close()
-
-
-async def _ask(session: Session, approval: Approval, unlocking: KeySource) -> None:
-    question = 'Type "approve" to allow exactly this once, "deny" with a reason to refuse: '
-    while True:
-        word, _, reason = (await ask_line(question)).strip().partition(" ")
-        verdict: Literal["approve", "deny"] | None = None
-        if word == "approve" and not reason:
-            verdict = "approve"
-        elif word == "deny":
-            verdict = "deny"
-        if verdict is not None:
-            try:
-                key = await unlock(session, unlocking)
-                await decide(session, key, approval, verdict, reason.strip())
-                return
-            except TerminalClosed:
-                raise
-            except (BadInput, Refused) as error:
-                # A mistyped passphrase is not a decision: ask again.
-                print_error(error.info, False)
-        note("Nothing was decided.")
-
-
-async def _until_answered(session: Session, approval_id: str) -> None:
-    events = session.console.events()
-    try:
-        while (await session.console.approvals.get(approval_id)).state is ApprovalState.WAITING:
-            async for event in events:
-                if isinstance(event, Missed) or (
-                    isinstance(event, ApprovalChanged) and event.approval.id == approval_id
-                ):
-                    break
-            else:
-                return
-    except QuarterdeckError:
-        # The service is lost, which `_follow` reports.
-        return
-
-
-def card(approval: Approval) -> str:
-    """A request as the operator must see it: everything that would be sent, and why approval is needed."""
-    request, decision = approval.request, approval.decision
-    risk = f"{decision.risk.value}, effect {decision.effect.value}"
-    head = facts(
-        [
-            ("Request", approval.id),
-            ("Device", request.device + (" (production)" if approval.production else "")),
-            ("Tool", request.tool_key),
-            ("Risk", risk),
-            ("Asked by", approval.actor),
-            ("Effect", decision.summary),
-            *[("Would", f"{one.text} ({one.risk.value})") for one in decision.findings],
-            *[("Asks because", f"{one.text} [{one.origin}]") for one in decision.reasons],
-            ("Undo", decision.undo),
-            ("They say", approval.said),
-            ("Expires in", f"{approval.remaining_s:.0f} s"),
-            ("State", approval.state.value),
-            ("Decided by", approval.decided_by or ""),
-            ("Reason", approval.reason),
-            ("Approvals", of_words(approval)),
-            ("Code", short_code(request.digest)),
-            ("Digest", request.digest),
-        ]
-    )
-    size = len(canonical_bytes(request.parameters))
-    title = styled("Arguments, complete", "bold")
-    return f"{head}\n{title} ({size} bytes):\n{shown_json(request.parameters)}"
-
-
-def of_words(approval: Approval) -> str:
-    """How many of the required operators have approved; empty where one suffices."""
-    if approval.approvers == 1:
-        return ""
-    by = f" ({', '.join(approval.approved_by)})" if approval.approved_by else ""
-    needs = "; needs another operator" if approval.state is ApprovalState.WAITING else ""
-    return f"{len(approval.approved_by)} of {approval.approvers}{by}{needs}"

@@ -32,8 +32,13 @@ def say(text: str = "") -> None:
     Raises:
         AnswerLost: the output cannot be written for another reason.
     """
+    print_text(f"{text}\n")
+
+
+def print_text(text: str) -> None:
+    """Print text on standard output as it is, without a line end; see `say`."""
     try:
-        print(text, flush=True)
+        print(text, end="", flush=True)
     except BrokenPipeError:
         # A closed pipe is not a fault: the exit code still reports the command itself.
         leave(sys.stdout)

@@ -10,7 +10,6 @@ from pydantic import BaseModel
 from core.aip.messages import ResultStatus
 from core.audit.checkpoint import load_public_key
 from core.audit.entries import Entry, Kind
-from core.batch.models import Run
 from core.batch.run_state import result_of
 from core.cli.output import (
     as_json,
@@ -18,10 +17,10 @@ from core.cli.output import (
     error_json,
     facts,
     lines,
-    moment,
     note,
     one_line,
     print_error,
+    print_text,
     result_json,
     result_text,
     say,
@@ -30,6 +29,7 @@ from core.cli.output import (
     time_cell,
     tool_cell,
 )
+from core.cli.run_text import cells_text, summary_text
 from core.cli.saving import Saving
 from core.cli.session import Session, must_be_here
 from core.errors import DeviceError, ErrorCode, ErrorInfo
@@ -157,7 +157,7 @@ async def run(session: Session, wanted: str, json_wanted: bool, saving: Saving |
         late = [_dump(one) for one in page.entries]
         say(as_json({"run": _dump(found.summary), "results": told, "late_answers": late}))
         return code
-    say(_run_text(found))
+    say(f"{summary_text(found)}\n\n{cells_text(found)}")
     for result in results:
         # The table above already says why a step was skipped.
         if result.status is not ResultStatus.SKIPPED:
@@ -179,23 +179,20 @@ async def run(session: Session, wanted: str, json_wanted: bool, saving: Saving |
     return code
 
 
-def _run_text(found: Run) -> str:
-    summary = found.summary
-    head = facts(
-        [
-            ("Run", summary.id),
-            ("Name", summary.name),
-            ("State", summary.state.value),
-            ("Actor", summary.actor),
-            ("Started", moment(summary.started_at)),
-            ("Ended", moment(summary.ended_at)),
-            ("Note", summary.note),
-        ]
-    )
-    rows = [
-        (cell.device, cell.step, tool_cell(cell.tool), cell.state.value, cell.note) for cell in found.cells
-    ]
-    return f"{head}\n\n{table(('DEVICE', 'STEP', 'TOOL', 'STATE', 'NOTE'), rows)}"
+async def output(session: Session, run: str, device: str, step: str, json_wanted: bool) -> None:
+    """Print what the command of a cell has printed so far."""
+    after, pieces = 0, []
+    while True:
+        chunk = await session.console.runs.output(run, device, step, after)
+        after = chunk.next
+        if json_wanted:
+            pieces += _plain(chunk.pieces)
+        elif chunk.pieces:
+            print_text(lines(chunk.text))
+        if not chunk.more:
+            break
+    if json_wanted:
+        say(as_json({"run": run, "device": device, "step": step, "ended": chunk.ended, "output": pieces}))
 
 
 async def find(session: Session, query: str, limit: int, before: int | None, json_wanted: bool) -> None:

@@ -8,8 +8,9 @@ grant covers it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from core.approvals.grants import GrantBook
@@ -23,16 +24,20 @@ from core.errors import ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.fleet.models import Effect
 from core.ids import new_id
 from core.policy.models import Answer, Decision, Profile, Reason
-from core.statements import check_time
+from core.statements import MOST_STATEMENT_SECONDS, check_time
 
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """The command may be sent, by its last decision; `approval` is None if no operator signed it."""
+    """The command may be sent, by its last decision; `approval` is None if no operator signed it.
+
+    `waited_s` is how long it waited for its turn after the answer.
+    """
 
     command: PreparedCommand
     decision: Decision
     approval: Approval | None = None
+    waited_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +141,12 @@ class ApprovalStage:
         except QuarterdeckError as error:
             self._record_end(command, approval_id, "refused", error.message)
             return Denied(error)
-        if under_grant is not None:
-            return under_grant
-        return self._outcome(command, decision, answered)
+        outcome = under_grant or self._outcome(command, decision, answered)
+        if not isinstance(outcome, Approved):
+            return outcome
+        approved_at = time.monotonic()
+        await request.turn()
+        return replace(outcome, waited_s=time.monotonic() - approved_at)
 
     def _outcome(
         self, command: PreparedCommand, decision: Decision, answered: Answered
@@ -228,11 +236,17 @@ def adjusted(decision: Decision, request: CommandRequest) -> Decision:
     return decision
 
 
-def check_still_allowed(now: Decision, then: Decision, approval: Approval | None, problem: str) -> None:
+def check_still_allowed(
+    now: Decision, then: Decision, approval: Approval | None, problem: str, waited_s: float = 0.0
+) -> None:
     """Check that the policy still allows the command: it may have become stricter during the wait.
 
     An approval does not override a denial. A command that needed no approval must still need none.
     `problem` is the policy's error text, empty if the policy is intact.
+
+    An operator approves hundreds of devices at once, which then take turns: `waited_s`, the wait for the
+    turn, does not count against a signature, up to `MOST_STATEMENT_SECONDS`. A device that checks signatures
+    itself makes no such allowance.
 
     Raises:
         Refused: the policy does not allow the command any more.
@@ -240,8 +254,9 @@ def check_still_allowed(now: Decision, then: Decision, approval: Approval | None
     if now.answer is Answer.DENY:
         raise Refused(now.reasons[0].text.removesuffix(".") + ".")
     if approval is not None:
+        allowance = 0.0 if now.device_requires_signature else min(waited_s, MOST_STATEMENT_SECONDS)
         for signed in approval.signed:
-            check_time(signed.statement.expires)
+            check_time(signed.statement.expires, waited_s=allowance)
         if now.approvers > len(approval.approved_by):
             raise Refused(f"The policy wants {now.approvers} operators now; ask again.")
     elif now.answer is Answer.ASK:

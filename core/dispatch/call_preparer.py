@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from core.canonical_json import canonical_bytes, flat_key
 from core.dispatch.argument_checks import check_form, harden
 from core.dispatch.arguments import Arguments, PreparedCall, seal
-from core.dispatch.command_request import Devices
+from core.dispatch.command_request import NO_SECRETS, Devices, Secrets
 from core.dispatch.redaction import Redactor, fault_words
 from core.errors import BadInput
 from core.fleet.models import Tool
@@ -52,7 +52,7 @@ class CallPreparer:
             self._cached.move_to_end(key)
         return call
 
-    def redact(self, tool: Tool, parameters: dict[str, Any]) -> Arguments:
+    def redact(self, tool: Tool, parameters: dict[str, Any], secrets: Secrets = NO_SECRETS) -> Arguments:
         """Check the form of arguments, fill in defaults of required arguments, and redact.
 
         Raises:
@@ -62,7 +62,7 @@ class CallPreparer:
         filled = with_defaults(tool.input_schema, parameters)
         if filled is not parameters:
             check_form(filled)
-        return self._redactor.redact(tool.tool_name, filled, [tool.input_schema])
+        return self._redactor.redact(tool.tool_name, filled, [tool.input_schema], secrets)
 
     async def prepare(self, tool: Tool, arguments: Arguments) -> PreparedCall:
         """Check arguments against a tool; yields to the loop only if that takes long.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -26,6 +26,10 @@ class Stage(StrEnum):
 OnStage = Callable[[Stage, str], None]
 
 
+async def _at_once() -> None:
+    """The turn of a request that has no others before it."""
+
+
 class Purpose(StrEnum):
     """Why a command is requested.
 
@@ -42,6 +46,16 @@ class Purpose(StrEnum):
     LIVE_VIEW = "live_view"
 
 
+class Secrets(NamedTuple):
+    """Secrets that a caller knows of: values that are secret in any argument, and places in the arguments."""
+
+    values: tuple[str, ...] = ()
+    paths: frozenset[tuple[str | int, ...]] = frozenset()
+
+
+NO_SECRETS = Secrets()
+
+
 @dataclass(frozen=True, slots=True)
 class CommandRequest:
     """A request for one call. `said` is the caller's text about it: stored and quoted, never judged.
@@ -56,6 +70,10 @@ class CommandRequest:
     `on_decided` gets the policy's decision before an operator is asked, and again after an edit.
 
     `cancelled` is polled until the command is sent: once it returns True, nothing of this request is sent.
+
+    `secrets` are secret beside what the tool's schema marks.
+
+    `turn` is awaited when a request that waited for operators was approved, before anything more is done.
     """
 
     device: str
@@ -70,9 +88,11 @@ class CommandRequest:
     purpose: Purpose = Purpose.COMMAND
     evidence_for: str = ""
     operators: tuple[str, ...] = ("",)
+    secrets: Secrets = NO_SECRETS
     call_id: str = field(default_factory=new_id)
     cancelled: Callable[[], bool] = lambda: False
     on_decided: Callable[[Decision], None] = lambda decision: None
+    turn: Callable[[], Awaitable[None]] = _at_once
 
     def __post_init__(self) -> None:
         if bool(self.evidence_for) is not (self.purpose is Purpose.EVIDENCE):

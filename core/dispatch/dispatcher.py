@@ -239,11 +239,12 @@ class Dispatcher:
                     return outcome
                 case Denied(error):
                     return self._refuse(attempt, error)
-                case Approved(command, decision, approval):
+                case Approved(command, decision, approval, waited_s):
                     attempt.stage, attempt.decision = CommandStage.RECORD_INTENT, decision
             before = await self._evidence.before(command, decision, approval, card)
-            if approval is not None or before:
-                await self._check_still_allowed(command, decision, approval)
+            # A command under a grant may have waited for it, and then for its turn.
+            if approval is not None or before or decision.grant:
+                await self._check_still_allowed(command, decision, approval, waited_s)
             permit = await self._commit(command, decision)
         except QuarterdeckError as error:
             return self._refuse(attempt, error)
@@ -297,8 +298,12 @@ class Dispatcher:
         """The request bound to the device's present tool, and its prepared call if that is known already."""
         target = self._devices.target(request.device)
         tool = tool_of(request, target)
-        call = self.calls.known(tool, request.parameters)
-        arguments = call.arguments if call is not None else self.calls.redact(tool, request.parameters)
+        # An equal call that was prepared before may show what is secret in this one.
+        call = None if any(request.secrets) else self.calls.known(tool, request.parameters)
+        if call is not None:
+            arguments = call.arguments
+        else:
+            arguments = self.calls.redact(tool, request.parameters, request.secrets)
         if request.said:
             said = self._live_secrets.redact_everywhere(request.said, secrets_in(arguments))
             request = replace(request, said=said)
@@ -349,13 +354,13 @@ class Dispatcher:
         return await self._links.follow([*paths, *self._policy.folders] if paths else ())
 
     async def _check_still_allowed(
-        self, command: PreparedCommand, decision: Decision, approval: Approval | None
+        self, command: PreparedCommand, decision: Decision, approval: Approval | None, waited_s: float
     ) -> None:
         # Symlinks may have been changed while the request waited.
         command = replace(command, leads=await self._leads(command))
         self._policy.refresh()
         now = self._policy.decide(self._query(command))
-        check_still_allowed(now, decision, approval, self._policy.problem)
+        check_still_allowed(now, decision, approval, self._policy.problem, waited_s)
 
     # Stage 6
     async def _commit(self, command: PreparedCommand, decision: Decision) -> Permit:
@@ -405,7 +410,7 @@ class Dispatcher:
             # A live picture must not show its device as busy every other second.
             self._devices.began(request.device, request.call_id, shown.tool_name)
         self._running[request.call_id] = channel
-        self._live_secrets.remember(request.device, request.run, command.arguments)
+        self._live_secrets.remember(request.device, request.run, command.arguments, request.secrets.values)
         result: CommandResult | None = None
         try:
             seconds = deadline_of(request, command.tool, stock=is_stock(command.target.device))
@@ -462,7 +467,8 @@ class Dispatcher:
 
     def _redaction(self, command: PreparedCommand) -> Redaction:
         request = command.request
-        return self._live_secrets.redaction(request.device, request.run, secrets_in(command.arguments))
+        secrets = (*secrets_in(command.arguments), *texts_in(list(request.secrets.values)))
+        return self._live_secrets.redaction(request.device, request.run, secrets)
 
     # Stage 9
     def _record_outcome(

@@ -158,9 +158,11 @@ class LiveSecrets:
         self._spelt: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._characters = 0
 
-    def remember(self, device: str, run: str | None, arguments: Arguments) -> None:
-        """Remember the secrets in these arguments, which are about to be sent."""
-        for secret in secrets_in(arguments):
+    def remember(
+        self, device: str, run: str | None, arguments: Arguments, values: Iterable[str] = ()
+    ) -> None:
+        """Remember the secrets in these arguments, which are about to be sent, and the secret `values`."""
+        for secret in (*secrets_in(arguments), *texts_in(list(values))):
             spellings = self._spellings_of(secret)
             for key in _keys(device, run):
                 self._add(key, secret, spellings)

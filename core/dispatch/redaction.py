@@ -6,16 +6,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from core.approvals.grants import holds_secret
 from core.commitments import LONGEST_NAME, MOST_SECRETS, SECRET_MARK, Opening, salt_of, stand_in
 from core.dispatch.arguments import Arguments, seal
+from core.dispatch.command_request import NO_SECRETS, Secrets
 from core.errors import BadInput, ErrorCode
 from core.files import write_atomic
-from core.json_walk import mapped
+from core.json_walk import mapped, steps_to, walk
 from core.schema_forms import secrets
 from core.schema_forms.validator import FieldError
 from core.secret_rule import KNOWN_NAMES, SecretNames
@@ -42,15 +43,24 @@ class Redactor:
         except OSError as error:
             raise BadInput(f"{path} cannot be read or made: {error.strerror}.") from error
 
-    def redact(self, tool_name: str, parameters: dict[str, Any], schemas: Sequence[Any]) -> Arguments:
+    def redact(
+        self,
+        tool_name: str,
+        parameters: dict[str, Any],
+        schemas: Sequence[Any],
+        known: Secrets = NO_SECRETS,
+    ) -> Arguments:
         """Copy arguments twice: unchanged, and with each secret replaced by its commitment.
 
-        A value is secret if any of the schemas marks it, or if a name on its path is a secret name.
+        A value is secret if any of the schemas marks it, if a name on its path is a secret name, or if the
+        caller knows it to be one.
 
         Raises:
             BadInput: a secret has no canonical form, or there are too many of them.
         """
         paths = secrets.secret_paths(parameters, schemas, self._names)
+        if any(known):
+            paths = _outermost([*paths, *_known_paths(parameters, known)])
         if len(paths) > MOST_SECRETS:
             raise BadInput(f"The arguments hold more than {MOST_SECRETS:,} secrets.", ErrorCode.TOO_LARGE)
         if any(isinstance(step, str) and len(step) > LONGEST_NAME for path in paths for step in path):
@@ -68,6 +78,14 @@ class Redactor:
             openings.append(Opening(path=path, salt=salt.hex()))
         return seal(Arguments, sent=sent, shown=shown, openings=tuple(openings))
 
+    def redact_named(self, values: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+        """A copy of named values, with those of these names replaced by commitments."""
+        shown = mapped(values)
+        for name in names:
+            if name in shown:
+                shown[name] = stand_in(salt_of(self._salt, "", (name,), shown[name]), shown[name])
+        return dict(shown)
+
 
 def fault_words(error: FieldError, redacted: dict[str, Any]) -> str:
     """Describe a validation error without quoting a secret; `redacted` are the redacted arguments."""
@@ -84,3 +102,26 @@ def fault_words(error: FieldError, redacted: dict[str, Any]) -> str:
         if holds_secret(here)
         else error.message
     )
+
+
+def _known_paths(parameters: dict[str, Any], known: Secrets) -> Iterator[secrets.Path]:
+    """The paths that the caller knows, of texts with a known secret in them, and of numbers that are one."""
+    wanted = [value for value in known.values if value]
+    for value, place, _ in walk(parameters):
+        path = tuple(steps_to(place))
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if (
+            path in known.paths
+            or (isinstance(value, str) and any(secret in value for secret in wanted))
+            or (is_number and str(value) in wanted)
+        ):
+            yield path
+
+
+def _outermost(paths: list[secrets.Path]) -> list[secrets.Path]:
+    """These paths, without those that are there twice or lead inside the value of another."""
+    outermost: list[secrets.Path] = []
+    for path in sorted(paths, key=len):
+        if not any(path[: len(outer)] == outer for outer in outermost):
+            outermost.append(path)
+    return outermost

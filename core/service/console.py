@@ -13,14 +13,17 @@ import typing
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from core.approvals.grants import Grant, SignedGrant
 from core.approvals.models import Approval, Fatigue, Operator
 from core.approvals.preview_models import Helper, Preview
 from core.audit.entries import Entry
 from core.audit.models import Bucket, Facet, NumberPage, VerifyReport
-from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch
+from core.batch.live_output import OutputChunk
+from core.batch.models import Batch, Cell, CellPage, Plan, Run, RunSummary, SavedBatch
+from core.batch.run_compare import RunComparison
+from core.batch.undo_plan import UndoPlan
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.dispatch.models import CommandResult
 from core.fleet.models import (
@@ -178,12 +181,23 @@ class RunsApi(Protocol):
     """Runs of commands and of batches, and the batches that are saved."""
 
     @rpc("plan", ANY_CLIENT)
-    async def plan(self, batch: Batch) -> Plan:
-        """Predict what a run of this batch would do on each device now; nothing is sent."""
+    async def plan(self, batch: Batch, inputs: dict[str, Any] | None = None) -> Plan:
+        """Predict what a run of this batch would do on each device now; nothing is sent.
+
+        What depends on inputs that have no value is not known.
+        """
 
     @rpc("start_run", ANY_CLIENT)
-    async def start(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
-        """Start a run and return at once. Refused if the targets no longer match `expected_devices`."""
+    async def start(
+        self,
+        batch: Batch,
+        expected_devices: list[str] | None = None,
+        inputs: dict[str, Any] | None = None,
+    ) -> Run:
+        """Start a run and return at once. Refused if the targets no longer match `expected_devices`.
+
+        `inputs` are the values of the batch's inputs; those with a default may be left out.
+        """
 
     @rpc("call", ANY_CLIENT)
     async def call(
@@ -198,6 +212,60 @@ class RunsApi(Protocol):
     @rpc("cancel_run", ANY_CLIENT)
     async def stop(self, run: str) -> RunSummary:
         """Start no further step of this run, withdraw pending approvals, and ask devices to cancel."""
+
+    @rpc("run_cells", ANY_CLIENT)
+    async def cells(self, run: str, after: int = 0, limit: int = 500) -> CellPage:
+        """The cells of a run by device, some `limit` of them, for runs too large for `get`. NOT_FOUND.
+
+        `after` is the `next` of the page before.
+        """
+
+    @rpc("run_output", ANY_CLIENT)
+    async def output(self, run: str, device: str, step: str, after: int = 0) -> OutputChunk:
+        """What the command of a cell has printed since position `after`, while it runs and afterwards.
+
+        `CellChanged` announces further output by `output_size`. NOT_FOUND.
+        """
+
+    @rpc("compare_runs", ANY_CLIENT)
+    async def compare(self, before: str, after: str) -> RunComparison:
+        """Two runs cell by cell: state, verdict, value by JSON path, duration. NOT_FOUND."""
+
+    @rpc("undo_plan", ANY_CLIENT)
+    async def undo_plan(self, run: str) -> UndoPlan:
+        """What the undo of an ended run would do, call by call, and why; nothing is sent. NOT_FOUND."""
+
+    @rpc("undo_run", ANY_CLIENT)
+    async def undo(self, run: str, digest: str = "") -> Run:
+        """Start a run that undoes an ended run, with decisions and approvals of its own; returns at once.
+
+        Refused if there is nothing to undo, or the plan no longer has the `digest` that was shown.
+        """
+
+    @rpc("cancel_step", ANY_CLIENT)
+    async def cancel_step(self, run: str, device: str, step: str) -> RunSummary:
+        """Cancel one step on one device: it is not begun, or the device is asked to cancel it."""
+
+    @rpc("pause_run", OPERATORS)
+    async def pause(self, run: str) -> RunSummary:
+        """Start nothing more of this run until `unpause`; what runs or waits for operators goes on."""
+
+    @rpc("unpause_run", OPERATORS)
+    async def unpause(self, run: str) -> RunSummary:
+        """Let a paused run go on."""
+
+    @rpc("resume_run", ANY_CLIENT)
+    async def resume(self, run: str, secrets: dict[str, Any] | None = None) -> Run:
+        """Continue an ended run as a new run, with its batch, inputs and devices; returns at once.
+
+        What is done is not repeated; each device begins at the step that did not succeed. `secrets` are the
+        values of secret inputs, which are not stored. Refused while a step's outcome is unknown and no
+        operator has settled it, and if the run was resumed already.
+        """
+
+    @rpc("settle_step", OPERATORS)
+    async def settle(self, run: str, device: str, step: str, outcome: Literal["done", "not_done"]) -> Cell:
+        """Record an operator's word about a step of an ended run: it was done by hand, or it was not done."""
 
     @rpc("run", ANY_CLIENT)
     async def get(self, run: str) -> Run:

@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 from core.aip.messages import ResultStatus
+from core.batch.models import CellState, Run, RunState
+from core.batch.run_state import result_of
 from core.dispatch.models import CommandResult, Verdict
 from core.errors import ErrorCode
 
@@ -42,6 +44,7 @@ _OF_CODE: dict[ErrorCode, int] = {
     ErrorCode.SKIPPED: TOOL_FAILED,
     ErrorCode.TOOL_FAILED: TOOL_FAILED,
     ErrorCode.PARTIAL_FAILURE: TOOL_FAILED,
+    ErrorCode.EXPECTATION_FAILED: TOOL_FAILED,
     ErrorCode.BAD_RESULT: TOOL_FAILED,
     ErrorCode.PROTOCOL_ERROR: TOOL_FAILED,
     ErrorCode.STALE_OBSERVATION: TOOL_FAILED,
@@ -67,3 +70,27 @@ def of_result(result: CommandResult) -> int:
     if result.error is not None:
         return exit_code_of(result.error.code)
     return DONE if result.status is ResultStatus.SUCCESS else TOOL_FAILED
+
+
+# Of several results the first of these is the run's: what must be looked at comes first.
+_WORST_FIRST = (
+    OUTCOME_UNKNOWN,
+    JOURNAL_BAD,
+    FAULT,
+    TOOL_FAILED,
+    DEVICE_OFFLINE,
+    BAD_INPUT,
+    NOT_APPROVED,
+    DENIED,
+)
+_GOOD = (CellState.DONE, CellState.SKIPPED, CellState.NOT_STARTED)
+
+
+def of_run(run: Run) -> int:
+    """The exit code of an ended run: that of its worst step. A failed step that was recovered is done."""
+    results = [result_of(cell) for cell in run.cells if cell.state not in _GOOD]
+    codes = {of_result(result) for result in results if result is not None}
+    for code in _WORST_FIRST:
+        if code in codes:
+            return code
+    return DONE if run.summary.state is RunState.DONE else TOOL_FAILED

@@ -21,6 +21,7 @@ from core.audit.checkpoint import load_or_create_journal_key, read_checkpoint
 from core.audit.entries import Kind
 from core.audit.events import PolicyBroken, PolicyLoaded, ServiceStarted, ServiceStopped
 from core.audit.journal import Journal
+from core.batch.execution import Environment
 from core.batch.models import Cell, RunSummary
 from core.batch.runner import Runner
 from core.debounce import Coalescer
@@ -56,6 +57,7 @@ from core.service.live_view import LiveView
 from core.service.log_setup import masking_also
 from core.service.progress_log import ProgressLog, in_words
 from core.service.recovery import Recovered, grants_before, recover, standing_stop
+from core.service.run_devices import RunDevices
 from core.service.trusted import Trusted, pending_settings, read_trusted
 from core.tasks import TaskGroupOwner
 
@@ -110,26 +112,21 @@ class Service:
         )
         self.live_secrets = LiveSecrets()
         self.fleet = Fleet(journal, self.policy, self._pins, self._tell_device, self.live_secrets)
+        self.redactor = Redactor.of(home.keys / "masking.salt", SecretNames(self.settings.secret_names))
         self.dispatcher = Dispatcher(
             devices=self.fleet,
             policy=self.policy,
             approvals=self.approvals,
             journal=journal,
-            redactor=Redactor.of(home.keys / "masking.salt", SecretNames(self.settings.secret_names)),
+            redactor=self.redactor,
             live_secrets=self.live_secrets,
             ui_on_own_computer=self.settings.ui_actions_on_this_computer,
         )
-        self.runner = Runner(
-            self.dispatcher,
-            journal,
-            self.tasks,
-            self._tell_run,
-            self._tell_cell,
-            self.dispatcher.redacted,
-        )
+        runs = Environment(self.dispatcher, journal, self.approvals, RunDevices(self.fleet), self._tell_cell)
+        self.runner = Runner(runs, self.tasks, self._tell_run, self.dispatcher.redacted)
         self.live_pictures = LiveView(self.dispatcher, self.fleet, self._journal_problem, self.tasks)
         self._late_answers = LateResults(journal, self.tasks, self.live_secrets)
-        self._progress = ProgressLog(self.runner, journal.note, self._tell_cell, self.live_secrets)
+        self.progress = ProgressLog(self.runner, journal.note, self._tell_cell, self.live_secrets)
         self._open_the_ways_to_devices()
 
     def _open_the_ways_to_devices(self) -> None:
@@ -402,7 +399,7 @@ class Service:
             self.hub.publish(made(DeviceChanged, {"event": "device", "device": self.fleet.get(name)}))
 
     def _take_progress(self, device: str, progress: Progress) -> None:
-        shown = self._progress.take(device, progress)
+        shown = self.progress.take(device, progress)
         self.fleet.progressed(device, shown.call_id, in_words(shown))
 
     def _tell_approval(self, approval: Approval) -> None:
@@ -414,6 +411,8 @@ class Service:
         self.hub.publish(RunChanged(run=run))
 
     def _tell_cell(self, cell: Cell) -> None:
+        if cell.ended_at is not None:
+            self.progress.ended(cell)
         if not self.hub:
             return
         self.hub.publish(made(CellChanged, {"event": "cell", "cell": cell}))

@@ -15,6 +15,7 @@ import psutil
 import structlog
 
 from tests.bench import (
+    batch_bench,
     fleet_bench,
     flip_bench,
     frames_bench,
@@ -22,6 +23,7 @@ from tests.bench import (
     kill_bench,
     limits_bench,
     mcp_bench,
+    output_bench,
     policy_bench,
     round_trip_bench,
     screenshot_bench,
@@ -36,7 +38,8 @@ def main() -> int:
     parser.add_argument(
         "which",
         nargs="*",
-        help="round-trips, policy, journal, window, fleet, screenshots, kills, flips, mcp, limits, frames",
+        help="round-trips, output, policy, batches, journal, window, fleet, screenshots, kills, flips, mcp, "
+        "limits, frames",
     )
     parser.add_argument("--kills", type=int, default=kill_bench.KILLS)
     parser.add_argument(
@@ -46,7 +49,9 @@ def main() -> int:
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     benches: dict[str, Callable[[], Figures]] = {
         "round-trips": round_trip_bench.run,
+        "output": output_bench.run,
         "policy": policy_bench.run,
+        "batches": batch_bench.run,
         "journal": lambda: journal_bench.run(given.million),
         "window": window_bench.run,
         "fleet": fleet_bench.run,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from core.home import Home
+from tests.bench.fleet_service import STEPS
 from tests.bench.journal_bench import Figures
 from tests.bench.lines import Part, StallWatch, part
 from tests.fakes.signing import accepted
@@ -22,6 +23,7 @@ from tests.fakes.swarm import pair_swarm, swarm_process
 DEVICES = 1000
 FEATURES = "cancel,terms"
 ROUNDS = 7
+STEP_ROUNDS = 3
 WINDOW_ROUNDS = 5
 # The window paints what came last after the run has ended.
 AFTERWARDS = 1.0
@@ -76,6 +78,9 @@ async def _fan_out(service: Part, peer: float) -> Figures:
     reads = [_checked(await service.asked(f"run {DEVICES}", "done")) for _ in range(ROUNDS)]
     few = [_checked(await service.asked("run 100", "done")) for _ in range(ROUNDS)]
     acts = [_checked(await service.asked(f"act {DEVICES}", "done")) for _ in range(ROUNDS)]
+    steps = [
+        _checked(await service.asked(f"steps {DEVICES}", "done"), DEVICES * STEPS) for _ in range(STEP_ROUNDS)
+    ]
     rate = _median_rate(reads, "ended_s")
     best = max(done["results"] / done["ended_s"] for done in reads)
     return [
@@ -84,6 +89,11 @@ async def _fan_out(service: Part, peer: float) -> Figures:
         ("the same until every entry is in the journal for good", f"{_median_rate(reads):,.0f} results/s"),
         ("the same, 100 at once", f"{_median_rate(few, 'ended_s'):,.0f} results/s"),
         ("one action each, durable before it leaves", f"{_median_rate(acts, 'ended_s'):,.0f} results/s"),
+        (
+            f"{STEPS} observations each, in one run (goal: 2,000)",
+            f"{_median_rate(steps, 'ended_s'):,.0f} results/s",
+        ),
+        ("longest stall of the service in it", f"{_median(steps, 'stall_ms'):.0f} ms"),
         ("bare peer / observation", f"{peer / rate:.1f}"),
         ("CPU of the service for each observation", f"{_median(reads, 'cpu_s') / DEVICES * 1e6:.0f} µs"),
         ("longest stall of the service in a run, median of rounds", f"{_median(reads, 'stall_ms'):.0f} ms"),
@@ -116,8 +126,8 @@ async def _watched(service: Part, home: Home, screen: str) -> Figures:
     ]
 
 
-def _checked(done: dict[str, Any]) -> dict[str, Any]:
-    assert done["counts"] == {"done": DEVICES}, done["counts"]
+def _checked(done: dict[str, Any], count: int = DEVICES) -> dict[str, Any]:
+    assert done["counts"] == {"done": count}, done["counts"]
     return done
 
 

@@ -1,7 +1,7 @@
 """A real service that a swarm dials: `python -m tests.bench.fleet_service HOME`.
 
-Lines on its standard input: `memory`, `run N` (one observation on every device, N at once), `act N` (one
-action). Answers with JSON lines: how long it took, and how long its loop stood.
+Lines on its standard input: `memory`, `run N` (one observation on every device, N at once), `steps N` (ten of
+them), `act N` (one action). Answers with JSON lines: how long it took, and how long its loop stood.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import structlog
 
-from core.batch.models import Batch, Rollout, Step
+from core.batch.models import Batch, Entry, Rollout, Step
 from core.fleet.models import Health
 from core.home import Home
 from core.service.__main__ import collect_seldom
@@ -26,6 +26,7 @@ from tests.bench.lines import StallWatch, input_lines
 from tests.fakes.swarm import ACTION, OBSERVATION, tell
 
 PATIENCE = 120.0
+STEPS = 10
 
 
 async def main(home: Home) -> None:
@@ -59,19 +60,20 @@ async def _obey(service: Service) -> None:
             while _online(service) < int(rest):  # noqa: ASYNC110  # a bench; the fleet says how each device is
                 await asyncio.sleep(0.05)
             tell("there", stall_ms=watch.take())
-        elif word in ("run", "act"):
+        elif word in ("run", "steps", "act"):
             watch.take()
             await _run(service, word, int(rest), watch)
     watch.close()
 
 
 async def _run(service: Service, word: str, parallel: int, watch: StallWatch) -> None:
-    step = (
-        Step(id="look", tool=OBSERVATION, parameters={"info_type": "memory"})
-        if word == "run"
-        else Step(id="write", tool=ACTION, parameters={"file_path": "/tmp/nothing", "content": "x"})
-    )
-    batch = Batch(name="Fan out", targets="name:sim-*", rollout=Rollout(parallel=parallel), steps=[step])
+    write = Step(id="write", tool=ACTION, parameters={"file_path": "/tmp/nothing", "content": "x"})
+    looks = [
+        Step(id=f"look{number}", tool=OBSERVATION, parameters={"info_type": "memory"})
+        for number in range(STEPS if word == "steps" else 1)
+    ]
+    steps: list[Entry] = [write] if word == "act" else [*looks]
+    batch = Batch(name="Fan out", targets="name:sim-*", rollout=Rollout(parallel=parallel), steps=steps)
     console = service.console("operator:bench")
     started, cpu = time.perf_counter(), time.process_time()
     run = await console.runs.start(batch)

@@ -227,7 +227,7 @@ class FakeConsole(ApprovalsDoor):
             self.tool_named(device, tool), parameters, self.policy_status.profile, self._device(device)
         )
 
-    async def on_plan(self, batch: Batch) -> Plan:
+    async def on_plan(self, batch: Batch, inputs: dict[str, Any] | None = None) -> Plan:
         await self._step("plan")
         wanted = parse_filter(batch.targets)
         chosen = [device for device in self.fleet.values() if wanted.matches(device)]
@@ -241,7 +241,12 @@ class FakeConsole(ApprovalsDoor):
             took_ms=1.4,
         )
 
-    async def on_start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
+    async def on_start_run(
+        self,
+        batch: Batch,
+        expected_devices: list[str] | None = None,
+        inputs: dict[str, Any] | None = None,
+    ) -> Run:
         await self._step("start_run")
         wanted = parse_filter(batch.targets)
         names = sorted(device.name for device in self.fleet.values() if wanted.matches(device))

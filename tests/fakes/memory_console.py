@@ -156,10 +156,15 @@ class MemoryConsole(MemoryDevices):
             reasons=[Reason(text="High risk asks.", origin="profile guarded")],
         )
 
-    async def on_plan(self, batch: Batch) -> Plan:
+    async def on_plan(self, batch: Batch, inputs: dict[str, Any] | None = None) -> Plan:
         return Plan(devices=["this-computer"], steps=[], cells=[])
 
-    async def on_start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
+    async def on_start_run(
+        self,
+        batch: Batch,
+        expected_devices: list[str] | None = None,
+        inputs: dict[str, Any] | None = None,
+    ) -> Run:
         # Stands still where a test wants a call to be under way.
         self.host.asked["start_run"] += 1
         self.host.entered.release()

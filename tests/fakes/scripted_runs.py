@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from core.aip.messages import ResultStatus
+from core.approvals.models import Approval, ApprovalState
+from core.approvals.queue import Answered
 from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.events import ApprovalDenied, ApprovalGiven, EntryFields
+from core.batch.execution import Environment
+from core.batch.expressions import DeviceFacts
 from core.batch.models import Cell, RunSummary
 from core.batch.runner import Runner
 from core.dispatch.command_request import CommandRequest, Stage
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.dispatch.models import Basis, CommandResult, CommandStage, Verdict
 from core.errors import ErrorCode, ErrorInfo, JournalUnavailable
 from core.fleet.models import Effect, Risk
 from core.policy.models import Answer, Decision, Profile, Reason
+from core.statements import Request
 from core.tasks import TaskGroupOwner
 from tests.fakes.patience import PATIENCE_S
 
@@ -31,10 +37,13 @@ ENDS: dict[str, End] = {
     "refused": (S.FAILURE, V.REFUSED, B.NOTHING_SENT, C.DENIED_BY_OPERATOR),
     "withdrawn": (S.FAILURE, V.CANCELLED, B.NOTHING_SENT, C.CANCELLED),
     "no_such_tool": (S.FAILURE, V.REFUSED, B.NOTHING_SENT, C.UNKNOWN_TOOL),
+    "denied": (S.FAILURE, V.REFUSED, B.NOTHING_SENT, C.DENIED_BY_POLICY),
     "offline": (S.FAILURE, V.REFUSED, B.NOTHING_SENT, C.DEVICE_OFFLINE),
+    "approved": (S.SUCCESS, V.UNVERIFIED, B.DEVICE_CLAIM, None),
+    "changed": (S.FAILURE, V.REFUSED, B.NOTHING_SENT, C.CONTRACT_CHANGED),
 }
-ASKED = frozenset({"refused", "withdrawn"})
-UNBOUND = frozenset({"no_such_tool", "offline"})
+ASKED = frozenset({"refused", "withdrawn", "approved", "changed"})
+UNBOUND = frozenset({"no_such_tool", "denied", "offline"})
 
 
 class MemoryJournal:
@@ -76,27 +85,39 @@ class MemoryJournal:
 
 @dataclass
 class ScriptedDispatcher:
-    """Ends each call as `script` says, by device and step. `gates` hold a call back until they are set."""
+    """Ends each call as `script` says, by device and step. `gates` hold a call back until they are set.
+
+    A list in the script has the ends of the attempts, one after the other.
+    """
 
     journal: MemoryJournal
-    script: dict[tuple[str, str], str] = field(default_factory=dict)
+    script: dict[tuple[str, str], str | list[str]] = field(default_factory=dict)
     gates: dict[tuple[str, str], asyncio.Event] = field(default_factory=dict)
     arrived: asyncio.Condition = field(default_factory=asyncio.Condition)
     begun: list[tuple[str, str]] = field(default_factory=list)
+    orders: list[CommandRequest] = field(default_factory=list)
     on_begin: Callable[[], None] = lambda: None
     running: int = 0
     most: int = 0
+    waiting: int = 0
+    sending: int = 0
+    most_sent: int = 0
+    sent: list[tuple[str, str]] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
 
     async def dispatch(self, order: CommandRequest, on_stage: Callable[[Stage, str], None]) -> CommandResult:
         place = (order.device, order.step or "")
-        end = self.script.get(place, "done")
+        script = self.script.get(place, "done")
+        end = script if isinstance(script, str) else script[0]
+        if order.cancelled():
+            end = "withdrawn"
         self.running += 1
         self.most = max(self.most, self.running)
         self.begun.append(place)
+        self.orders.append(order)
         self.on_begin()
         decision = None
-        if end not in UNBOUND:
+        if end not in UNBOUND and not order.cancelled():
             decision = decision_that(Answer.ASK if end in ASKED else Answer.ALLOW)
             self._note(order, Kind.COMMAND_PREPARED, {"tool_type": "action"})
             self._note(order, Kind.COMMAND_DECIDED, {"decision": decision.model_dump(mode="json")})
@@ -104,19 +125,39 @@ class ScriptedDispatcher:
             if end in ASKED:
                 self._note(order, Kind.APPROVAL_REQUESTED, {"approval": f"a-{order.call_id}"})
                 on_stage(Stage.WAITING, f"a-{order.call_id}")
+                self.waiting += 1
             else:
-                self._note(order, Kind.INTENT_RECORDED, {})
-                on_stage(Stage.RUNNING, "")
-                self._note(order, Kind.COMMAND_SENT, {})
+                self._send(order, on_stage)
         async with self.arrived:
             self.arrived.notify_all()
         await (self.gates[place].wait() if place in self.gates else asyncio.sleep(0))
-        result = result_that(self.script.get(place, "done"), order, decision)
+        if decision is not None and end in ASKED:
+            self.waiting -= 1
+            if end == "approved":
+                await order.turn()
+                self._send(order, on_stage)
+                await asyncio.sleep(0)
+        self.sending -= place in self.sent
+        # What a test changed in the script while the call was held back counts.
+        script = self.script.get(place, "done")
+        if isinstance(script, list):
+            end = script.pop(0)
+        elif decision is not None or end not in ASKED:
+            end = script
+        result = result_that(end, order, decision)
         sent = result.basis is not Basis.NOTHING_SENT
         kind = Kind.RESULT_RECORDED if sent else Kind.COMMAND_REFUSED
-        self._note(order, kind, {"result": result.model_dump(mode="json", exclude={"decision"})})
+        self._note(order, kind, {"result": result.model_dump(mode="json", exclude={"decision", "stage"})})
         self.running -= 1
         return result
+
+    def _send(self, order: CommandRequest, on_stage: Callable[[Stage, str], None]) -> None:
+        self._note(order, Kind.INTENT_RECORDED, {})
+        on_stage(Stage.RUNNING, "")
+        self._note(order, Kind.COMMAND_SENT, {})
+        self.sent.append((order.device, order.step or ""))
+        self.sending += 1
+        self.most_sent = max(self.most_sent, self.sending)
 
     async def cancel(self, call_id: str) -> bool:
         self.cancelled.append(call_id)
@@ -143,6 +184,92 @@ class ScriptedDispatcher:
 
 
 @dataclass
+class MemoryApprovals:
+    """A queue with as much room as a test says; its questions are answered by the test, and written."""
+
+    journal: MemoryJournal
+    most: int = 20_000
+    waiting: Callable[[], int] = lambda: 0
+    withdrawn: list[str] = field(default_factory=list)
+    questions: dict[str, asyncio.Future[tuple[ApprovalState, str]]] = field(default_factory=dict)
+    asked: asyncio.Queue[Approval] = field(default_factory=asyncio.Queue)
+
+    async def ask(self, approval_id: str, request: Request, decision: Decision, **more: Any) -> Answered:
+        approval = Approval(
+            id=approval_id,
+            request=request,
+            decision=decision,
+            actor=more["actor"],
+            run=more["run"],
+            step=more["step"],
+            asked_at="",
+            expires_at="",
+            remaining_s=1,
+            approvers=decision.approvers,
+        )
+        self.questions[approval_id] = asyncio.get_running_loop().create_future()
+        self.asked.put_nowait(approval)
+        state, reason = await self.questions[approval_id]
+        if state in (ApprovalState.APPROVED, ApprovalState.DENIED):
+            answered = (ApprovalGiven if state is ApprovalState.APPROVED else ApprovalDenied)(
+                approval=approval_id, signed={"statement": {"reason": reason}}, took_s=0, number=1, of=1
+            )
+            place: EntryFields = {"run": more["run"], "step": more["step"], "device": ""}
+            self.journal.note(answered.entry("operator:anna", **place))
+        return Answered(
+            approval.model_copy(
+                update={
+                    "state": state,
+                    "reason": reason,
+                    "decided_by": "anna",
+                    "approved_by": ["anna"] if state is ApprovalState.APPROVED else [],
+                }
+            )
+        )
+
+    def answer(self, approval_id: str, state: ApprovalState, reason: str = "") -> None:
+        """End a question."""
+        self.questions[approval_id].set_result((state, reason))
+
+    def room(self, actor: str) -> int:
+        return max(self.most - self.waiting(), 0)
+
+    def withdraw(self, reason: str, run: str | None = None) -> int:
+        self.withdrawn.append(reason)
+        for question in self.questions.values():
+            if not question.done():
+                question.set_result((ApprovalState.WITHDRAWN, reason))
+        return 0
+
+    def withdraw_one(self, approval_id: str, reason: str) -> None:
+        self.withdrawn.append(reason)
+        if approval_id in self.questions:
+            self.answer(approval_id, ApprovalState.WITHDRAWN, reason)
+
+
+class Sleep:
+    """Waits until a test says so, at once if it says nothing."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.until: Callable[[], Awaitable[Any]] = lambda: asyncio.sleep(0)
+
+    async def __call__(self, seconds: float) -> None:
+        self.begun.set()
+        await self.until()
+
+
+class PlainDevices:
+    """Devices without facts; a tool named `read` may be called again."""
+
+    def facts(self, device: str) -> DeviceFacts:
+        return DeviceFacts(device)
+
+    def may_repeat(self, device: str, tool: str) -> bool:
+        return tool == "read"
+
+
+@dataclass
 class House:
     """A runner with everything it needs, and what it has told."""
 
@@ -150,6 +277,8 @@ class House:
     dispatcher: ScriptedDispatcher
     journal: MemoryJournal
     tasks: TaskGroupOwner
+    approvals: MemoryApprovals
+    sleep: Sleep
     runs: list[RunSummary]
     cells: list[Cell]
 
@@ -170,8 +299,10 @@ def open_house() -> House:
     ) -> tuple[dict[str, Any], str]:
         return parameters, said
 
-    runner = Runner(dispatcher, journal, tasks, runs.append, cells.append, as_it_is)
-    return House(runner, dispatcher, journal, tasks, runs, cells)
+    approvals, sleep = MemoryApprovals(journal), Sleep()
+    environment = Environment(dispatcher, journal, approvals, PlainDevices(), cells.append, sleep=sleep)
+    runner = Runner(environment, tasks, runs.append, as_it_is)
+    return House(runner, dispatcher, journal, tasks, approvals, sleep, runs, cells)
 
 
 def decision_that(answer: Answer) -> Decision:
@@ -198,5 +329,6 @@ def result_that(end: str, order: CommandRequest, decision: Decision | None) -> C
         basis=basis,
         error=ErrorInfo.of(code, f"It ended as {end}.") if code else None,
         result={"end": end} if code is None else None,
+        stage=CommandStage.RECORD_INTENT if end == "changed" else None,
         decision=decision,
     )

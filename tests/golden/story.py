@@ -346,6 +346,10 @@ async def batches(play: Play, console: Console, device: ScriptedDevice) -> None:
     await console.runs.get(run.summary.id)
     await console.runs.list()
     await console.runs.find("look poke")
+    await console.runs.cells(run.summary.id)
+    await console.runs.output(run.summary.id, SCRIPTED, run.summary.steps[0])
+    await console.runs.compare(run.summary.id, run.summary.id)
+    await refused(console.runs.undo(run.summary.id))
     await console.journal.timeline(run.summary.id)
     await console.journal.find_in_results(["no", "such"], run.summary.id)
 
@@ -370,6 +374,8 @@ async def files(play: Play, console: Console) -> None:
         await ended(console, run)
     await ended(console, await console.runs.call(OURS, "read_file", {"file_path": "/opt/other.txt"}))
     play.undo = result.result["undo"]
+    await console.runs.undo_plan(run.summary.id)
+    await refused(console.runs.undo(run.summary.id, "0" * 64))
     run = await console.runs.call(OURS, "undo", {"undo_id": play.undo})
     await answer(play, console, "approve")
     await ended(console, run)

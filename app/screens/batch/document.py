@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from core.batch.models import Batch, Parallel, Rollout, Step
+from core.batch.models import ApprovalStep, Batch, Parallel, Rollout, Step, calls, flatten
 from core.errors import BadInput
 
 NEW_NAME = "New batch"
@@ -110,10 +110,16 @@ class BatchDocument:
 
 
 def content_of(batch: Batch) -> BatchDocument:
-    """A batch, ready to be changed."""
+    """A batch, ready to be changed.
+
+    Raises:
+        BadInput: the batch has parts that the builder would lose; they are named.
+    """
+    if lost := _lost_keys(batch):
+        raise BadInput(f"The builder cannot show {', '.join(lost)} of this batch; edit its file instead.")
     steps: list[DraftStep] = []
     for number, block in enumerate(batch.steps, 1):
-        inner = block.parallel if isinstance(block, Parallel) else [block]
+        inner = calls(block)
         group = number if len(inner) > 1 else 0
         steps += [
             DraftStep(one.id, one.tool, dict(one.parameters), one.timeout, one.enabled, group)
@@ -126,6 +132,19 @@ def content_of(batch: Batch) -> BatchDocument:
         batch.on_failure,
         batch.rollout.parallel,
         tuple(steps),
+    )
+
+
+def _lost_keys(batch: Batch) -> list[str]:
+    """The keys of a batch file that a `BatchDocument` has no place for, sorted."""
+    parts: list[tuple[BaseModel, set[str]]] = [
+        (batch, {"format", "name", "description", "targets", "on_failure", "rollout", "steps"}),
+        (batch.rollout, {"parallel"}),
+    ]
+    parts += [(step, {"id", "tool", "parameters", "timeout", "enabled"}) for step in flatten(batch.steps)]
+    parts += [(entry, {"id"}) for entry in batch.steps if isinstance(entry, ApprovalStep)]
+    return sorted(
+        {key for part, shown in parts for key in part.model_dump(exclude_defaults=True, exclude=shown)}
     )
 
 

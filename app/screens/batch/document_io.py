@@ -191,7 +191,15 @@ class DocumentIO(QObject):
 
     def _load_opened(self, batch: Batch) -> None:
         name = self._opening
-        self.replace_with(lambda: self._editor.load(content_of(batch), name))
+        self._show(batch, name)
+
+    def _show(self, batch: Batch, name: str = "") -> None:
+        try:
+            content = content_of(batch)
+        except BadInput as error:
+            self.failed.emit(error.message, "Nothing was changed.")
+            return
+        self.replace_with(lambda: self._editor.load(content, name))
 
     def _say_not_opened(self, error: QuarterdeckError) -> None:
         self.failed.emit(error.message, error.info.next)
@@ -203,7 +211,7 @@ class DocumentIO(QObject):
         except (OSError, BadInput) as error:
             self.failed.emit(f"The example cannot be read: {error}", "Choose another one.")
             return
-        self.replace_with(lambda: self._editor.load(content_of(batch)))
+        self._show(batch)
 
 
 def examples() -> list[tuple[Path, Batch]]:

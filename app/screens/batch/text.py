@@ -25,6 +25,10 @@ OUTCOMES: dict[str, StateLook] = {
     "no_such_tool": plan_look("no_such_tool"),
     "offline": StateLook("offline", "circle_off", "text3", "text3"),
     "off": StateLook("off", "step_over", "text3", "text3"),
+    "not_known": StateLook("not known yet", "circle_off", "text3", "text3"),
+    "skipped": StateLook("skipped", "step_over", "text3", "text3"),
+    "question": plan_look("asks"),
+    "recovers": StateLook("if it fails", "step_over", "text3", "text3"),
 }
 """What a plan may say of a cell, in the order in which it is counted."""
 

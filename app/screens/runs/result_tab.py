@@ -27,6 +27,7 @@ MOST_EVIDENCE = 8
 _NOT_YET = {
     CellState.QUEUED: "It has not started yet.",
     CellState.RUNNING: "It runs; the device has not answered yet.",
+    CellState.RETRYING: "It failed and is tried again after a wait.",
     CellState.WAITING: "It waits for an operator; nothing was sent.",
     CellState.CANCEL_ASKED: "The device was asked to cancel and has not answered yet.",
     CellState.SKIPPED: "It was skipped.",

@@ -14,6 +14,7 @@ from core.approvals.models import Approval, Fatigue, Operator
 from core.approvals.preview_models import Helper, Preview
 from core.approvals.suggestions import helpers_for
 from core.audit.events import GrantRevoked, OperatorRegistered, OperatorRemoved
+from core.batch.questions import is_question
 from core.canonical_json import digest_of
 from core.changes import SignedChange
 from core.dispatch.command_request import CommandRequest, Purpose
@@ -42,6 +43,8 @@ class LocalApprovals(ClientApi, ApprovalsApi):
         service = self._service
         asked = service.approvals.get(approval)
         request = asked.request
+        if is_question(request):
+            raise Refused("The question of an approval step is answered; it cannot be edited.")
         arguments = service.approvals.unredacted(approval, parameters)
         redacted, _ = await service.dispatcher.redacted([request.device], request.tool_name, arguments)
         check_still_secret(parameters, redacted)
@@ -63,6 +66,8 @@ class LocalApprovals(ClientApi, ApprovalsApi):
     async def preview(self, approval: str) -> Preview:
         service = self._service
         asked = service.approvals.get(approval)
+        if is_question(asked.request):
+            return Preview(kind="nothing", problem="A question changes nothing by itself.")
         device = asked.request.device
 
         async def look(tool: str, parameters: dict[str, Any]) -> CommandResult:
@@ -74,6 +79,8 @@ class LocalApprovals(ClientApi, ApprovalsApi):
 
     async def helpers(self, approval: str) -> list[Helper]:
         request = self._service.approvals.get(approval).request
+        if is_question(request):
+            return []
         helpers = helpers_for(request, self._offered(request.device))
         return [helper for helper in helpers if await self._runs_by_itself(helper)]
 

@@ -4,24 +4,48 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
+from typing import Any, Literal
 
 from core.audit.entries import Kind
+from core.audit.events import StepSettled
+from core.audit.journal import MAX_PAGE
 from core.batch.history import rebuild_run
-from core.batch.models import Batch, Plan, Run, RunState, RunSummary, SavedBatch, Step, flatten
-from core.batch.planner import make_plan
-from core.batch.run_state import ActiveRun
+from core.batch.inputs import check_given, check_inputs
+from core.batch.live_output import OutputChunk, chunk_of, output_in
+from core.batch.models import (
+    Batch,
+    Cell,
+    CellPage,
+    CellState,
+    Plan,
+    Run,
+    RunState,
+    RunSummary,
+    SavedBatch,
+    Step,
+    flatten,
+)
+from core.batch.planner import Planner
+from core.batch.resume import Remainder, check_resumable, remainder_of
+from core.batch.run_compare import RunComparison, compare_runs
+from core.batch.run_state import ActiveRun, already_resumed, settled
+from core.batch.runner import Inputs, Resumption
 from core.batch.saved import SavedBatches
+from core.batch.undo_plan import UndoPlan
 from core.canonical_json import canonical_bytes
+from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode, JournalError, Refused
 from core.service.api.client import ClientApi
 from core.service.api.devices import matching_devices
 from core.service.api.methods import is_person
 from core.service.api.models import RunPage
+from core.service.api.undo import make_undo_plan, start_undo
 from core.service.console import RunsApi
 from core.service.previews import quoted
+from core.service.run_devices import RunDevices
 
 MOST_RUNS = 200
+MOST_CELLS = 1_000
 LONGEST_WAIT = 3600.0
 MOST_SAID = 20_000
 
@@ -29,17 +53,27 @@ MOST_SAID = 20_000
 class LocalRuns(ClientApi, RunsApi):
     """Implements `RunsApi` in the service."""
 
-    async def plan(self, batch: Batch) -> Plan:
-        devices = matching_devices(self._service, batch.targets)
+    async def plan(self, batch: Batch, inputs: dict[str, Any] | None = None) -> Plan:
+        service = self._service
+        check_given(batch, inputs or {})
+        devices = matching_devices(service, batch.targets)
         names = [device.name for device in devices]
-        dispatcher = self._service.dispatcher
+        planner = Planner(
+            batch, inputs or {}, service.dispatcher, RunDevices(service.fleet), self._client.actor
+        )
+        tools = {step.id: step.tool for step in flatten(batch.steps)}
         leads = {
-            step.id: await dispatcher.look_ahead(names, step.tool, step.parameters)
-            for step in flatten(batch.steps)
+            step: await service.dispatcher.look_ahead(names, tools[step], arguments)
+            for step, arguments in planner.shared_arguments().items()
         }
-        return make_plan(batch, devices, dispatcher, self._client.actor, leads)
+        return planner.plan(devices, leads)
 
-    async def start(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
+    async def start(
+        self,
+        batch: Batch,
+        expected_devices: list[str] | None = None,
+        inputs: dict[str, Any] | None = None,
+    ) -> Run:
         devices = [device.name for device in matching_devices(self._service, batch.targets)]
         if not devices:
             raise BadInput(f"No device matches {batch.targets!r}.", ErrorCode.UNKNOWN_DEVICE)
@@ -50,9 +84,100 @@ class LocalRuns(ClientApi, RunsApi):
             )
         client = self._client
         live = await self._service.runner.start(
-            batch, devices, client.actor, "batch", operator=client.operator
+            batch,
+            devices,
+            client.actor,
+            "batch",
+            operator=client.operator,
+            inputs=self._inputs(batch, inputs or {}),
         )
         return live.whole()
+
+    def _inputs(self, batch: Batch, given: dict[str, Any]) -> Inputs:
+        values = check_inputs(batch, given)
+        secret = [name for name, declared in batch.inputs.items() if declared.secret]
+        return Inputs(values, self._service.redactor.redact_named(values, secret))
+
+    async def resume(self, run: str, secrets: dict[str, Any] | None = None) -> Run:
+        service, client = self._service, self._client
+        before = await self.get(run)
+        self._check_own(before.summary)
+        remainder = remainder_of(before)
+        check_resumable(before, remainder)
+        inputs = self._inputs_of(before, secrets or {})
+        resumption = Resumption(
+            run, remainder.carried, await self._earlier(before, remainder), self._changed_note(before.batch)
+        )
+        summary = before.summary
+        live = await service.runner.start(
+            before.batch,
+            summary.devices,
+            client.actor,
+            summary.kind,
+            operator=client.operator,
+            inputs=inputs,
+            resumption=resumption,
+        )
+        service.ended_runs.pop(run, None)
+        return live.whole()
+
+    def _inputs_of(self, before: Run, secrets: dict[str, Any]) -> Inputs:
+        """The inputs of an ended run; the secret ones are given again, and must be as they were."""
+        wanted = [name for name, declared in before.batch.inputs.items() if declared.secret]
+        wanted = [name for name in wanted if name in before.inputs]
+        if sorted(wanted) != sorted(secrets):
+            names = ", ".join(wanted) or "none"
+            raise BadInput(f"The secret inputs of {before.summary.id} must be given again: {names}.")
+        values = {**before.inputs, **secrets}
+        shown = self._service.redactor.redact_named(values, wanted)
+        if other := [name for name in wanted if shown[name] != before.inputs[name]]:
+            raise BadInput(f"{', '.join(other)} had another value when {before.summary.id} started.")
+        return Inputs(values, shown)
+
+    async def _earlier(self, before: Run, remainder: Remainder) -> dict[tuple[str, str], CommandResult]:
+        """The results of the cells that are taken over, from the runs that made them."""
+        runs = {before.summary.id: before}
+        earlier: dict[tuple[str, str], CommandResult] = {}
+        for origin in {carried.run for carried in remainder.carried.values()} - runs.keys():
+            runs[origin] = await self.get(origin)
+        for run in runs.values():
+            for cell in run.cells:
+                place = (cell.device, cell.step)
+                carried_here = place in remainder.carried and remainder.carried[place].run == run.summary.id
+                if carried_here and cell.result is not None:
+                    earlier[place] = cell.result
+        return earlier
+
+    def _changed_note(self, batch: Batch) -> str:
+        """A sentence if the batch was saved under its name and has been changed since."""
+        try:
+            saved = self._batches.load(batch.name)
+        except BadInput:
+            return ""
+        if saved == batch:
+            return ""
+        return f"The saved batch {batch.name} is another one now; this run has the batch of the first run."
+
+    async def settle(self, run: str, device: str, step: str, outcome: Literal["done", "not_done"]) -> Cell:
+        whole = await self.get(run)
+        cell = _cell_in(whole, device, step)
+        if not whole.summary.state.ended:
+            raise Refused(f"{run} has not ended; wait for it, or cancel it.")
+        if whole.summary.resumed_by:
+            raise already_resumed(run, whole.summary.resumed_by)
+        if cell.state in (CellState.DONE, CellState.SKIPPED):
+            raise Refused(f"{step} on {device} is {cell.state.value} already.")
+        if outcome == "not_done" and cell.state is not CellState.UNKNOWN:
+            raise Refused(f"{step} on {device} is {cell.state.value}, which is not unknown.")
+        event = StepSettled(done=outcome == "done", before=cell.state.value)
+        entry = event.entry(self._client.actor, run=run, step=step, device=device, tool=cell.tool)
+        await self._service.journal.append(entry)
+        cell = settled(cell, done=event.done, by=self._client.actor)
+        self._service.ended_runs.pop(run, None)
+        live = self._service.runner.find(run)
+        if live is not None:
+            self._service.runner.replace(live, cell)
+        return cell
 
     async def call(
         self, device: str, tool: str, parameters: dict[str, Any], timeout: float | None = None, said: str = ""
@@ -79,13 +204,92 @@ class LocalRuns(ClientApi, RunsApi):
         return live.whole()
 
     async def stop(self, run: str) -> RunSummary:
-        live = self._service.runner.find(run)
+        live = await self._live(run)
         if live is None:
             return (await self.get(run)).summary
-        if live.actor != self._client.actor and not is_person(self._client.actor):
-            raise Refused("An agent may not cancel another actor's run.")
         await self.cancel(live)
         return live.summary()
+
+    async def cells(self, run: str, after: int = 0, limit: int = 500) -> CellPage:
+        live = self._service.runner.find(run)
+        summary = live.summary() if live is not None else await self._summary(run)
+        after = max(0, after)
+        end = after + max(1, min(max(limit, 1), MOST_CELLS) // max(len(summary.steps), 1))
+        chosen = summary.devices[after:end]
+        if live is not None:
+            known = live.cells
+        else:
+            entries = await self._service.journal.entries_of_run(run, chosen)
+            known = {(cell.device, cell.step): cell for cell in rebuild_run(entries).cells}
+        wanted = set(chosen)
+        cells = [cell for (device, _), cell in known.items() if device in wanted]
+        return CellPage(run=summary, cells=cells, next=end if end < len(summary.devices) else None)
+
+    async def output(self, run: str, device: str, step: str, after: int = 0) -> OutputChunk:
+        live = self._service.runner.find(run)
+        cell = live.cells.get((device, step)) if live else None
+        cell = cell or _cell_in(await self.get(run), device, step)
+        if not cell.call_id:
+            return OutputChunk(pieces=[], next=after, ended=cell.ended_at is not None)
+        following = self._service.progress.output(cell.call_id, after)
+        if following is not None:
+            return following
+        journal = self._service.journal
+        await journal.settle()
+        query = f"call:{quoted(cell.call_id)} kind:{Kind.PROGRESS_REPORTED}"
+        page = await journal.query(query, after=0, limit=MAX_PAGE)
+        return chunk_of(output_in(page.entries), after, cell.ended_at is not None)
+
+    async def compare(self, before: str, after: str) -> RunComparison:
+        runs = [await self.get(run) for run in (before, after)]
+        # In a thread: two large runs take longer than the service's loop may stand.
+        return await asyncio.to_thread(compare_runs, *runs)
+
+    async def undo_plan(self, run: str) -> UndoPlan:
+        return await make_undo_plan(self._service, await self.get(run), self._client.actor)
+
+    async def undo(self, run: str, digest: str = "") -> Run:
+        original, client = await self.get(run), self._client
+        self._check_own(original.summary)
+        live = await start_undo(self._service, original, client.actor, client.operator, digest)
+        return live.whole()
+
+    async def cancel_step(self, run: str, device: str, step: str) -> RunSummary:
+        live = await self._live(run)
+        if live is None:
+            raise Refused(f"{run} has ended.", ErrorCode.CANCELLED)
+        if (device, step) not in live.cells:
+            raise BadInput(f"{run} has no step {step} on {device}.", ErrorCode.NOT_FOUND)
+        self._service.runner.cancel_cell(live, device, step, self._client.actor)
+        return live.summary()
+
+    async def pause(self, run: str) -> RunSummary:
+        live = await self._live(run)
+        if live is None:
+            raise Refused(f"{run} has ended.", ErrorCode.CANCELLED)
+        self._service.runner.pause(live, self._client.actor)
+        return live.summary()
+
+    async def unpause(self, run: str) -> RunSummary:
+        live = await self._live(run)
+        if live is None:
+            raise Refused(f"{run} has ended.", ErrorCode.CANCELLED)
+        self._service.runner.unpause(live, self._client.actor)
+        return live.summary()
+
+    async def _live(self, run: str) -> ActiveRun | None:
+        """The run, which this client may control, if it has not ended."""
+        live = self._service.runner.find(run)
+        if live is None:
+            # Says so if there is no such run.
+            await self.get(run)
+            return None
+        self._check_own(live.summary())
+        return live if live.end is None else None
+
+    def _check_own(self, run: RunSummary) -> None:
+        if run.actor != self._client.actor and not is_person(self._client.actor):
+            raise Refused("An agent may not control another actor's run.")
 
     async def get(self, run: str) -> Run:
         live = self._service.runner.find(run)
@@ -154,11 +358,22 @@ class LocalRuns(ClientApi, RunsApi):
     async def cancel(self, live: ActiveRun) -> None:
         """Cancel an active run and withdraw its approval requests."""
         await self._service.runner.cancel(live, self._client.actor)
-        self._service.approvals.withdraw("The run was cancelled; nothing was sent.", live.id)
 
     @property
     def _batches(self) -> SavedBatches:
         return SavedBatches(self._service.home.batches)
+
+
+def _cell_in(run: Run, device: str, step: str) -> Cell:
+    """A cell of a run.
+
+    Raises:
+        BadInput: it has no such cell.
+    """
+    cell = next((cell for cell in run.cells if (cell.device, cell.step) == (device, step)), None)
+    if cell is None:
+        raise BadInput(f"{run.summary.id} has no step {step} on {device}.", ErrorCode.NOT_FOUND)
+    return cell
 
 
 def _unreadable(run: str, error: JournalError) -> RunSummary:

@@ -145,7 +145,7 @@ def test_keys_that_yaml_1_1_would_change_stay_texts() -> None:
         (HEAD + "format: quarterdeck.batch/9\n", "4:9: format is not known; allowed quarterdeck.batch/1"),
         (HEAD + "rollout: {parallel: 0}\n", "4:21: parallel is out of range; allowed at least 1"),
         (HEAD + "rollout: {parallel: 1.5}\n", "4:21: parallel is not a whole number"),
-        (HEAD + "rollout: {canary: 1}\n", '4:11: rollout has no key "canary"; allowed parallel'),
+        (HEAD + "rollout: {canari: 1}\n", '4:11: rollout has no key "canari"; allowed parallel, canary'),
         (HEAD + "rollout: 5\n", "4:10: rollout is not a set"),
         (HEAD + "targets: colour:red\n", '4:10: targets: Filter, column 1: There is no field "colour"'),
         ("name: x\nsteps:\n  - tool: t\n", "3:5: id is missing"),

@@ -9,6 +9,7 @@ import pytest
 
 from core.approvals.operator_keys import statement_for
 from core.audit.entries import Entry, Kind, NewEntry
+from core.batch.execution import Environment
 from core.batch.models import Batch, CellState, RunState
 from core.batch.runner import Runner
 from core.dispatch.command_request import CommandRequest, Stage
@@ -17,6 +18,7 @@ from core.errors import ErrorCode
 from core.home import Home
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import DEVICE, Rig, open_rig
+from tests.fakes.scripted_runs import PlainDevices
 
 SHELL = {"command": "rm -rf build"}
 
@@ -105,9 +107,8 @@ async def test_cancelled_when_it_is_just_about_to_leave_it_does_not_leave(home: 
 @pytest.mark.parametrize("kind", [Kind.APPROVAL_GIVEN, Kind.INTENT_RECORDED])
 async def test_a_run_that_is_cancelled_while_the_journal_writes_sends_nothing(home: Home, kind: Kind):
     async with open_rig(home) as rig:
-        runner = Runner(
-            rig.dispatcher, rig.disk, rig.tasks, lambda run: None, lambda cell: None, rig.dispatcher.redacted
-        )
+        environment = Environment(rig.dispatcher, rig.disk, rig.approvals, PlainDevices(), lambda cell: None)
+        runner = Runner(environment, rig.tasks, lambda run: None, rig.dispatcher.redacted)
         steps: list[Any] = [{"id": "a", "tool": "shell_execute", "with": SHELL}]
         run = await runner.start(
             Batch.model_validate({"name": "b", "targets": f"name:{DEVICE}", "steps": steps}),

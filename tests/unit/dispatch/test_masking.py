@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from core.commitments import SECRET_MARK
+from core.dispatch.command_request import CommandRequest, Secrets
 from core.errors import ErrorCode
 from core.home import Home
 from tests.fakes.arguments import masked
-from tests.fakes.rig import open_rig, tool_info
+from tests.fakes.rig import DEVICE, open_rig, tool_info
 
 SECRET = {"type": "string", "writeOnly": True, "format": "password"}
 SAID = "hunter2hunter2"
@@ -74,3 +75,26 @@ async def test_a_secret_that_does_not_fit_is_not_repeated_in_the_reason(home: Ho
         assert result.error.code is ErrorCode.INVALID_ARGUMENTS
         assert "password" in result.error.message
         assert SAID not in "".join(one.model_dump_json() for one in await rig.entries())
+
+
+async def test_what_the_caller_knows_to_be_secret_is_masked_in_any_argument_and_where_it_comes_back(
+    home: Home,
+):
+    async with open_rig(home) as rig:
+        by_value = ({"info_type": f"token={SAID}"}, Secrets((SAID,)))
+        by_place = ({"info_type": "plainly"}, Secrets((), frozenset({("info_type",)})))
+        # An equal call, in which nothing was said to be secret, is known from before.
+        await rig.call("get_system_info", info_type="plainly")
+        rig.tools.answers["get_system_info"] = lambda command: {"heard": f"you said {SAID}"}
+        for given, secrets in (by_value, by_place):
+            order = CommandRequest(
+                DEVICE, "get_system_info", given, "operator:anna", run="r-1", secrets=secrets
+            )
+            result = await rig.dispatcher.dispatch(order)
+            assert result.error is None
+            assert rig.tools.seen[-1].parameters == given
+            assert SAID not in result.model_dump_json()
+        written = json.dumps([entry.model_dump() for entry in await rig.entries()], default=str)
+        assert SAID not in written
+        assert written.count("plainly") == 2
+        assert written.count(SECRET_MARK) >= 2

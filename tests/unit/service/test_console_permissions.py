@@ -21,16 +21,17 @@ from tests.fakes.memory_console import MemoryHost
 
 # By wire name. A new method of the API has to be entered here, in one table or the other.
 ANY = frozenset(
-    "approval approvals batches blob call cancel_run challenge command contract_change device_details doctor "
-    "entries entry entry_numbers explain explanation facets fatigue find_in_results find_runs grants helpers "
-    "histogram listening load_batch match_devices plan proof refusals run runs saved_batches start_run state "
-    "stop_all timeline tools verify wait_run".split()
+    "approval approvals batches blob call cancel_run cancel_step challenge command compare_runs "
+    "contract_change device_details doctor entries entry entry_numbers explain explanation facets fatigue "
+    "find_in_results find_runs grants helpers histogram listening load_batch match_devices plan proof "
+    "refusals resume_run run run_cells run_output runs saved_batches start_run state stop_all timeline "
+    "tools undo_plan undo_run verify wait_run".split()
 )
 OPERATORS_ONLY = frozenset(
     "accept_policy accept_settings check_policy decide delete_batch edit_approval forget hold identify "
-    "listen pair pair_listening policy_text preview propose reconnect register_operator remove_operator "
-    "rename_batch resume review_contract revoke revoke_grant run_helper save_batch save_policy set_device "
-    "set_profile shut_down try_policy watch_pictures".split()
+    "listen pair pair_listening pause_run policy_text preview propose reconnect register_operator "
+    "remove_operator rename_batch resume review_contract revoke revoke_grant run_helper save_batch "
+    "save_policy set_device set_profile settle_step shut_down try_policy unpause_run watch_pictures".split()
 )
 AGENTS = [("agent", "agent:x"), ("agent", "operator:anna"), ("window", "agent:x")]
 PEOPLE = [("window", "operator:anna"), ("cli", "cli:anna"), ("test", "window:anna")]

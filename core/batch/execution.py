@@ -1,0 +1,513 @@
+"""Carries out one run: asks its state machine for the next action and does it.
+
+What happens to a cell is told to the machine, shown to clients and recorded in the journal here, and nowhere
+else. All decisions are the machine's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from core.audit.entries import Entry, NewEntry
+from core.audit.events import Event, RetryScheduled, StepCancelAsked, StepFailed, StepRecovered, StepSkipped
+from core.backoff import Backoff
+from core.batch.course import course_of
+from core.batch.expressions import Context, DeviceFacts, ExpressionError, StepFacts
+from core.batch.models import ApprovalStep, Cell, CellState, Retry, Step, flatten
+from core.batch.questions import AskedQuestion, Asks
+from core.batch.run_machine import (
+    CANCELLED,
+    AskCancel,
+    AskQuestion,
+    End,
+    Finish,
+    GiveUp,
+    Place,
+    Proceed,
+    Recovered,
+    RetryLater,
+    RunMachine,
+    Skip,
+    Start,
+    Withdraw,
+)
+from core.batch.run_state import (
+    ActiveRun,
+    cell_state_of,
+    failed_without_command,
+    recovered,
+    result_of,
+    unexpected,
+)
+from core.batch.templates import CompiledStep
+from core.dispatch.command_request import NO_SECRETS, CommandRequest, Secrets, Stage
+from core.dispatch.models import Basis, CommandResult, CommandStage
+from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
+from core.ids import now_utc
+
+# Commands that are started, and other actions that are carried out, in one iteration of the event loop:
+# starting 1000 devices in one iteration blocks the loop for half a second.
+STARTS_AT_A_TIME = 10
+ACTIONS_AT_A_TIME = 50
+LONGEST_BACKOFF_S = 3600.0
+# A request that was approved, but is not as it was approved when its turn comes, is asked again.
+_ASKED_AGAIN = frozenset({ErrorCode.CONTRACT_CHANGED, ErrorCode.APPROVAL_INVALID, ErrorCode.DENIED_BY_POLICY})
+_AFTER_APPROVAL = (CommandStage.RECORD_INTENT, CommandStage.SEND)
+
+
+class Dispatches(Protocol):
+    """The part of the dispatcher that runs use."""
+
+    async def dispatch(
+        self, order: CommandRequest, on_stage: Callable[[Stage, str], None]
+    ) -> CommandResult: ...
+    async def cancel(self, call_id: str) -> bool: ...
+
+
+class Recorder(Protocol):
+    """The part of the journal that runs use."""
+
+    async def append_many(self, entries: list[NewEntry]) -> list[Entry]: ...
+    def note_late(self, entries: list[NewEntry]) -> None: ...
+
+
+class Approvals(Asks, Protocol):
+    """The part of the approval queue that runs use."""
+
+    def room(self, actor: str) -> int: ...
+    def withdraw(self, reason: str, run: str | None = None) -> int: ...
+    def withdraw_one(self, approval_id: str, reason: str) -> None: ...
+
+
+class Devices(Protocol):
+    """The part of the fleet that runs use."""
+
+    def facts(self, device: str) -> DeviceFacts:
+        """What expressions read of a device."""
+        ...
+
+    def may_repeat(self, device: str, tool: str) -> bool:
+        """Whether a tool only reads, or does by two calls what it does by one, as the contract says."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What the execution of runs needs of the service. `sleep` and `uniform` are replaced in tests."""
+
+    dispatcher: Dispatches
+    journal: Recorder
+    approvals: Approvals
+    devices: Devices
+    on_cell: Callable[[Cell], None]
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    uniform: Callable[[float, float], float] = random.uniform
+
+
+class Execution:
+    """One run on its way, from its start to its end."""
+
+    def __init__(
+        self,
+        run: ActiveRun,
+        compiled: Mapping[str, CompiledStep],
+        environment: Environment,
+        on_change: Callable[[str], None],
+        earlier: Mapping[tuple[str, str], CommandResult],
+    ) -> None:
+        """`compiled` are the batch's expressions; `earlier` the results of carried cells, for references.
+
+        `on_change` is called with the run's id when its summary changes.
+        """
+        self.run = run
+        self._compiled = compiled
+        self._environment = environment
+        self._on_change = on_change
+        self._earlier = earlier
+        carried = {Place(*key): carried.state for key, carried in run.carried.items()}
+        self._machine = RunMachine(course_of(run.batch, run.devices), carried)
+        self._steps: dict[str, Step | ApprovalStep] = {step.id: step for step in flatten(run.batch.steps)}
+        self._steps |= {entry.id: entry for entry in run.batch.steps if isinstance(entry, ApprovalStep)}
+        secret = [name for name, declared in run.batch.inputs.items() if declared.secret]
+        self._secrets = tuple(str(run.inputs[name]) for name in secret if name in run.inputs)
+        self._turns: dict[Place, asyncio.Event] = {}
+        self._timers: dict[Place, asyncio.Task[None]] = {}
+        # By step: the question that waits for operators.
+        self._questions: dict[str, AskedQuestion] = {}
+        self._woken = asyncio.Event()
+        self._group: asyncio.TaskGroup | None = None
+        self._finished = False
+
+    async def carry_out(self) -> None:
+        """Carry out the run until it has ended."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            while not self._finished:
+                if self._take_actions():
+                    await asyncio.sleep(0)
+                elif not self._finished:
+                    await self._woken.wait()
+                    self._woken.clear()
+
+    @property
+    def stopped(self) -> str:
+        """Why the run starts nothing more; empty while it goes on, and where it was cancelled."""
+        return "" if self._machine.stopped == CANCELLED else self._machine.stopped
+
+    def cancel(self) -> None:
+        """Start nothing more and ask the devices to cancel what runs."""
+        self._machine.cancel()
+        self._go_on()
+
+    def pause(self) -> None:
+        """Start nothing until `unpause`."""
+        self._machine.pause()
+
+    def unpause(self) -> None:
+        """Start steps again."""
+        self._machine.unpause()
+        self._go_on()
+
+    def cancel_cell(self, place: Place, actor: str) -> bool:
+        """Cancel one cell; False if it has ended."""
+        if not self._machine.cancel_cell(place, f"cancelled by {actor}"):
+            return False
+        self._note(place, StepCancelAsked(), actor)
+        self._go_on()
+        self._withdraw_unneeded(place.step)
+        return True
+
+    def _withdraw_unneeded(self, step: str) -> None:
+        """Withdraw the question of an approval step for which no device waits any more."""
+        question = self._questions.get(step)
+        waiting = (cell.state is CellState.WAITING for cell in self.run.cells.values() if cell.step == step)
+        if question is not None and not any(waiting):
+            self._environment.approvals.withdraw_one(question.approval, "No device waits for it any more.")
+
+    # Actions
+    def _go_on(self) -> None:
+        """Carry out what the machine wants now; the rest follows in the run's own task."""
+        self._take_actions()
+        self._woken.set()
+
+    def _take_actions(self) -> bool:
+        """Carry out the next actions; returns whether there may be more."""
+        if self._group is None:
+            return False
+        starts = 0
+        for _ in range(ACTIONS_AT_A_TIME):
+            action = self._machine.next()
+            if action is None or self._finished:
+                return False
+            self._carry_out(action)
+            starts += isinstance(action, Start)
+            if starts == STARTS_AT_A_TIME:
+                break
+        return True
+
+    def _carry_out(self, action: Any) -> None:
+        match action:
+            case Start(place, attempt):
+                self._start(place, attempt)
+            case Proceed(place):
+                self._turns.pop(place).set()
+            case Skip(place, state, why):
+                self._note(place, StepSkipped(why=why, needless=state is CellState.SKIPPED))
+                self._set(place, state=state, note=why)
+            case RetryLater(place, attempt, code):
+                self._retry_later(place, attempt, code)
+            case GiveUp(place):
+                if (timer := self._timers.pop(place, None)) is not None:
+                    timer.cancel()
+                self._set(place, state=CellState.FAILED)
+            case Recovered(place, by):
+                self._note(place, StepRecovered(by=list(by)))
+                self._put(recovered(self._cell(place), list(by)))
+            case AskQuestion():
+                self._spawn(f"question {action.step}", self._ask(action))
+            case AskCancel(place):
+                self._ask_cancel(place)
+            case Withdraw(place, why):
+                self._withdraw(place, why)
+            case Finish():
+                self._finished = True
+                self._woken.set()
+
+    def _start(self, place: Place, attempt: int) -> None:
+        """Begin an attempt: evaluate what the batch says of the step, then dispatch its command."""
+        step, compiled = self._steps[place.step], self._compiled.get(place.step)
+        try:
+            if attempt == 1 and not self._condition(place):
+                self._not_needed(place, f"{step.when} is false")
+                return
+            if isinstance(step, ApprovalStep):
+                self._machine.parked(place)
+                return
+            if self.run.undoes and place not in self.run.undo_arguments:
+                self._not_needed(place, "there is nothing to undo on this device")
+                return
+            parameters, secret = self.run.undo_arguments.get(place, step.parameters), NO_SECRETS
+            if compiled is not None and compiled.arguments is not None and compiled.arguments.templates:
+                parameters = compiled.arguments.evaluate(self._context(place.device))
+                secret = Secrets(self._secrets, compiled.arguments.secret_paths)
+        except ExpressionError as error:
+            self._fail(place, ErrorInfo.of(error.code, f"{place.step}: {error.message}"))
+            return
+        self._spawn(f"{place.step} on {place.device}", self._command(place, step, parameters, secret))
+
+    def _condition(self, place: Place) -> bool:
+        """Whether the `when` of a step holds; true without one."""
+        compiled = self._compiled.get(place.step)
+        if compiled is None or compiled.when is None:
+            return True
+        return bool(compiled.when.evaluate(self._context(place.device)))
+
+    def _not_needed(self, place: Place, why: str) -> None:
+        self._note(place, StepSkipped(why=why, needless=True))
+        self._set(place, state=CellState.SKIPPED, note=why)
+        self._machine.ended(place, End(CellState.SKIPPED))
+
+    def _fail(self, place: Place, error: ErrorInfo) -> None:
+        """End a step that fails before it has a command."""
+        self._note(place, StepFailed(error=error.model_dump(mode="json")))
+        result = failed_without_command(self._cell(place), error)
+        self._set(place, state=CellState.FAILED, note=error.message, ended_at=now_utc(), result=result)
+        self._machine.ended(place, End(CellState.FAILED, error.code))
+
+    # Commands
+    async def _command(self, place: Place, step: Step, parameters: dict[str, Any], secret: Secrets) -> None:
+        run, machine = self.run, self._machine
+        order = CommandRequest(
+            device=place.device,
+            tool=step.tool,
+            parameters=parameters,
+            actor=run.actor,
+            run=run.id,
+            step=step.id,
+            timeout=step.timeout,
+            said=run.said,
+            operators=(run.operator,),
+            secrets=secret,
+            cancelled=lambda: machine.unwanted(place),
+            on_decided=lambda decision: run.decided(place.device, step.id, decision.summary),
+            turn=lambda: self._turn(place),
+        )
+
+        def on_stage(stage: Stage, approval: str) -> None:
+            if stage is Stage.WAITING:
+                self._waits(place, approval)
+            else:
+                self._set(place, state=CellState.RUNNING, note="")
+
+        self._begin(place, order.call_id)
+        result = await self._environment.dispatcher.dispatch(order, on_stage)
+        self._conclude(place, step, result)
+        self._go_on()
+
+    def _begin(self, place: Place, call_id: str) -> None:
+        self._set(
+            place,
+            state=CellState.RUNNING,
+            call_id=call_id,
+            started_at=now_utc(),
+            attempts=self._cell(place).attempts + 1,
+            approval=None,
+            ended_at=None,
+            note="",
+            progress="",
+            output_tail="",
+            output_size=0,
+            result=None,
+        )
+
+    def _waits(self, place: Place, approval: str) -> None:
+        # While the queue has little room for this actor, cells that wait keep their slots, so that no more
+        # devices come to ask than the queue takes.
+        room = self._environment.approvals.room(self.run.actor)
+        self._set(place, state=CellState.WAITING, approval=approval)
+        self._machine.waits(place, keeps_slot=room <= self._machine.slots_that_may_ask)
+        self._woken.set()
+
+    async def _turn(self, place: Place) -> None:
+        """Wait until an approved command may go on: approved together, they still go one after another."""
+        turn = self._turns[place] = asyncio.Event()
+        self._machine.answered(place)
+        self._go_on()
+        if not turn.is_set():
+            self._set(place, state=CellState.QUEUED, note="approved; waits for its turn")
+            await turn.wait()
+
+    def _conclude(self, place: Place, step: Step, result: CommandResult) -> None:
+        state = cell_state_of(result)
+        note = result.error.message if result.error else result.note
+        if state is CellState.DONE and (error := self._unmet(place, result)) is not None:
+            self._note(place, StepFailed(error=error.model_dump(mode="json"), expectation=True))
+            result, state, note = unexpected(result, error), CellState.FAILED, error.message
+        self._set(place, state=state, ended_at=now_utc(), note=note, result=result)
+        self._machine.ended(place, self._end_of(place, step, result, state))
+
+    def _end_of(self, place: Place, step: Step, result: CommandResult, state: CellState) -> End:
+        code = result.error.code if result.error else None
+        nothing_sent = result.basis is Basis.NOTHING_SENT
+        may_retry = False
+        if state is CellState.FAILED and step.retry is not None:
+            words = step.retry.not_idempotent is not None
+            may_retry = nothing_sent or words or self._environment.devices.may_repeat(place.device, step.tool)
+        again = nothing_sent and code in _ASKED_AGAIN and result.stage in _AFTER_APPROVAL
+        return End(state, code, may_retry, again)
+
+    def _unmet(self, place: Place, result: CommandResult) -> ErrorInfo | None:
+        """The error of a step whose result is not as the batch expects; None if it is."""
+        step, compiled = self._steps[place.step], self._compiled.get(place.step)
+        if compiled is None or not isinstance(step, Step):
+            return None
+        for text, expression in zip(step.expect, compiled.expect, strict=True):
+            try:
+                if expression.evaluate(self._context(place.device, result.result)):
+                    continue
+                message = f"Expected {text}, which is false."
+            except ExpressionError as error:
+                message = f"Expected {text}: {error.message}"
+            return ErrorInfo.of(ErrorCode.EXPECTATION_FAILED, message)
+        return None
+
+    def _context(self, device: str, result: Any = None) -> Context:
+        """What expressions read of a device now."""
+        facts = {
+            row.id: _facts(cell, self._earlier.get((device, row.id)))
+            for row in self.run.rows
+            if (cell := self.run.cells[device, row.id]).state not in _NOT_ENDED
+        }
+        return Context(self.run.inputs, facts, self._environment.devices.facts(device), result)
+
+    # Retries
+    def _retry_later(self, place: Place, attempt: int, code: ErrorCode | None) -> None:
+        retry = getattr(self._steps[place.step], "retry", None)
+        assert retry is not None, "only a step with `retry` is retried"
+        wait_s = _wait_before(retry, attempt, self._environment.uniform)
+        self._note(place, RetryScheduled(attempt=attempt, wait_s=round(wait_s, 3), code=(code or "")))
+        self._set(place, state=CellState.RETRYING)
+
+        async def wait() -> None:
+            await self._environment.sleep(wait_s)
+            del self._timers[place]
+            self._machine.due(place)
+            self._go_on()
+
+        self._timers[place] = self._spawn(f"retry {place.step} on {place.device}", wait())
+
+    # Questions
+    async def _ask(self, action: AskQuestion) -> None:
+        step = self._steps[action.step]
+        assert isinstance(step, ApprovalStep), "only an approval step asks"
+        if why := self._machine.stopped:
+            # Stopped when there was no request to withdraw yet.
+            for place in self._machine.question_answered(action, CellState.NOT_STARTED, why):
+                self._note(place, StepSkipped(why=why))
+                self._set(place, state=CellState.NOT_STARTED, note=why)
+            self._go_on()
+            return
+        question = self._questions[step.id] = AskedQuestion(self.run, step, action)
+        for device in action.devices:
+            self._set(
+                Place(device, step.id),
+                state=CellState.WAITING,
+                approval=question.approval,
+                call_id=question.call_id,
+                started_at=now_utc(),
+            )
+        end = await question.ask(self._environment.approvals, self._environment.journal)
+        del self._questions[step.id]
+        for place in self._machine.question_answered(action, end.state, end.note):
+            cell = self._cell(place)
+            result = failed_without_command(cell, end.error, question.call_id) if end.error else None
+            self._set(place, state=end.state, note=end.note, ended_at=now_utc(), result=result)
+        self._go_on()
+
+    # Cancelling
+    def _ask_cancel(self, place: Place) -> None:
+        cell = self._cell(place)
+        if cell.state is CellState.RUNNING and cell.call_id:
+            self._set(place, state=CellState.CANCEL_ASKED)
+            self._spawn(f"cancel {cell.call_id}", self._cancel_command(cell.call_id))
+
+    async def _cancel_command(self, call_id: str) -> None:
+        try:
+            await self._environment.dispatcher.cancel(call_id)
+        except QuarterdeckError:
+            # The link is gone. The result of the command will state what is known.
+            return
+
+    def _withdraw(self, place: Place | None, why: str) -> None:
+        approvals = self._environment.approvals
+        if place is None:
+            text = "The run was cancelled" if why == CANCELLED else f"{why[:1].upper()}{why[1:]}"
+            approvals.withdraw(f"{text.removesuffix('.')}; nothing was sent.", self.run.id)
+        elif (approval := self._cell(place).approval) is not None:
+            approvals.withdraw_one(approval, f"The step was {why}; nothing was sent.")
+
+    # Cells
+    def _cell(self, place: Place) -> Cell:
+        return self.run.cells[place]
+
+    def _set(self, place: Place, **changes: Any) -> None:
+        known = self.run.cells[place]
+        if not changes.items() <= known.__dict__.items():
+            self._put(known.model_copy(update=changes))
+
+    def _put(self, cell: Cell) -> None:
+        self.run.put(cell)
+        self._environment.on_cell(cell)
+        self._on_change(self.run.id)
+
+    def _note(self, place: Place, event: Event, actor: str = "service") -> None:
+        # No command of the run is sent while the journal is unavailable, so the entry may come later.
+        cell = self.run.cells[place]
+        entry = event.entry(
+            actor, run=self.run.id, step=place.step, device=place.device, tool=cell.tool, call_id=None
+        )
+        self._environment.journal.note_late([entry])
+
+    def _spawn(self, name: str, work: Any) -> asyncio.Task[None]:
+        assert self._group is not None, "actions are carried out while the run goes on"
+        return self._group.create_task(work, name=f"run {self.run.id}: {name}")
+
+
+_NOT_ENDED = frozenset(
+    {
+        CellState.QUEUED,
+        CellState.RUNNING,
+        CellState.RETRYING,
+        CellState.WAITING,
+        CellState.CANCEL_ASKED,
+    }
+)
+
+
+def _facts(cell: Cell, earlier: CommandResult | None) -> StepFacts:
+    """What expressions read of a step that has ended; `earlier` is its result in an earlier run."""
+    result = result_of(cell) or earlier
+    if result is None:
+        return StepFacts(state=cell.state.value)
+    return StepFacts(
+        state=cell.state.value,
+        status=result.status.value,
+        verdict=result.verdict.value,
+        result=result.result,
+        error=result.error.code.value if result.error else "",
+        duration_ms=result.duration_ms,
+        attempts=cell.attempts,
+    )
+
+
+def _wait_before(retry: Retry, attempt: int, uniform: Callable[[float, float], float]) -> float:
+    """The seconds to wait before an attempt; the first one has the number 1."""
+    spread = (1 - retry.jitter, 1 + retry.jitter)
+    backoff = Backoff(retry.backoff, LONGEST_BACKOFF_S, jitter=spread, uniform=uniform)
+    for _ in range(attempt - 1):
+        backoff.fail()
+    return backoff.wait()

@@ -1,0 +1,59 @@
+"""Checks the values of a batch's inputs, given as JSON, and fills in their defaults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.batch.models import ABSENT, Batch, Input
+from core.canonical_json import canonical_bytes
+from core.errors import BadInput
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "list": (list,),
+    "object": (dict,),
+}
+
+
+def check_inputs(batch: Batch, given: dict[str, Any]) -> dict[str, Any]:
+    """The value of every input of a batch.
+
+    Raises:
+        BadInput: a value is missing, has the wrong type, is not allowed, or belongs to no input. The message
+            names the inputs, and no value of a secret one.
+    """
+    faults = [f"{name} is no input of this batch" for name in given if name not in batch.inputs]
+    values = {}
+    for name, declared in batch.inputs.items():
+        value = given.get(name, declared.default)
+        if fault := _fault_of(declared, value):
+            faults.append(f"{name} {fault}")
+        values[name] = value
+    if faults:
+        raise BadInput(f"The inputs do not fit: {'; '.join(faults)}.")
+    canonical_bytes(values)
+    return values
+
+
+def check_given(batch: Batch, given: dict[str, Any]) -> None:
+    """Check values of which some may still be missing, as `check_inputs` does.
+
+    Raises:
+        BadInput: a value has the wrong type, is not allowed, or belongs to no input.
+    """
+    declared = {name: declared for name, declared in batch.inputs.items() if name in given}
+    check_inputs(batch.model_copy(update={"inputs": declared}), given)
+
+
+def _fault_of(declared: Input, value: Any) -> str:
+    if value is ABSENT:
+        return f"is missing; it is a value of type {declared.type}"
+    is_bool = isinstance(value, bool)
+    if not isinstance(value, _TYPES[declared.type]) or (is_bool and declared.type != "boolean"):
+        return f"is not of type {declared.type}"
+    if declared.one_of is not None and value not in declared.one_of:
+        return "is not allowed" if declared.secret else f"is not one of {declared.one_of}"
+    return ""

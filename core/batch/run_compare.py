@@ -1,0 +1,203 @@
+"""Compares results by their contents: two runs cell by cell, and two values member by member. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Any, Literal
+
+from pydantic import Field
+
+from core.batch.models import Cell, CellState, Run
+from core.dispatch.models import CommandResult
+from core.errors import ErrorCode
+from core.fleet.models import FrozenModel
+
+# Members at the top of a result that tell of the call, not of its outcome: no two calls have them in common.
+OF_THE_CALL = frozenset({"execution_time", "timestamp", "taken_at", "undo", "observation"})
+# Of one cell. The others are counted.
+MOST_DIFFERENCES = 50
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ABSENT = object()
+
+
+class ValueDifference(FrozenModel):
+    """A place at which two JSON values differ. `path` is a JSON path such as `$.filesystems[0].use_percent`.
+
+    `kind` says whether `before` or `after` is absent there; an absent side is None.
+    """
+
+    path: str
+    kind: Literal["changed", "added", "removed"] = "changed"
+    before: Any = None
+    after: Any = None
+
+
+class CellSide(FrozenModel):
+    """What a comparison shows of a cell in one run. `duration_ms` is None without a result."""
+
+    state: CellState
+    status: str = ""
+    verdict: str = ""
+    error: ErrorCode | None = None
+    duration_ms: float | None = None
+
+
+class CellComparison(FrozenModel):
+    """One step on one device in two runs. `before` or `after` is None if that run has no such cell.
+
+    `equal`: state, status, verdict, error code, value and pictures are the same; the duration may differ.
+    `more` is the number of differences beyond those listed.
+    """
+
+    device: str
+    step: str
+    equal: bool
+    before: CellSide | None
+    after: CellSide | None
+    differences: list[ValueDifference] = Field(default_factory=list)
+    more: int = 0
+
+
+class RunComparison(FrozenModel):
+    """Two runs, cell by cell, in the order of the first. `notes` state what makes them hard to compare."""
+
+    before: str
+    after: str
+    cells: list[CellComparison]
+    notes: list[str] = Field(default_factory=list)
+
+    @property
+    def equal(self) -> int:
+        """The number of cells that are equal."""
+        return sum(cell.equal for cell in self.cells)
+
+
+def compare_runs(before: Run, after: Run) -> RunComparison:
+    """Compare two runs."""
+    first = {(cell.device, cell.step): cell for cell in before.cells}
+    second = {(cell.device, cell.step): cell for cell in after.cells}
+    keys = list(dict.fromkeys([*first, *second]))
+    return RunComparison(
+        before=before.summary.id,
+        after=after.summary.id,
+        cells=[_compare_cells(*key, first.get(key), second.get(key)) for key in keys],
+        notes=_notes(before, after),
+    )
+
+
+def value_differences(before: Any, after: Any, root: str = "$") -> tuple[list[ValueDifference], int]:
+    """The places at which two JSON values differ, at most `MOST_DIFFERENCES`, and the number of the others.
+
+    Numbers are compared by value, so that 1 equals 1.0; true does not equal 1.
+    """
+    listed: list[ValueDifference] = []
+    others = 0
+    for path, old, new in _differing(root, before, after):
+        if len(listed) >= MOST_DIFFERENCES:
+            others += 1
+        elif old is _ABSENT:
+            listed.append(ValueDifference(path=path, kind="added", after=new))
+        elif new is _ABSENT:
+            listed.append(ValueDifference(path=path, kind="removed", before=old))
+        else:
+            listed.append(ValueDifference(path=path, before=old, after=new))
+    return listed, others
+
+
+def result_differences(
+    before: CommandResult | None, after: CommandResult | None
+) -> tuple[list[ValueDifference], int]:
+    """The places at which the values and pictures of two results differ; see `value_differences`.
+
+    The path of a picture is `evidence[0]`, and so on. A long text is stored as a blob named by its digest, so
+    that its content is compared as well.
+    """
+    (old, old_pictures), (new, new_pictures) = comparable(before), comparable(after)
+    values, more_values = value_differences(old, new)
+    pictures, more_pictures = value_differences(old_pictures, new_pictures, "evidence")
+    return values + pictures, more_values + more_pictures
+
+
+def comparable(result: CommandResult | None) -> tuple[Any, list[str]]:
+    """The value of a result without the members that tell of the call, and its pictures' digests."""
+    if result is None:
+        return None, []
+    value = result.result
+    if isinstance(value, dict):
+        value = {name: member for name, member in value.items() if name not in OF_THE_CALL}
+    return value, [f"{one.what} {one.blob}".strip() for one in result.evidence]
+
+
+def _differing(path: str, before: Any, after: Any) -> Iterator[tuple[str, Any, Any]]:
+    # A stack and not recursion: a device chooses how deep its result is.
+    waiting = [(path, before, after)]
+    while waiting:
+        path, old, new = waiting.pop()
+        if isinstance(old, dict) and isinstance(new, dict):
+            names = list(dict.fromkeys([*old, *new]))
+            members = [
+                (path + _member(name), old.get(name, _ABSENT), new.get(name, _ABSENT)) for name in names
+            ]
+            waiting += reversed(members)
+        elif isinstance(old, list) and isinstance(new, list):
+            pairs = enumerate(zip_longest(old, new, fillvalue=_ABSENT))
+            waiting += reversed([(f"{path}[{place}]", *pair) for place, pair in pairs])
+        elif not _same(old, new):
+            yield path, old, new
+
+
+def _member(name: str) -> str:
+    return f".{name}" if _NAME.fullmatch(name) else f"[{json.dumps(name)}]"
+
+
+def _same(old: Any, new: Any) -> bool:
+    return bool(old == new) and isinstance(old, bool) is isinstance(new, bool)
+
+
+def _compare_cells(device: str, step: str, before: Cell | None, after: Cell | None) -> CellComparison:
+    old = None if before is None else _side(before)
+    new = None if after is None else _side(after)
+    differences: list[ValueDifference] = []
+    more = 0
+    if before is not None and after is not None:
+        differences, more = result_differences(before.result, after.result)
+    equal = not differences and _without_duration(old) == _without_duration(new)
+    return CellComparison(
+        device=device, step=step, equal=equal, before=old, after=new, differences=differences, more=more
+    )
+
+
+def _side(cell: Cell) -> CellSide:
+    result = cell.result
+    if result is None:
+        return CellSide(state=cell.state)
+    return CellSide(
+        state=cell.state,
+        status=result.status.value,
+        verdict=result.verdict.value,
+        error=result.error.code if result.error else None,
+        duration_ms=result.duration_ms,
+    )
+
+
+def _without_duration(side: CellSide | None) -> CellSide | None:
+    return None if side is None else side.model_copy(update={"duration_ms": None})
+
+
+def _notes(before: Run, after: Run) -> list[str]:
+    notes = []
+    if before.batch.steps != after.batch.steps:
+        notes.append("The steps of the two batches differ.")
+    devices = Counter(before.summary.devices)
+    if devices != Counter(after.summary.devices):
+        notes.append("The two runs are not on the same devices.")
+    notes += [
+        f"{run.summary.id} has not ended: its results are those until now."
+        for run in (before, after)
+        if not run.summary.state.ended
+    ]
+    return notes

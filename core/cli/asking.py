@@ -1,0 +1,118 @@
+"""Requests for approval on a terminal: the card, the question, and its signed answer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+from core.approvals.models import Approval, ApprovalState
+from core.canonical_json import canonical_bytes
+from core.cli.output import facts, note, print_error, shown_json, styled
+from core.cli.prompt import TerminalClosed, ask_line
+from core.cli.session import Session
+from core.cli.signing import KeySource, decide, unlock
+from core.errors import BadInput, QuarterdeckError, Refused
+from core.service.console import ApprovalChanged, Missed
+from core.statements import check_shown, short_code
+from core.tasks import TaskGroupOwner
+
+
+async def ask_here(session: Session, approval_id: str, unlocking: KeySource) -> None:
+    """Show the request and ask for a decision; an answer given elsewhere ends the question.
+
+    Raises:
+        Refused: the request's digest does not match the arguments on the card.
+    """
+    approval = await session.console.approvals.hold(approval_id, True)
+    if approval.state is not ApprovalState.WAITING:
+        return
+    note(card(approval))
+    check_shown(approval.request)
+    owner = TaskGroupOwner("terminal")
+    asking = owner.spawn("ask", _ask(session, approval, unlocking))
+    elsewhere = owner.spawn("watch", _until_answered(session, approval_id))
+    try:
+        await asyncio.wait({asking, elsewhere}, return_when=asyncio.FIRST_COMPLETED)
+        if asking.done():
+            asking.result()
+        else:
+            note("\nThis request was answered elsewhere, or is over.")
+    finally:
+        await owner.close()
+
+
+async def _ask(session: Session, approval: Approval, unlocking: KeySource) -> None:
+    question = 'Type "approve" to allow exactly this once, "deny" with a reason to refuse: '
+    while True:
+        word, _, reason = (await ask_line(question)).strip().partition(" ")
+        verdict: Literal["approve", "deny"] | None = None
+        if word == "approve" and not reason:
+            verdict = "approve"
+        elif word == "deny":
+            verdict = "deny"
+        if verdict is not None:
+            try:
+                key = await unlock(session, unlocking)
+                await decide(session, key, approval, verdict, reason.strip())
+                return
+            except TerminalClosed:
+                raise
+            except (BadInput, Refused) as error:
+                # A mistyped passphrase is not a decision: ask again.
+                print_error(error.info, False)
+        note("Nothing was decided.")
+
+
+async def _until_answered(session: Session, approval_id: str) -> None:
+    events = session.console.events()
+    try:
+        while (await session.console.approvals.get(approval_id)).state is ApprovalState.WAITING:
+            async for event in events:
+                if isinstance(event, Missed) or (
+                    isinstance(event, ApprovalChanged) and event.approval.id == approval_id
+                ):
+                    break
+            else:
+                return
+    except QuarterdeckError:
+        # The service is lost, which the caller finds out as well.
+        return
+
+
+def card(approval: Approval) -> str:
+    """A request as the operator must see it: everything that would be sent, and why approval is needed."""
+    request, decision = approval.request, approval.decision
+    risk = f"{decision.risk.value}, effect {decision.effect.value}"
+    head = facts(
+        [
+            ("Request", approval.id),
+            ("Device", request.device + (" (production)" if approval.production else "")),
+            ("Tool", request.tool_key),
+            ("Risk", risk),
+            ("Asked by", approval.actor),
+            ("Effect", decision.summary),
+            *[("Would", f"{one.text} ({one.risk.value})") for one in decision.findings],
+            *[("Asks because", f"{one.text} [{one.origin}]") for one in decision.reasons],
+            ("Undo", decision.undo),
+            ("They say", approval.said),
+            ("Expires in", f"{approval.remaining_s:.0f} s"),
+            ("State", approval.state.value),
+            ("Decided by", approval.decided_by or ""),
+            ("Reason", approval.reason),
+            ("Approvals", of_words(approval)),
+            ("Code", short_code(request.digest)),
+            ("Digest", request.digest),
+        ]
+    )
+    size = len(canonical_bytes(request.parameters))
+    title = styled("Arguments, complete", "bold")
+    return f"{head}\n{title} ({size} bytes):\n{shown_json(request.parameters)}"
+
+
+def of_words(approval: Approval) -> str:
+    """How many of the required operators have approved; empty where one suffices."""
+    if approval.approvers == 1:
+        return ""
+    by = f" ({', '.join(approval.approved_by)})" if approval.approved_by else ""
+    needs = "; needs another operator" if approval.state is ApprovalState.WAITING else ""
+    return f"{len(approval.approved_by)} of {approval.approvers}{by}{needs}"

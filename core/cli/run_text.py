@@ -1,0 +1,135 @@
+"""Runs as text for people: how one ended, how two differ, what an undo would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from core.batch.models import Cell, CellState, Run
+from core.batch.result_groups import ResultGroup, group_results, in_words
+from core.batch.run_compare import CellSide, RunComparison, ValueDifference
+from core.batch.undo_plan import UndoFate, UndoPlan
+from core.cli.output import facts, moment, one_line, shown_json, styled, table, tool_cell
+from core.cli.run_display import words_of
+from core.policy.models import Answer
+from core.text import plural, shorten_middle, some_names
+
+# Groups of one step, and differences of one group or cell, that are printed; `--json` has all.
+MOST_GROUPS = 8
+MOST_DIFFERENCES = 8
+_LONGEST_VALUE = 60
+_ANSWERS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied", None: "refused"}
+
+
+def summary_text(run: Run) -> str:
+    """The facts of a run."""
+    summary = run.summary
+    return facts(
+        [
+            ("Run", summary.id),
+            ("Name", summary.name),
+            ("State", words_of(summary.state)),
+            ("Actor", summary.actor),
+            ("Started", moment(summary.started_at)),
+            ("Ended", moment(summary.ended_at)),
+            ("Undoes", summary.undoes),
+            ("Note", summary.note),
+        ]
+    )
+
+
+def cells_text(run: Run) -> str:
+    """A run's cells, one a line."""
+    rows = [
+        (cell.device, cell.step, tool_cell(cell.tool), words_of(cell.state), cell.note) for cell in run.cells
+    ]
+    return table(("DEVICE", "STEP", "TOOL", "STATE", "NOTE"), rows)
+
+
+def groups_text(run: Run) -> str:
+    """The results of each step over the devices: which are alike, and how the others differ."""
+    return "\n".join(line for step in run.summary.steps for line in _step_lines(run, step))
+
+
+def _step_lines(run: Run, step: str) -> Iterable[str]:
+    groups = group_results([cell for cell in run.cells if cell.step == step])
+    yield f"{styled(one_line(step), 'bold')}: {in_words(groups)}"
+    for number, group in enumerate(groups[:MOST_GROUPS]):
+        yield f"  {_group_line(group)}"
+        yield from _difference_lines(group.differences, group.more if number else 0)
+    if len(groups) > MOST_GROUPS:
+        yield f"  and {plural(len(groups) - MOST_GROUPS, 'other result')}"
+
+
+def _group_line(group: ResultGroup) -> str:
+    state, count = words_of(group.example.state), plural(len(group.devices), "device")
+    return f"{state} on {count}: {one_line(some_names(group.devices, 6))}{_why(group.example)}"
+
+
+def _why(cell: Cell) -> str:
+    """The end of a line about a cell: why it is not done."""
+    return f" ({one_line(cell.note)})" if cell.note and cell.state is not CellState.DONE else ""
+
+
+def comparison_text(comparison: RunComparison) -> str:
+    """How two runs differ, cell by cell; equal cells are only counted."""
+    differ = [cell for cell in comparison.cells if not cell.equal]
+    head = (
+        f"{comparison.before} and {comparison.after}: {comparison.equal} of "
+        f"{plural(len(comparison.cells), 'cell')} are alike, {len(differ)} differ."
+    )
+    told = [head, *comparison.notes]
+    for cell in differ:
+        place = styled(f"{one_line(cell.device)} {one_line(cell.step)}", "bold")
+        told.append(f"{place}: {_side(cell.before)} -> {_side(cell.after)}")
+        told += _difference_lines(cell.differences, cell.more)
+    return "\n".join(told)
+
+
+def _side(side: CellSide | None) -> str:
+    if side is None:
+        return "not in this run"
+    words = [
+        words_of(side.state),
+        side.verdict if side.verdict else "",
+        side.error.value if side.error else "",
+    ]
+    took = "" if side.duration_ms is None else f" in {side.duration_ms:.0f} ms"
+    return " ".join(filter(None, words)) + took
+
+
+def _difference_lines(differences: list[ValueDifference], more: int) -> Iterable[str]:
+    for difference in differences[:MOST_DIFFERENCES]:
+        yield f"    {one_line(difference.path)}: {_change(difference)}"
+    left = more + max(0, len(differences) - MOST_DIFFERENCES)
+    if left:
+        yield f"    and {plural(left, 'difference')} more"
+
+
+def _change(difference: ValueDifference) -> str:
+    before, after = _value(difference.before), _value(difference.after)
+    return {"added": f"+ {after}", "removed": f"- {before}"}.get(difference.kind, f"{before} -> {after}")
+
+
+def _value(value: Any) -> str:
+    return shorten_middle(one_line(shown_json(value)), _LONGEST_VALUE)
+
+
+def undo_text(plan: UndoPlan) -> str:
+    """What the undo of a run would do, call by call."""
+    told = [cell for cell in plan.cells if cell.fate is not UndoFate.NOTHING]
+    rows = [
+        (
+            cell.device,
+            cell.step,
+            tool_cell(cell.tool),
+            cell.fate.value,
+            _ANSWERS[cell.answer] if cell.fate is UndoFate.UNDOES else "",
+            cell.why,
+        )
+        for cell in told
+    ]
+    said = f"Undo of {plan.run}: {plan.summary}."
+    if not rows:
+        return said
+    return f"{table(('DEVICE', 'STEP', 'TOOL', 'FATE', 'POLICY', 'WHY'), rows)}\n\n{said}"

@@ -1,0 +1,385 @@
+"""The commands about runs: starting, resuming and undoing them, and what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from core.batch.batch_file import LARGEST, read_batch
+from core.batch.models import Batch, Run
+from core.batch.run_state import result_of
+from core.batch.undo_plan import UndoPlan
+from core.cli import run_text, show
+from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
+from core.cli.arguments import parse_arguments
+from core.cli.base import EVERYWHERE, examples, in_session
+from core.cli.follow import HowToFollow, follow
+from core.cli.output import as_json, note, one_line, result_json, result_text, say, table
+from core.cli.plan_text import plan_json, plan_text
+from core.cli.prompt import ask_line, is_terminal
+from core.cli.result_export import ExportFormat, export_results
+from core.cli.saving import Saving
+from core.cli.session import Session
+from core.cli.signing import KeySource
+from core.errors import BadInput, ErrorCode
+from core.replay.result_search import MOST_WORDS
+from core.service import exit_codes
+
+app = typer.Typer(help="Runs and their results.", epilog=EVERYWHERE, no_args_is_help=True)
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN")]
+SaveOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--save",
+        metavar="DIR",
+        help="Save the pictures and large outputs of results as new files in this folder.",
+    ),
+]
+WaitOption = Annotated[
+    float,
+    typer.Option(
+        min=0, metavar="SECONDS", help="How long to wait for an approval where this is no terminal."
+    ),
+]
+PlanOption = Annotated[bool, typer.Option("--plan", help="Show what would happen; nothing is sent.")]
+InputOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input", metavar="KEY=VALUE", help="A value of an input of the batch; a secret one as KEY=@FILE."
+    ),
+]
+
+
+def run(
+    context: typer.Context,
+    batch: Annotated[str, typer.Argument(metavar="FILE|NAME")],
+    device: Annotated[
+        str | None, typer.Option("--device", metavar="PATTERN", help="Only on devices with such a name.")
+    ] = None,
+    inputs: InputOption = None,
+    input_stdin: Annotated[
+        str | None,
+        typer.Option(
+            "--input-stdin", metavar="KEY", help="The input whose value is read from standard input."
+        ),
+    ] = None,
+    plan: PlanOption = False,
+    wait: WaitOption = 0,
+    save: SaveOption = None,
+    operator: OperatorOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+) -> None:
+    """Run a batch, from a file or by the name under which it was saved, and follow it to its end.
+
+    The exit code is that of the worst result: unknown before failed before offline before denied.
+    """
+    saving = Saving.into(save)
+    how = HowToFollow(wait, context.obj.json, KeySource(operator, passphrase_file, passphrase_fd))
+
+    async def work(session: Session) -> int:
+        chosen = await batch_of(session, batch, device)
+        values = input_values(chosen, inputs or [])
+        if input_stdin is not None:
+            values |= await value_from_stdin(chosen, input_stdin)
+        if plan:
+            found = await session.console.runs.plan(chosen, values)
+            if not found.devices:
+                raise BadInput(f"No device matches {chosen.targets!r}.", ErrorCode.UNKNOWN_DEVICE)
+            shown = plan_json(chosen.name, found) if context.obj.json else None
+            say(as_json(shown) if shown else plan_text(chosen.name, found))
+            return exit_codes.DONE
+        values |= await missing_secrets(chosen, values)
+        return await run_to_end(
+            session, lambda: session.console.runs.start(chosen, inputs=values), how, saving
+        )
+
+    in_session(context, work, wait_for_devices=True)
+
+
+def resume(
+    context: typer.Context,
+    run: RunArgument,
+    inputs: InputOption = None,
+    wait: WaitOption = 0,
+    save: SaveOption = None,
+    operator: OperatorOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+) -> None:
+    """Continue an ended run where it did not succeed, as a new run; what is done is not repeated.
+
+    Its batch, inputs and devices are those of the first run. Secret inputs, which are not stored, are given
+    again by --input KEY=@FILE.
+    """
+    saving = Saving.into(save)
+    how = HowToFollow(wait, context.obj.json, KeySource(operator, passphrase_file, passphrase_fd))
+
+    async def work(session: Session) -> int:
+        before = await session.console.runs.get(run)
+        secrets = input_values(before.batch, inputs or [])
+        return await run_to_end(session, lambda: session.console.runs.resume(run, secrets), how, saving)
+
+    in_session(context, work, wait_for_devices=True)
+
+
+def undo(
+    context: typer.Context,
+    run: RunArgument,
+    plan: PlanOption = False,
+    wait: WaitOption = 0,
+    operator: OperatorOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+) -> None:
+    """Undo what a run changed, as far as its devices recorded how, in reverse order, as a run of its own."""
+    how = HowToFollow(wait, context.obj.json, KeySource(operator, passphrase_file, passphrase_fd))
+
+    async def work(session: Session) -> int:
+        found = await session.console.runs.undo_plan(run)
+        if plan:
+            _say_plan(found, context.obj.json)
+            return exit_codes.DONE
+        if not context.obj.json:
+            note(run_text.undo_text(found))
+        return await run_to_end(session, lambda: session.console.runs.undo(run, found.digest), how)
+
+    in_session(context, work, wait_for_devices=True)
+
+
+@app.command("list", epilog=EVERYWHERE)
+def list_runs(
+    context: typer.Context,
+    limit: Annotated[int, typer.Option(min=1, max=200, metavar="NUMBER", help="How many at most.")] = 50,
+) -> None:
+    """List the latest runs."""
+    in_session(context, lambda session: show.runs(session, limit, context.obj.json))
+
+
+@app.command("show", epilog=EVERYWHERE)
+def show_run(
+    context: typer.Context,
+    run: RunArgument,
+    save: SaveOption = None,
+    grouped: Annotated[
+        bool, typer.Option("--grouped", help="Put devices with equal results together, by step.")
+    ] = False,
+) -> None:
+    """Show one run with its results."""
+    saving = Saving.into(save)
+
+    async def work(session: Session) -> int:
+        if grouped and not context.obj.json:
+            found = await session.console.runs.get(run)
+            say(f"{run_text.summary_text(found)}\n\n{run_text.groups_text(found)}")
+            return exit_codes.DONE
+        return await show.run(session, run, context.obj.json, saving)
+
+    in_session(context, work)
+
+
+@app.command("output", epilog=EVERYWHERE)
+def show_output(
+    context: typer.Context,
+    run: RunArgument,
+    device: Annotated[str, typer.Argument(metavar="DEVICE")],
+    step: Annotated[str, typer.Argument(metavar="STEP")] = "call",
+) -> None:
+    """Show what the command of one step has printed until now, also where it was cancelled or lost."""
+    in_session(context, lambda session: show.output(session, run, device, step, context.obj.json))
+
+
+@app.command("compare", epilog=examples("runs compare r-0007 r-0012"))
+def compare(
+    context: typer.Context,
+    before: Annotated[str, typer.Argument(metavar="RUN")],
+    after: Annotated[str, typer.Argument(metavar="RUN")],
+) -> None:
+    """Compare two runs cell by cell: state, verdict, value, duration."""
+
+    async def work(session: Session) -> None:
+        found = await session.console.runs.compare(before, after)
+        if context.obj.json:
+            say(as_json({**found.model_dump(mode="json"), "equal": found.equal}))
+        else:
+            say(run_text.comparison_text(found))
+
+    in_session(context, work)
+
+
+@app.command("export", epilog=examples("runs export r-0007 --format csv --output results.csv"))
+def export(
+    context: typer.Context,
+    run: RunArgument,
+    output: Annotated[Path, typer.Option("--output", metavar="FILE", help="The file to write.")],
+    wanted: Annotated[ExportFormat, typer.Option("--format", help="csv or json.")] = ExportFormat.CSV,
+) -> None:
+    """Write the results of a run to a file. A text that a spreadsheet would run as a formula is quoted."""
+
+    async def work(session: Session) -> None:
+        count = await export_results(session, run, wanted, output.expanduser())
+        if context.obj.json:
+            say(as_json({"run": run, "file": str(output), "results": count}))
+        else:
+            say(f"{count} results of {run} are in {one_line(output)}.")
+
+    in_session(context, work)
+
+
+@app.command("search", epilog=examples("runs search r-0007 'connection refused'"))
+def search(
+    context: typer.Context,
+    run: RunArgument,
+    words: Annotated[list[str], typer.Argument(metavar="WORD...")],
+) -> None:
+    """Find the results of a run that contain all of these words, also in their large texts."""
+
+    async def work(session: Session) -> None:
+        await session.console.runs.cells(run, limit=1)
+        hits = await session.console.journal.find_in_results(words[: MOST_WORDS + 1], run)
+        common = sorted(set(hits.numbers[0]).intersection(*hits.numbers[1:]))
+        found = [await session.console.journal.entry(seq) for seq in common]
+        if context.obj.json:
+            places = [
+                {"seq": one.seq, "device": one.device, "step": one.step, "call_id": one.call_id}
+                for one in found
+            ]
+            say(as_json({"results": places, "not_searched": hits.not_searched}))
+            return
+        rows = [
+            (one.seq, one.device or "", one.step or "", one.tool or "", one.status or "") for one in found
+        ]
+        say(table(("SEQ", "DEVICE", "STEP", "TOOL", "STATUS"), rows))
+        if hits.not_searched:
+            note(f"{hits.not_searched} stored texts are too large to be searched, or cannot be read.")
+
+    in_session(context, work)
+
+
+async def batch_of(session: Session, wanted: str, device: str | None = None) -> Batch:
+    """The batch in a file, or saved under a name; `device` narrows its targets.
+
+    Raises:
+        BadInput: there is none, or it has mistakes.
+    """
+    if "/" in wanted or wanted.endswith((".yaml", ".yml", ".json")):
+        batch = read_batch(await asyncio.to_thread(_text_of, wanted), wanted)
+    else:
+        batch = await session.console.runs.load_batch(wanted)
+    if device is None:
+        return batch
+    # Targets that the file does not give are those of its default, which the operator did not write.
+    before = f"{batch.targets} " if "targets" in batch.model_fields_set else ""
+    return batch.model_copy(update={"targets": f"{before}name:{device}"})
+
+
+def _text_of(path: str) -> str:
+    try:
+        with open(Path(path).expanduser(), "rb") as file:
+            data = file.read(LARGEST + 1)
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise BadInput(f"{path} is not text in UTF-8.") from None
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def input_values(batch: Batch, words: list[str]) -> dict[str, Any]:
+    """Values of inputs from `key=value` words, by the types that the batch declares.
+
+    Raises:
+        BadInput: a word is no input, has another type, or tells a secret to all who can list processes.
+    """
+    types = {"list": "array"}
+    properties = {
+        name: {"type": types.get(declared.type, declared.type)} for name, declared in batch.inputs.items()
+    }
+    for word in words:
+        name, _, value = word.partition("=")
+        declared = batch.inputs.get(name.removesuffix(":"))
+        if declared is not None and declared.secret and not value.startswith("@"):
+            raise BadInput(
+                f"{name.removesuffix(':')} is secret, and a command line can be read by others: "
+                f"write {name}=@FILE, or --input-stdin {name.removesuffix(':')}."
+            )
+    return parse_arguments(words, {"type": "object", "properties": properties})
+
+
+async def value_from_stdin(batch: Batch, name: str) -> dict[str, Any]:
+    """The value of one input, read from standard input to its end; a last line end is left out.
+
+    Raises:
+        BadInput: there is no such input, or standard input cannot be read.
+    """
+    if name not in batch.inputs:
+        raise BadInput(f"{name} is no input of this batch.")
+    try:
+        text = await asyncio.to_thread(sys.stdin.read, LARGEST + 1)
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise BadInput(f"Standard input cannot be read: {error}") from error
+    if len(text) > LARGEST:
+        raise BadInput(f"The value of {name} is longer than {LARGEST:,} characters.", ErrorCode.TOO_LARGE)
+    value = text.removesuffix("\n").removesuffix("\r")
+    if batch.inputs[name].type == "string":
+        return {name: value}
+    try:
+        return {name: json.loads(value)}
+    except ValueError as error:
+        # The text of a JSON error holds no value, but where it stands.
+        raise BadInput(f"The value of {name} is no JSON: {error}.") from None
+
+
+async def missing_secrets(batch: Batch, values: dict[str, Any]) -> dict[str, Any]:
+    """Secret texts that the batch needs and no option gives, asked on the terminal without echo."""
+    if not is_terminal():
+        return {}
+    wanted = [
+        name
+        for name, declared in batch.inputs.items()
+        if declared.secret and declared.required and declared.type == "string" and name not in values
+    ]
+    return {name: await ask_line(f"{name} (not shown): ", secret=True) for name in wanted}
+
+
+async def run_to_end(
+    session: Session, begin: Callable[[], Awaitable[Run]], how: HowToFollow, saving: Saving | None = None
+) -> int:
+    """Begin a run, follow it to its end, print it, and return the exit code."""
+    events = session.console.events()
+    started = await begin()
+    note(f"Run {started.summary.id} on {len(started.summary.devices)} devices.")
+    ended = await follow(session, started, events, how)
+    return ended if isinstance(ended, int) else await _print_end(session, ended, how.json_wanted, saving)
+
+
+async def _print_end(session: Session, run: Run, json_wanted: bool, saving: Saving | None) -> int:
+    results = [result for cell in run.cells if (result := result_of(cell)) is not None]
+    code = exit_codes.of_run(run)
+    if saving is not None:
+        await saving.save(session, results)
+        code = saving.code(code)
+    if json_wanted:
+        files = saving.files if saving is not None else None
+        told = [result_json(result, files) for result in results]
+        say(as_json({"run": run.summary.model_dump(mode="json"), "results": told}))
+        return code
+    say(run_text.summary_text(run))
+    if len(run.summary.devices) == 1:
+        say(f"\n{run_text.cells_text(run)}")
+        for result in results:
+            if result.call_id:
+                say(f"\n{result_text(result)}")
+    else:
+        say(f"\n{run_text.groups_text(run)}")
+    return code
+
+
+def _say_plan(plan: UndoPlan, json_wanted: bool) -> None:
+    say(as_json(plan.model_dump(mode="json")) if json_wanted else run_text.undo_text(plan))

@@ -1,0 +1,178 @@
+"""Batches from the terminal: the real program, a real service, a device that writes and prints."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.home import Home
+from tests.fakes.program import Terminal, run, until
+from tests.fakes.service_process import served as serving
+from tests.fakes.signing import accepted
+
+BATCH = """
+name: Two steps
+targets: "name:this-computer"
+inputs:
+  text: {{type: string, default: "as written"}}
+  token: {{type: string, secret: true, default: "none"}}
+on_failure: continue
+steps:
+  - id: write
+    tool: write_file
+    with: {{file_path: "{folder}/note.txt", content: "${{{{ inputs.text }}}}"}}
+  - {{id: look, tool: read_file, with: {{file_path: "{folder}/note.txt"}}}}
+  - {{id: gone, tool: read_file, with: {{file_path: "{folder}/none.txt"}}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cli-runs")
+
+
+@pytest.fixture(scope="module")
+def served(place: Path) -> Iterator[Home]:
+    import asyncio
+
+    home = Home(place / "home").create()
+    (home.path / "settings.toml").write_text('this_computer = "in-process"\n')
+    work = place / "work"
+    work.mkdir()
+    (home.path / "device.toml").write_text(f'roots = ["{work}"]\ntools_off = ["shell_execute_read"]\n')
+    asyncio.run(accepted(home, 'profile = "trusted"\n'))
+    (place / "two.yaml").write_text(BATCH.format(folder=work))
+    with serving(home):
+        yield home
+
+
+def ran(home: Home, place: Path, *words: str) -> Any:
+    done = run(home, "run", str(place / "two.yaml"), "--json", *words)
+    assert done.code == 6, done
+    return done.json
+
+
+def test_a_batch_runs_from_its_file_with_its_inputs_and_tells_by_its_code_what_failed(served, place):
+    told = ran(served, place, "--input", "text=from the terminal")
+    assert (place / "work" / "note.txt").read_text() == "from the terminal"
+    assert [one["status"] for one in told["results"]] == ["success", "success", "failure"]
+    assert told["run"]["state"] == "failed"
+    shown = run(served, "run", str(place / "two.yaml"))
+    assert shown.code == 6
+    assert "this-computer gone failed" in shown.err
+    assert "Two steps" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--input", "token=hunter2"), "is secret"),
+        (("--input", "unknown=1"), "unknown"),
+        (("--device", "no-such-*"), "No device matches"),
+    ],
+)
+def test_what_cannot_be_run_says_so_and_starts_nothing(served, place, words, said):
+    before = run(served, "runs", "list", "--json").json["runs"]
+    done = run(served, "run", str(place / "two.yaml"), *words)
+    assert done.code == 2
+    assert said in done.err
+    assert run(served, "runs", "list", "--json").json["runs"] == before
+
+
+def test_a_file_that_is_not_there_and_a_name_that_is_not_saved_are_named(served):
+    assert "cannot be read" in run(served, "run", "/no/such.yaml").err
+    assert run(served, "run", "no-such-name").code == 2
+
+
+def test_a_run_is_undone_from_the_terminal_and_a_second_undo_is_told(served, place):
+    note = place / "work" / "note.txt"
+    note.write_text("before")
+    number = ran(served, place)["run"]["id"]
+    assert note.read_text() == "as written"
+    planned = run(served, "undo", number, "--plan")
+    assert planned.code == 0
+    assert "1 file restored" in planned.out
+    assert note.read_text() == "as written"
+    undone = run(served, "undo", number, "--json")
+    assert undone.code == 0, undone
+    assert undone.json["run"]["undoes"] == number
+    assert note.read_text() == "before"
+    again = run(served, "undo", number)
+    assert again.code == 2
+    assert "1 undone already" in again.err
+
+
+def test_two_runs_are_compared_by_their_contents(served, place):
+    first = ran(served, place, "--input", "text=one")["run"]["id"]
+    second = ran(served, place, "--input", "text=two")["run"]["id"]
+    told = run(served, "runs", "compare", first, second)
+    assert '$.content: "one" -> "two"' in told.out
+    as_json = run(served, "runs", "compare", first, second, "--json").json
+    assert {one["step"] for one in as_json["cells"] if not one["equal"]} == {"write", "look"}
+    assert run(served, "runs", "compare", first, "r-9999").code == 2
+
+
+def test_results_are_exported_and_no_cell_is_a_formula(served, place):
+    number = ran(served, place, "--input", "text==cmd|' /C calc'!A0")["run"]["id"]
+    target = place / "results.csv"
+    assert run(served, "runs", "export", number, "--output", str(target)).code == 0
+    with open(target, encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["step"] for row in rows] == ["write", "look", "gone"]
+    assert not [value for row in rows for value in row.values() if value.startswith(("=", "+", "-", "@"))]
+    assert target.stat().st_mode & 0o077 == 0
+    whole = place / "results.json"
+    assert run(served, "runs", "export", number, "--format", "json", "--output", str(whole)).code == 0
+    kept = json.loads(whole.read_text())
+    assert kept["run"]["id"] == number
+    assert kept["results"][1]["result"]["content"] == "=cmd|' /C calc'!A0"
+    nowhere = run(served, "runs", "export", number, "--output", str(place / "no" / "file"))
+    assert nowhere.code == 2
+
+
+def test_a_word_is_found_in_the_results_of_a_run(served, place):
+    number = ran(served, place, "--input", "text=a needle in it")["run"]["id"]
+    found = run(served, "runs", "search", number, "NEEDLE", "--json").json["results"]
+    assert [one["step"] for one in found] == ["look"]
+
+
+def test_a_resumed_run_begins_at_the_failed_step(served, place):
+    number = ran(served, place)["run"]["id"]
+    (place / "work" / "none.txt").write_text("here now")
+    try:
+        (place / "token").write_text("none")
+        done = run(served, "resume", number, "--input", f"token=@{place / 'token'}", "--json")
+        assert done.code == 0, done
+        assert done.json["run"]["resumes"] == number
+        assert [one["tool_name"] for one in done.json["results"]] == ["read_file"]
+    finally:
+        (place / "work" / "none.txt").unlink()
+
+
+PRINTS = "echo first; while [ ! -e {gate} ]; do sleep 0.05; done; echo last"
+
+
+def test_a_call_prints_while_it_runs_and_ctrl_c_cancels_it(served, place):
+    gate = place / "gate"
+    asked = Terminal(served, "call", "this-computer", "shell_execute", f"command={PRINTS.format(gate=gate)}")
+    try:
+        asked.sees('Type "approve"')
+        asked.types("approve\n")
+        asked.sees("first\r\n")
+        os.kill(asked.process.pid, signal.SIGINT)
+        assert asked.ends() == 130
+    finally:
+        asked.leave()
+    [latest] = run(served, "runs", "list", "--limit", "1", "--json").json["runs"]
+    kept = until(
+        lambda: run(served, "runs", "output", latest["id"], "this-computer", "--json").json,
+        lambda told: told["ended"],
+    )
+    assert "".join(piece["text"] for piece in kept["output"]) == "first\n"

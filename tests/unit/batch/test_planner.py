@@ -1,0 +1,185 @@
+"""What a plan says of each step on each device, from what is known before a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.aip.messages import ResultStatus
+from core.batch.batch_file import read_batch
+from core.batch.execution import _facts
+from core.batch.models import Cell, CellState, Plan, PlannedCell
+from core.batch.planner import SKIPPED, Planner
+from core.errors import BadInput, ErrorCode
+from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool
+from core.policy.models import Answer, Decision, Reason
+from core.policy.real_paths import NOT_FOLLOWED, ResolvedPaths
+
+DISK = {"type": "object", "properties": {"percent": {"type": "number"}}}
+
+
+class Policy:
+    """Asks for shell lines, denies those with `forbidden`, allows the rest, and keeps the calls."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, dict[str, Any]]] = []
+
+    def explain(
+        self,
+        device: str,
+        tool: str,
+        parameters: dict[str, Any],
+        actor: str = "",
+        leads: ResolvedPaths = NOT_FOLLOWED,
+    ) -> Decision:
+        self.asked.append((device, tool, parameters))
+        if tool == "gone":
+            raise BadInput("There is no such tool.", ErrorCode.UNKNOWN_TOOL)
+        answer = Answer.ASK if tool == "shell" else Answer.ALLOW
+        if "forbidden" in str(parameters):
+            answer = Answer.DENY
+        return Decision.model_construct(
+            answer=answer,
+            risk=Risk.LOW,
+            effect=Effect.OBSERVE,
+            summary="Does it",
+            reasons=[Reason.model_construct(text="Because.", origin="test")],
+        )
+
+
+class Shelf:
+    """Each device has `disk`, which answers as `DISK` says, and `shell`, which changes something."""
+
+    def tool(self, device: str, name: str) -> Tool | None:
+        if name == "gone":
+            return None
+        effect = Effect.OBSERVE if name == "disk" else Effect.CHANGE
+
+        def fact(value: Any) -> Any:
+            return Fact[Any](value=value, source=Source.BUILT_IN, why="test")
+
+        contract = Contract(
+            effect=fact(effect),
+            risk=fact(Risk.LOW),
+            reversible=fact(False),
+            idempotent=fact(False),
+            open_world=fact(False),
+            digest=f"digest of {name}",
+        )
+        return Tool(
+            device=device,
+            tool_key=f"action::{name}",
+            tool_name=name,
+            tool_type="action",
+            output_schema=DISK if name == "disk" else {},
+            contract=contract,
+        )
+
+
+def device(name: str, health: Health = Health.ONLINE, tags: list[str] | None = None) -> Device:
+    return Device(name=name, health=health, since="2026-01-01T00:00:00Z", tags=tags or [])
+
+
+def planned(steps: str, inputs: dict[str, Any] | None = None, *devices: Device) -> tuple[Plan, Policy]:
+    head = """name: x
+inputs:
+  threshold: {type: integer, default: 80}
+  place: {type: string}
+  token: {type: string, secret: true}
+steps:
+  - {id: disk, tool: disk}
+"""
+    policy = Policy()
+    planner = Planner(read_batch(head + steps, "b.yaml"), inputs or {}, policy, Shelf(), "operator:ada")
+    return planner.plan(list(devices) or [device("lab-1")], {}), policy
+
+
+def cell(plan: Plan, step: str, of: str = "lab-1") -> PlannedCell:
+    return next(one for one in plan.cells if (one.step, one.device) == (step, of))
+
+
+def test_what_depends_on_results_is_not_known_and_names_the_steps() -> None:
+    plan, policy = planned(
+        "  - {id: a, tool: shell, with: {n: '${{ steps.disk.result.percent }}'}}\n"
+        "  - {id: b, tool: shell, when: '${{ steps.a.state == \"done\" }}'}\n"
+        "  - {id: c, tool: shell, with: {p: 'x ${{ inputs.place }}'}}\n"
+    )
+    assert (cell(plan, "disk").outcome, cell(plan, "a").outcome) == ("runs", "not_known")
+    assert cell(plan, "a").because == ["disk"]
+    assert cell(plan, "b").because == ["a"]
+    assert cell(plan, "c").because == ["inputs.place"]
+    assert [tool for _, tool, _ in policy.asked] == ["disk"]
+
+
+def test_a_condition_on_known_values_decides_and_skipped_steps_are_known() -> None:
+    plan, _ = planned(
+        "  - {id: a, tool: shell, when: '${{ inputs.threshold > 90 }}'}\n"
+        "  - {id: b, tool: shell, when: '${{ steps.a.state == \"skipped\" }}'}\n"
+        "  - {id: c, tool: shell, when: '${{ false && steps.disk.result.percent > 1.0 }}'}\n"
+        "  - {id: d, tool: shell, when: '${{ \"db\" in device.tags }}'}\n",
+        None,
+        device("lab-1"),
+        device("db-1", tags=["db"]),
+    )
+    assert [cell(plan, step).outcome for step in "abcd"] == ["skipped", "asks", "skipped", "skipped"]
+    assert cell(plan, "a").why == "inputs.threshold > 90 is false."
+    assert cell(plan, "d", "db-1").outcome == "asks"
+
+
+def test_arguments_that_are_known_are_judged_with_their_values_and_secrets_are_not_shown() -> None:
+    plan, policy = planned(
+        "  - {id: a, tool: shell, with: {command: 'ls ${{ inputs.place }}'}}\n"
+        "  - {id: b, tool: shell, with: {password: '${{ inputs.token }}', n: '${{ inputs.threshold }}'}}\n",
+        {"place": "forbidden", "token": "hunter22"},
+    )
+    assert cell(plan, "a").outcome == "denied"
+    assert cell(plan, "b").outcome == "asks"
+    assert policy.asked[-1][2] == {"password": "${{ inputs.token }}", "n": 80}
+    assert "hunter22" not in plan.model_dump_json()
+
+
+def test_a_field_that_the_tool_does_not_answer_is_found_before_the_run() -> None:
+    plan, _ = planned(
+        "  - {id: a, tool: shell, when: '${{ steps.disk.result.percnt > 1.0 }}'}\n"
+        "  - {id: b, tool: shell, when: '${{ steps.disk.result.percent > \"1\" }}'}\n"
+    )
+    assert cell(plan, "a").outcome == "invalid"
+    assert cell(plan, "a").why == 'a: when: there is no field "percnt"; there are percent.'
+    assert "cannot be used with: number, text" in cell(plan, "b").why
+
+
+def test_recovery_steps_and_questions_have_their_own_outcome() -> None:
+    plan, _ = planned(
+        "  - {id: ask, approval: {question: Go on?}}\n"
+        "  - {id: no, approval: {question: Go on?}, when: '${{ inputs.threshold > 90 }}'}\n"
+        "  - id: a\n    tool: shell\n    recover:\n"
+        "      - {id: r, tool: shell}\n      - {id: s, tool: gone}\n"
+        "  - id: b\n    tool: shell\n    enabled: false\n    recover: [{id: t, tool: shell}]\n"
+    )
+    assert plan.steps == ["disk", "ask", "no", "a", "r", "s", "b", "t"]
+    outcomes = [cell(plan, step).outcome for step in plan.steps]
+    assert outcomes == [
+        "runs", "question", "skipped", "asks", "recovers", "no_such_tool", "off", "skipped",
+    ]  # fmt: skip
+    assert cell(plan, "r").because == ["a"]
+    assert cell(plan, "r").answer is Answer.ASK
+
+
+def test_a_retry_that_will_not_happen_is_announced() -> None:
+    plan, _ = planned(
+        "  - {id: a, tool: shell, retry: {times: 2}}\n"
+        "  - {id: b, tool: shell, retry: {times: 2, not_idempotent: It only adds a line.}}\n"
+        "  - {id: c, tool: disk, retry: {times: 2}}\n"
+    )
+    assert "It is not tried again" in cell(plan, "a").why
+    assert "It is not tried again" not in cell(plan, "b").why + cell(plan, "c").why
+
+
+def test_a_device_that_is_away_has_no_other_outcome() -> None:
+    plan, _ = planned("", None, device("lab-1", Health.OFFLINE))
+    assert cell(plan, "disk").outcome == "offline"
+
+
+def test_a_skipped_step_reads_in_a_plan_as_it_reads_in_a_run() -> None:
+    assert ResultStatus.SKIPPED.value == "skipped"
+    skipped = Cell(run="r", device="d", step="s", tool="t", state=CellState.SKIPPED)
+    assert _facts(skipped, None) == SKIPPED

@@ -1,0 +1,167 @@
+"""Resuming, settling, pausing and cancelling runs through the console API: who may, and what is said."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from core.audit.entries import Kind
+from core.batch.models import Batch, CellState, Run, RunState
+from core.errors import BadInput, Refused
+from core.home import Home
+from core.service.service import Service
+from tests.fakes.desk import approve, choose_channel, next_approval, open_service
+from tests.fakes.signing import anna
+
+LOOK: dict[str, Any] = {"id": "look", "tool": "get_system_info", "with": {"info_type": "memory"}}
+FAILS: dict[str, Any] = {"id": "fails", "tool": "get_system_info", "with": {"info_type": "no such thing"}}
+PATIENCE = 60.0
+
+
+@pytest.fixture
+async def service(home: Home) -> AsyncIterator[Service]:
+    choose_channel(home, "in-process")
+    home.device_state.mkdir(parents=True, exist_ok=True)
+    async with open_service(home) as service:
+        yield service
+
+
+async def ended(service: Service, run: Run) -> Run:
+    return await service.console("operator:anna").runs.wait(run.summary.id, PATIENCE)
+
+
+async def played(service: Service, *steps: dict[str, Any], actor: str = "operator:anna", **more: Any) -> Run:
+    batch = Batch.model_validate({"name": "test", "steps": steps, **more})
+    return await ended(service, await service.console(actor).runs.start(batch))
+
+
+async def test_a_failed_run_is_resumed_at_its_failed_step_and_only_once(service: Service):
+    console = service.console("operator:anna")
+    run = await played(service, LOOK, FAILS)
+    assert run.summary.state is RunState.FAILED
+    resumed = await ended(service, await console.runs.resume(run.summary.id))
+    [look, fails] = resumed.cells
+    assert (look.state, look.carried_from) == (CellState.DONE, run.summary.id)
+    assert fails.state is CellState.FAILED
+    assert fails.call_id != run.cells[1].call_id
+    with pytest.raises(Refused, match=f"{run.summary.id} was resumed already, as {resumed.summary.id}"):
+        await console.runs.resume(run.summary.id)
+    before = await console.runs.get(run.summary.id)
+    assert before.summary.resumed_by == resumed.summary.id
+
+
+async def test_an_operator_s_word_that_a_step_is_done_is_journalled_and_counts(service: Service):
+    console = service.console("operator:anna")
+    run = await played(service, LOOK, FAILS, {**LOOK, "id": "after"})
+    cell = await console.runs.settle(run.summary.id, "this-computer", "fails", "done")
+    assert (cell.state, cell.settled, cell.settled_by) == (CellState.DONE, "done", "operator:anna")
+    with pytest.raises(Refused, match="is done already"):
+        await console.runs.settle(run.summary.id, "this-computer", "fails", "done")
+    resumed = await ended(service, await console.runs.resume(run.summary.id))
+    assert [(cell.step, bool(cell.carried_from)) for cell in resumed.cells] == [
+        ("look", True),
+        ("fails", True),
+        ("after", False),
+    ]
+    assert resumed.summary.state is RunState.DONE
+    [entry] = (await service.journal.query(f"kind:{Kind.STEP_SETTLED}")).entries
+    assert (entry.actor, entry.body) == ("operator:anna", {"done": True, "before": "failed"})
+
+
+async def test_a_failed_step_is_not_settled_as_not_done_and_an_unknown_place_is_named(service: Service):
+    console = service.console("operator:anna")
+    run = await played(service, FAILS)
+    with pytest.raises(Refused, match="which is not unknown"):
+        await console.runs.settle(run.summary.id, "this-computer", "fails", "not_done")
+    with pytest.raises(BadInput, match="has no step other"):
+        await console.runs.settle(run.summary.id, "this-computer", "other", "done")
+
+
+async def test_an_agent_controls_its_own_runs_only(service: Service):
+    agent = service.console("agent:clerk")
+    run = await played(service, LOOK, FAILS)
+    with pytest.raises(Refused, match="may not control another actor's run"):
+        await agent.runs.resume(run.summary.id)
+    own = await played(service, LOOK, FAILS, actor="agent:clerk")
+    assert (await agent.runs.resume(own.summary.id)).summary.resumes == own.summary.id
+
+
+async def test_inputs_are_checked_before_anything_starts(service: Service):
+    runs = service.console("operator:anna").runs
+    inputs = {"most": {"type": "integer"}, "word": {"type": "string", "default": "x", "one_of": ["x", "y"]}}
+    batch = Batch.model_validate({"name": "test", "steps": [LOOK], "inputs": inputs})
+    for given, fault in (
+        ({}, "most is missing"),
+        ({"most": "1"}, "most is not of type integer"),
+        ({"most": True}, "most is not of type integer"),
+        ({"most": 1, "word": "z"}, "word is not one of"),
+        ({"most": 1, "other": 1}, "other is no input of this batch"),
+    ):
+        with pytest.raises(BadInput, match=fault):
+            await runs.start(batch, inputs=given)
+    assert (await runs.start(batch, inputs={"most": 1})).inputs == {"most": 1, "word": "x"}
+
+
+async def test_a_secret_input_is_journalled_as_its_commitment_and_given_again_to_resume(service: Service):
+    runs = service.console("operator:anna").runs
+    secret = "tr0ub4dor&3"
+    inputs = {"pin": {"type": "string", "secret": True}}
+    steps = [{**FAILS, "with": {"info_type": "${{ inputs.pin }}"}}]
+    batch = Batch.model_validate({"name": "test", "steps": steps, "inputs": inputs})
+    run = await ended(service, await runs.start(batch, inputs={"pin": secret}))
+    assert run.summary.state is RunState.FAILED
+    with pytest.raises(BadInput, match="must be given again: pin"):
+        await runs.resume(run.summary.id)
+    with pytest.raises(BadInput, match="had another value"):
+        await runs.resume(run.summary.id, {"pin": "other"})
+    resumed = await ended(service, await runs.resume(run.summary.id, {"pin": secret}))
+    await service.journal.settle()
+    page = await service.journal.query("", after=0, limit=500)
+    texts = [
+        run.model_dump_json(),
+        resumed.model_dump_json(),
+        *(one.model_dump_json() for one in page.entries),
+    ]
+    assert not [text for text in texts if secret in text]
+
+
+async def test_a_run_whose_saved_batch_changed_goes_on_with_the_frozen_one_and_says_so(service: Service):
+    runs = service.console("operator:anna").runs
+    run = await played(service, LOOK, FAILS)
+    await runs.save_batch("test", Batch.model_validate({"name": "test", "steps": [LOOK]}))
+    resumed = await ended(service, await runs.resume(run.summary.id))
+    assert [cell.step for cell in resumed.cells] == ["look", "fails"]
+    assert "The saved batch test is another one now" in resumed.summary.note
+
+
+async def test_a_question_is_answered_with_a_signature_like_a_command_and_cannot_be_edited(service: Service):
+    console = service.console("operator:anna")
+    question = {"id": "go", "approval": {"question": "Go on?"}}
+    batch = Batch.model_validate({"name": "test", "steps": [LOOK, question, {**LOOK, "id": "after"}]})
+    key = anna(service.home)
+    await console.approvals.register_operator(key.operator)
+    run = await console.runs.start(batch)
+    approval = await next_approval(console)
+    assert approval.request.parameters["question"] == "Go on?"
+    assert (await console.approvals.preview(approval.id)).kind == "nothing"
+    assert await console.approvals.helpers(approval.id) == []
+    with pytest.raises(Refused, match="cannot be edited"):
+        await console.approvals.edit(approval.id, {})
+    await approve(console, approval, key)
+    run = await ended(service, run)
+    assert run.summary.state is RunState.DONE
+    assert run.cells[1].note == "approved by anna"
+
+
+async def test_a_run_that_has_ended_can_be_neither_paused_nor_cancelled_step_by_step(service: Service):
+    runs = service.console("operator:anna").runs
+    run = await played(service, LOOK)
+    for call in (runs.pause, runs.unpause):
+        with pytest.raises(Refused, match="has ended"):
+            await call(run.summary.id)
+    with pytest.raises(Refused, match="has ended"):
+        await runs.cancel_step(run.summary.id, "this-computer", "look")
+    with pytest.raises(BadInput, match="There is no run"):
+        await runs.pause("r-9999")
