@@ -225,15 +225,21 @@ def check_speaks_of(statement: Statement, request: Request, now: datetime | None
 
 
 def check_time(
-    expires: str, most_seconds: float = MOST_STATEMENT_SECONDS, now: datetime | None = None
+    expires: str,
+    most_seconds: float = MOST_STATEMENT_SECONDS,
+    now: datetime | None = None,
+    *,
+    waited_s: float = 0.0,
 ) -> None:
     """Check that a signature has not expired, and expires within `most_seconds`.
+
+    `waited_s` seconds since the signature was accepted do not count.
 
     Raises:
         Refused: it has expired, or is valid for too long (code `approval_invalid`).
     """
     try:
-        left = (datetime.fromisoformat(expires) - (now or datetime.now(UTC))).total_seconds()
+        left = (datetime.fromisoformat(expires) - (now or datetime.now(UTC))).total_seconds() + waited_s
     except (ValueError, TypeError) as error:
         raise Refused("The signature has no valid expiry.", ErrorCode.APPROVAL_INVALID) from error
     if not 0 < left <= most_seconds:

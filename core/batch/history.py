@@ -197,8 +197,10 @@ class _Questions:
             case ApprovalRequested() if event.question and entry.step:
                 places = [(device, entry.step) for device in event.devices]
                 self.waiting[event.approval] = [place for place in places if place in self.run.cells]
-                self._put(event.approval, state=CellState.WAITING, approval=event.approval)
-                self._put(event.approval, call_id=entry.call_id, started_at=entry.time)
+                for place in self.waiting[event.approval]:
+                    waits = {"state": CellState.WAITING, "approval": event.approval}
+                    begun = {"call_id": entry.call_id, "started_at": entry.time}
+                    self.run.put(self.run.cells[place].model_copy(update={**waits, **begun}))
             case ApprovalGiven():
                 operators = self.approved_by.setdefault(event.approval, [])
                 operators.append(entry.actor.partition(":")[2])
@@ -220,7 +222,3 @@ class _Questions:
             result = failed_without_command(cell, end.error, cell.call_id or "") if end.error else None
             changes = {"state": end.state, "note": end.note, "ended_at": entry.time, "result": result}
             self.run.put(cell.model_copy(update=changes))
-
-    def _put(self, approval: str, **changes: Any) -> None:
-        for place in self.waiting[approval]:
-            self.run.put(self.run.cells[place].model_copy(update=changes))

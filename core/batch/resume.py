@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from core.approvals.grants import holds_secret
 from core.batch.models import ApprovalStep, Cell, CellState, Entry, Run, calls, flatten
-from core.batch.run_state import SWITCHED_OFF, Carried
-from core.batch.runner import already_resumed
+from core.batch.run_state import SWITCHED_OFF, Carried, already_resumed
 from core.errors import Refused
 
 _SUCCEEDED = (CellState.DONE, CellState.SKIPPED)

@@ -15,7 +15,7 @@ from core.aip.messages import ResultStatus
 from core.batch.models import Batch, Cell, CellState, Row, Run, RunKind, RunState, RunSummary, flatten, rows
 from core.canonical_json import digest_of
 from core.dispatch.models import Basis, CommandResult, Verdict
-from core.errors import ErrorCode, ErrorInfo
+from core.errors import ErrorCode, ErrorInfo, Refused
 
 SWITCHED_OFF = "switched off"
 Json = dict[str, Any]
@@ -145,6 +145,11 @@ class ActiveRun:
 def devices_hash(devices: list[str]) -> str:
     """SHA-256 over the sorted device names. Two lists name the same devices if their hashes are equal."""
     return digest_of(sorted(devices))
+
+
+def already_resumed(run: str, by: str) -> Refused:
+    """The error for a run that another run continues already."""
+    return Refused(f"{run} was resumed already, as {by}; resume that one if it has ended.")
 
 
 _OPEN = frozenset(

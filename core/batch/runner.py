@@ -23,7 +23,7 @@ from core.audit.events import (
 from core.batch.execution import Environment, Execution
 from core.batch.models import Batch, Cell, CellState, RunKind, RunSummary, flatten, with_parameters
 from core.batch.run_machine import Place
-from core.batch.run_state import ActiveRun, Carried, ended_state
+from core.batch.run_state import ActiveRun, Carried, already_resumed, ended_state
 from core.batch.templates import CompiledStep, compile_batch
 from core.debounce import Coalescer
 from core.dispatch.models import CommandResult
@@ -275,11 +275,6 @@ class Runner:
             if run.end is not None and run.ended.is_set():
                 cells -= len(run.cells)
                 del self._runs[run.id]
-
-
-def already_resumed(run: str, by: str) -> Refused:
-    """The error for a run that another run continues already."""
-    return Refused(f"{run} was resumed already, as {by}; resume that one if it has ended.")
 
 
 def _started(run: ActiveRun) -> NewEntry:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from core.approvals.grants import GrantBook
@@ -257,7 +256,7 @@ def check_still_allowed(
     if approval is not None:
         allowance = 0.0 if now.device_requires_signature else min(waited_s, MOST_STATEMENT_SECONDS)
         for signed in approval.signed:
-            check_time(signed.statement.expires, now=datetime.now(UTC) - timedelta(seconds=allowance))
+            check_time(signed.statement.expires, waited_s=allowance)
         if now.approvers > len(approval.approved_by):
             raise Refused(f"The policy wants {now.approvers} operators now; ask again.")
     elif now.answer is Answer.ASK:

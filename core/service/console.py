@@ -194,7 +194,10 @@ class RunsApi(Protocol):
         expected_devices: list[str] | None = None,
         inputs: dict[str, Any] | None = None,
     ) -> Run:
-        """Start a run and return at once. Refused if the targets no longer match `expected_devices`."""
+        """Start a run and return at once. Refused if the targets no longer match `expected_devices`.
+
+        `inputs` are the values of the batch's inputs; those with a default may be left out.
+        """
 
     @rpc("call", ANY_CLIENT)
     async def call(

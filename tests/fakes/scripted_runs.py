@@ -11,6 +11,7 @@ from core.aip.messages import ResultStatus
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.queue import Answered
 from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.events import ApprovalDenied, ApprovalGiven, EntryFields
 from core.batch.execution import Environment
 from core.batch.expressions import DeviceFacts
 from core.batch.models import Cell, RunSummary
@@ -114,7 +115,7 @@ class ScriptedDispatcher:
         self.begun.append(place)
         self.orders.append(order)
         self.on_begin()
-        decision = None
+        decision, sent = None, False
         if end not in UNBOUND and not order.cancelled():
             decision = decision_that(Answer.ASK if end in ASKED else Answer.ALLOW)
             self._note(order, Kind.COMMAND_PREPARED, {"tool_type": "action"})
@@ -126,6 +127,7 @@ class ScriptedDispatcher:
                 self.waiting += 1
             else:
                 self._send(order, on_stage)
+                sent = True
         async with self.arrived:
             self.arrived.notify_all()
         await (self.gates[place].wait() if place in self.gates else asyncio.sleep(0))
@@ -134,8 +136,9 @@ class ScriptedDispatcher:
             if end == "approved":
                 await order.turn()
                 self._send(order, on_stage)
+                sent = True
                 await asyncio.sleep(0)
-        self.sending -= place in self.sent
+        self.sending -= sent
         # What a test changed in the script while the call was held back counts.
         script = self.script.get(place, "done")
         if isinstance(script, list):
@@ -183,8 +186,9 @@ class ScriptedDispatcher:
 
 @dataclass
 class MemoryApprovals:
-    """A queue with as much room as a test says; its questions are answered by the test."""
+    """A queue with as much room as a test says; its questions are answered by the test, and written."""
 
+    journal: MemoryJournal
     most: int = 20_000
     waiting: Callable[[], int] = lambda: 0
     withdrawn: list[str] = field(default_factory=list)
@@ -207,6 +211,12 @@ class MemoryApprovals:
         self.questions[approval_id] = asyncio.get_running_loop().create_future()
         self.asked.put_nowait(approval)
         state, reason = await self.questions[approval_id]
+        if state in (ApprovalState.APPROVED, ApprovalState.DENIED):
+            answered = (ApprovalGiven if state is ApprovalState.APPROVED else ApprovalDenied)(
+                approval=approval_id, signed={"statement": {"reason": reason}}, took_s=0, number=1, of=1
+            )
+            place: EntryFields = {"run": more["run"], "step": more["step"], "device": ""}
+            self.journal.note(answered.entry("operator:anna", **place))
         return Answered(
             approval.model_copy(
                 update={
@@ -290,7 +300,7 @@ def open_house() -> House:
     ) -> tuple[dict[str, Any], str]:
         return parameters, said
 
-    approvals, sleep = MemoryApprovals(), Sleep()
+    approvals, sleep = MemoryApprovals(journal), Sleep()
     environment = Environment(dispatcher, journal, approvals, PlainDevices(), cells.append, sleep=sleep)
     runner = Runner(environment, tasks, runs.append, as_it_is)
     return House(runner, dispatcher, journal, tasks, approvals, sleep, runs, cells)

@@ -28,8 +28,8 @@ from core.batch.models import (
 from core.batch.planner import Planner
 from core.batch.resume import Remainder, check_resumable, remainder_of
 from core.batch.run_compare import RunComparison, compare_runs
-from core.batch.run_state import ActiveRun, settled
-from core.batch.runner import Inputs, Resumption, already_resumed
+from core.batch.run_state import ActiveRun, already_resumed, settled
+from core.batch.runner import Inputs, Resumption
 from core.batch.saved import SavedBatches
 from core.batch.undo_plan import UndoPlan
 from core.canonical_json import canonical_bytes
@@ -113,7 +113,7 @@ class LocalRuns(ClientApi, RunsApi):
             before.batch,
             summary.devices,
             client.actor,
-            "batch",
+            summary.kind,
             operator=client.operator,
             inputs=inputs,
             resumption=resumption,

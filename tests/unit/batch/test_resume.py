@@ -159,7 +159,7 @@ async def test_a_batch_with_secret_arguments_cannot_be_resumed_as_they_are_not_s
     run = await played(house, {("one", "a"): "failed"})
     before = read_back(house, run)
     [first, *rest] = before.batch.steps
-    secret = first.model_copy(update={"parameters": {"password": stand_in(b"salt", "hunter2")}})
+    secret = first.model_copy(update={"parameters": {"password": stand_in(bytes(32), "hunter2")}})
     batch = before.batch.model_copy(update={"steps": [secret, *rest]})
     changed = before.model_copy(update={"batch": batch})
     with pytest.raises(Refused, match="The arguments of a are secret"):

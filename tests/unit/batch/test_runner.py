@@ -35,7 +35,7 @@ async def start(house: House, steps: list[Any], devices: list[str] | None = None
 
 
 async def ended(run: ActiveRun) -> ActiveRun:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await run.ended.wait()
     return run
 

@@ -81,11 +81,11 @@ async def test_what_the_caller_knows_to_be_secret_is_masked_in_any_argument_and_
     home: Home,
 ):
     async with open_rig(home) as rig:
-        rig.tools.answers["get_system_info"] = lambda command: {"heard": f"you said {SAID}"}
         by_value = ({"info_type": f"token={SAID}"}, Secrets((SAID,)))
         by_place = ({"info_type": "plainly"}, Secrets((), frozenset({("info_type",)})))
         # An equal call, in which nothing was said to be secret, is known from before.
-        await rig.call("get_system_info", info_type="other")
+        await rig.call("get_system_info", info_type="plainly")
+        rig.tools.answers["get_system_info"] = lambda command: {"heard": f"you said {SAID}"}
         for given, secrets in (by_value, by_place):
             order = CommandRequest(
                 DEVICE, "get_system_info", given, "operator:anna", run="r-1", secrets=secrets
@@ -96,5 +96,5 @@ async def test_what_the_caller_knows_to_be_secret_is_masked_in_any_argument_and_
             assert SAID not in result.model_dump_json()
         written = json.dumps([entry.model_dump() for entry in await rig.entries()], default=str)
         assert SAID not in written
-        assert "plainly" not in written
+        assert written.count("plainly") == 2
         assert written.count(SECRET_MARK) >= 2
