@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
+from typing import TYPE_CHECKING, Any
 
 from core.batch.yaml_reader import Fault, Node, Place
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import ValidationError
 
 SCHEMA_FILE = Path(__file__).resolve().parents[2] / "resources" / "quarterdeck.batch-1.schema.json"
 
@@ -33,6 +34,9 @@ _SIGNS = {
 
 @cache
 def _validator() -> Draft202012Validator:
+    # A command that reads no batch file starts without it.
+    from jsonschema import Draft202012Validator
+
     return Draft202012Validator(json.loads(SCHEMA_FILE.read_text(encoding="utf-8")))
 
 
@@ -48,13 +52,13 @@ def node_at(root: Node, path: list[str | int]) -> Node:
     """The node at a path of keys and indexes, or the innermost node around it."""
     node = root
     for part in path:
-        inside: Any = node.value
-        if not isinstance(inside, dict | list):
-            break
-        try:
-            node = inside[part]
-        except (KeyError, IndexError, TypeError):
-            break
+        match node.value:
+            case dict() if part in node.value:
+                node = node.value[part]
+            case list() if isinstance(part, int) and part < len(node.value):
+                node = node.value[part]
+            case _:
+                break
     return node
 
 

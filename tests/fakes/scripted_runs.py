@@ -116,7 +116,7 @@ class ScriptedDispatcher:
         self.begun.append(place)
         self.orders.append(order)
         self.on_begin()
-        decision = None
+        decision, sent = None, False
         if end not in UNBOUND and not order.cancelled():
             decision = decision_that(Answer.ASK if end in ASKED else Answer.ALLOW)
             self._note(order, Kind.COMMAND_PREPARED, {"tool_type": "action"})
@@ -128,6 +128,7 @@ class ScriptedDispatcher:
                 self.waiting += 1
             else:
                 self._send(order, on_stage)
+                sent = True
         async with self.arrived:
             self.arrived.notify_all()
         await (self.gates[place].wait() if place in self.gates else asyncio.sleep(0))
@@ -136,8 +137,9 @@ class ScriptedDispatcher:
             if end == "approved":
                 await order.turn()
                 self._send(order, on_stage)
+                sent = True
                 await asyncio.sleep(0)
-        self.sending -= place in self.sent
+        self.sending -= sent
         # What a test changed in the script while the call was held back counts.
         script = self.script.get(place, "done")
         if isinstance(script, list):

@@ -6,6 +6,7 @@ import asyncio
 import json
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Self
 
 import pytest
@@ -14,6 +15,7 @@ from core import statements
 from core.aip.messages import ResultStatus
 from core.approvals.operator_keys import statement_for
 from core.audit.entries import Kind
+from core.dispatch import approval_stage
 from core.dispatch.argument_checks import harden
 from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import Basis, CommandResult, Verdict
@@ -355,3 +357,24 @@ async def test_the_journal_holds_a_result_without_its_stage(home: Home):
         entry = [one for one in await rig.entries() if one.call_id == result.call_id][-1]
         assert "stage" not in entry.body["result"]
         assert CommandResult.model_validate(entry.body["result"]).stage is None
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_signature_does_not_run_out_while_its_command_waits_for_its_turn(
+    home: Home, monkeypatch: pytest.MonkeyPatch, waits: bool
+):
+    clock = iter((0.0, 590.0 if waits else 1.0))
+    monkeypatch.setattr(approval_stage, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+
+    async def turn() -> None:
+        monkeypatch.setattr(statements, "datetime", Later)
+
+    async with open_rig(home) as rig:
+        parameters = {"file_path": "/tmp/x", "content": "y"}
+        order = CommandRequest(DEVICE, "write_file", parameters, "window:carl", turn=turn)
+        call = rig.tasks.spawn("call write_file", rig.dispatcher.dispatch(order))
+        waiting = await asyncio.wait_for(rig.asked.get(), 60)
+        await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna", valid_s=50)))
+        result = await call
+        assert (result.error is None) is waits
+        assert bool(rig.tools.seen) is waits
