@@ -399,8 +399,41 @@ class ContractChanged(_Contracts):
 
 
 @_event
+class AgentAdded(Event):
+    """An agent was added, or got a new token, with this digest of its token."""
+
+    kind = Kind.AGENT_ADDED
+    agent: str
+    settings: Json
+    token_sha256: str
+    signed: Json | None = None
+
+
+@_event
+class AgentSet(Event):
+    """The settings of an agent were replaced."""
+
+    kind = Kind.AGENT_SET
+    agent: str
+    settings: Json
+    signed: Json | None = None
+
+
+@_event
+class AgentRevoked(Event):
+    """An agent was revoked."""
+
+    kind = Kind.AGENT_REVOKED
+    agent: str
+
+
+@_event
 class RunStarted(Event):
-    """A run started. `operator` is the operator who requested it, if proved by the operator's key."""
+    """A run started. `operator` is the operator who requested it, if proved by the operator's key.
+
+    Of an agent's run: `request_id` is the agent's own name for the request, `request_digest` identifies what
+    was requested (`core.service.agent_requests`).
+    """
 
     kind = Kind.RUN_STARTED
     batch: Json
@@ -409,6 +442,8 @@ class RunStarted(Event):
     devices_hash: str
     said: str
     operator: str = ""
+    request_id: str = ""
+    request_digest: str = ""
 
 
 @_event

@@ -45,7 +45,12 @@ class ActiveRun:
     ended_at: str | None = None
     note: str = ""
     cancelled: bool = False
+    # Of an agent's run: see `core.audit.events.RunStarted`.
+    request_id: str = ""
+    request_digest: str = ""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+    # Set when the first command of the run has begun to wait for an operator, and when the run has ended.
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.devices_hash = devices_hash(self.devices)
@@ -90,6 +95,8 @@ class ActiveRun:
             if before is not None:
                 self.counts[before.state] -= 1
         self.cells[key] = cell
+        if cell.state is CellState.WAITING:
+            self.asked.set()
 
     def whole(self) -> Run:
         """The run with all its cells."""

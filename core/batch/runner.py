@@ -87,10 +87,14 @@ class Runner:
         kind: Literal["batch", "call"],
         said: str = "",
         operator: str = "",
+        *,
+        request_id: str = "",
+        request_digest: str = "",
     ) -> ActiveRun:
         """Record the start of a run in the journal, then execute it in the background.
 
         `operator` is the operator who requested the run; empty unless proved by the operator's key.
+        `request_id` and `request_digest` identify an agent's request.
 
         Raises:
             JournalUnavailable: the start could not be recorded, so the run was not started.
@@ -106,6 +110,8 @@ class Runner:
             operator=operator,
             started_at=now_utc(),
             shown=shown,
+            request_id=request_id,
+            request_digest=request_digest,
         )
         self.next_number += 1
         rows = [_first_cell(run.id, step) for step in flatten(batch.steps)]
@@ -222,6 +228,7 @@ class Runner:
         self._note(finished.entry("service", run=run.id, status=run.end.value))
         self._changes.mark(run.id)
         self._changes.flush()
+        run.asked.set()
         run.ended.set()
 
     def _set(self, run: ActiveRun, device: str, step: str, **changes: Any) -> None:
@@ -260,6 +267,8 @@ def _started(run: ActiveRun) -> NewEntry:
         devices_hash=run.devices_hash,
         said=run.said,
         operator=run.operator,
+        request_id=run.request_id,
+        request_digest=run.request_digest,
     )
     return event.entry(run.actor, run=run.id)
 

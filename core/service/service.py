@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from typing import Literal
+from typing import Any, Literal
 
 import structlog
 
@@ -37,6 +37,7 @@ from core.ids import now_utc
 from core.policy.policy_store import Policy, text_digest
 from core.quick import made
 from core.secret_rule import SecretNames
+from core.service.agent_requests import AgentRequests
 from core.service.console import (
     ApprovalChanged,
     CellChanged,
@@ -78,11 +79,15 @@ class Service:
         self.journal = journal
         self.hub = EventHub()
         self.tasks = TaskGroupOwner("service")
-        self.policy = Policy(home.policy, self._policy_changed).restore(trusted.policy_text)
+        self.agents = trusted.agents
+        self.policy = Policy(home.policy, self._policy_changed, agents=self.agents).restore(
+            trusted.policy_text
+        )
         # Held by each writer of policy.toml from reading the file until it is written.
         self.policy_writing = asyncio.Lock()
         self.operators = trusted.operators
         self.operators_changing = asyncio.Lock()
+        self.agents_changing = asyncio.Lock()
         self.gate = trusted.gate
         self.registry = trusted.registry
         self._pins = trusted.pins
@@ -107,15 +112,18 @@ class Service:
             self.settings.approval_expiry,
             self._tell_approval,
             grants=self.policy.grants,
+            agents=self.agents,
         )
         self.live_secrets = LiveSecrets()
         self.fleet = Fleet(journal, self.policy, self._pins, self._tell_device, self.live_secrets)
+        redactor = Redactor.of(home.keys / "masking.salt", SecretNames(self.settings.secret_names))
         self.dispatcher = Dispatcher(
             devices=self.fleet,
             policy=self.policy,
             approvals=self.approvals,
+            agents=self.agents,
             journal=journal,
-            redactor=Redactor.of(home.keys / "masking.salt", SecretNames(self.settings.secret_names)),
+            redactor=redactor,
             live_secrets=self.live_secrets,
             ui_on_own_computer=self.settings.ui_actions_on_this_computer,
         )
@@ -127,6 +135,7 @@ class Service:
             self._tell_cell,
             self.dispatcher.redacted,
         )
+        self.agent_requests = AgentRequests(self.runner, journal, redactor.digest, self._schema_of)
         self.live_pictures = LiveView(self.dispatcher, self.fleet, self._journal_problem, self.tasks)
         self._late_answers = LateResults(journal, self.tasks, self.live_secrets)
         self._progress = ProgressLog(self.runner, journal.note, self._tell_cell, self.live_secrets)
@@ -229,6 +238,20 @@ class Service:
         from core.service.local_console import LocalConsole
 
         return LocalConsole(self, actor)
+
+    def agent_console(self, actor: str, token: str) -> Console:
+        """A console API for an agent that shows this token; it holds no longer than the token.
+
+        Raises:
+            Refused: it is not the token of the agent that `actor` names (code `agent_unknown`).
+        """
+        from core.service.local_console import LocalConsole
+
+        return LocalConsole(self, actor, self.agents.proved(actor, token))
+
+    def _schema_of(self, device: str, tool: str) -> Any:
+        offered = self.fleet.offered(device, tool)
+        return offered.input_schema if offered is not None else None
 
     @property
     def busy(self) -> bool:

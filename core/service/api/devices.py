@@ -20,7 +20,7 @@ from core.audit.events import DevicePaired, DeviceRevoked, DeviceSet, ListeningC
 from core.changes import SignedChange
 from core.errors import BadInput, JournalUnavailable
 from core.fleet.filter import parse_filter
-from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, paired_by, token_digest, with_settings
+from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, paired_by, with_settings
 from core.fleet.models import (
     Check,
     ContractChange,
@@ -33,12 +33,12 @@ from core.fleet.models import (
     Tool,
 )
 from core.service import proposals
-from core.service.api.client import ClientApi
+from core.service.api.client import Client, ClientApi
 from core.service.api.events import DeviceForgotten
 from core.service.api.models import LivePicture
 from core.service.console import DevicesApi
 from core.service.device_history import changes_before
-from core.service.service import Service
+from core.tokens import token_digest
 
 log = structlog.get_logger(__name__)
 
@@ -50,10 +50,11 @@ class LocalDevices(ClientApi, DevicesApi):
     """Implements `DevicesApi` in the service."""
 
     async def tools(self, device: str) -> list[Tool]:
+        self._client.device(device)
         return self._service.fleet.tools(device)
 
     async def match(self, targets: str) -> list[Device]:
-        return matching_devices(self._service, targets)
+        return matching_devices(self._client, targets)
 
     async def details(self, name: str) -> DeviceDetails:
         service = self._service
@@ -296,14 +297,15 @@ class LocalDevices(ClientApi, DevicesApi):
         return None
 
 
-def matching_devices(service: Service, targets: str) -> list[Device]:
-    """The devices that match a filter now.
+def matching_devices(client: Client, targets: str) -> list[Device]:
+    """The devices that match a filter now, and exist for this client.
 
     Raises:
         BadInput: the filter is malformed.
     """
     device_filter = parse_filter(targets)
-    return [device for device in service.fleet.devices() if device_filter.matches(device)]
+    devices = client.service.fleet.devices()
+    return [device for device in devices if device_filter.matches(device) and client.sees(device)]
 
 
 def _signed_digest(signed: SignedChange | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
+from typing import Any, Literal
 
 from core.audit.entries import Kind
 from core.batch.history import rebuild_run
@@ -13,10 +13,9 @@ from core.batch.planner import make_plan
 from core.batch.run_state import ActiveRun
 from core.batch.saved import SavedBatches
 from core.canonical_json import canonical_bytes
-from core.errors import BadInput, ErrorCode, JournalError, Refused
+from core.errors import BadInput, ErrorCode, JournalError
 from core.service.api.client import ClientApi
 from core.service.api.devices import matching_devices
-from core.service.api.methods import is_person
 from core.service.api.models import RunPage
 from core.service.console import RunsApi
 from core.service.previews import quoted
@@ -30,7 +29,7 @@ class LocalRuns(ClientApi, RunsApi):
     """Implements `RunsApi` in the service."""
 
     async def plan(self, batch: Batch) -> Plan:
-        devices = matching_devices(self._service, batch.targets)
+        devices = matching_devices(self._client, batch.targets)
         names = [device.name for device in devices]
         dispatcher = self._service.dispatcher
         leads = {
@@ -39,8 +38,14 @@ class LocalRuns(ClientApi, RunsApi):
         }
         return make_plan(batch, devices, dispatcher, self._client.actor, leads)
 
-    async def start(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
-        devices = [device.name for device in matching_devices(self._service, batch.targets)]
+    async def start(
+        self,
+        batch: Batch,
+        expected_devices: list[str] | None = None,
+        said: str = "",
+        request_id: str = "",
+    ) -> Run:
+        devices = [device.name for device in matching_devices(self._client, batch.targets)]
         if not devices:
             raise BadInput(f"No device matches {batch.targets!r}.", ErrorCode.UNKNOWN_DEVICE)
         if expected_devices is not None and sorted(expected_devices) != sorted(devices):
@@ -48,54 +53,83 @@ class LocalRuns(ClientApi, RunsApi):
                 f"{batch.targets!r} now means {len(devices)} devices, not the {len(expected_devices)} "
                 "that were shown. Plan again."
             )
-        client = self._client
-        live = await self._service.runner.start(
-            batch, devices, client.actor, "batch", operator=client.operator
-        )
-        return live.whole()
+        return await self._begin(batch, devices, "batch", said, request_id)
 
     async def call(
-        self, device: str, tool: str, parameters: dict[str, Any], timeout: float | None = None, said: str = ""
+        self,
+        device: str,
+        tool: str,
+        parameters: dict[str, Any],
+        timeout: float | None = None,
+        said: str = "",
+        request_id: str = "",
+    ) -> Run:
+        self._client.device(device)
+        canonical_bytes(parameters)
+        step = Step(id="call", tool=tool, parameters=parameters, timeout=timeout)
+        batch = Batch(name=tool[:200] or "call", targets=f"name:{device}", steps=[step])
+        return await self._begin(batch, [device], "call", said, request_id)
+
+    async def _begin(
+        self, batch: Batch, devices: list[str], kind: Literal["batch", "call"], said: str, request_id: str
     ) -> Run:
         if len(said) > MOST_SAID:
             # The text is recorded with every entry of the run and shown on the card.
             raise BadInput(
                 f"What is said about a call has at most {MOST_SAID:,} characters.", ErrorCode.TOO_LARGE
             )
-        self._service.fleet.get(device)
-        canonical_bytes(parameters)
-        step = Step(id="call", tool=tool, parameters=parameters, timeout=timeout)
-        batch = Batch(name=tool[:200] or "call", targets=f"name:{device}", steps=[step])
-        client = self._client
-        live = await self._service.runner.start(batch, [device], client.actor, "call", said, client.operator)
+        client, runner = self._client, self._service.runner
+        if not client.is_agent:
+            return (await runner.start(batch, devices, client.actor, kind, said, client.operator)).whole()
+        self._service.agents.check_asks(client.actor)
+        requests = self._service.agent_requests
+        async with requests.turns[client.actor]:
+            digest = requests.digest_of(batch, devices)
+            earlier = await requests.earlier(client.actor, request_id, digest)
+            if earlier is not None:
+                return await self.get(earlier)
+            self._service.agents.spend(client.actor, len(devices) * len(flatten(batch.steps)))
+            live = await runner.start(
+                batch, devices, client.actor, kind, said, request_id=request_id, request_digest=digest
+            )
         return live.whole()
 
-    async def wait(self, run: str, timeout: float) -> Run:
+    async def wait(self, run: str, timeout: float, until_asked: bool = False) -> Run:
         live = self._service.runner.find(run)
         if live is None or live.end is not None:
             return await self.get(run)
+        self._client.check_own(live.actor, run)
+        waits_for = live.asked if until_asked else live.ended
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(live.ended.wait(), min(max(timeout, 0.0), LONGEST_WAIT))
+            await asyncio.wait_for(waits_for.wait(), min(max(timeout, 0.0), LONGEST_WAIT))
         return live.whole()
 
     async def stop(self, run: str) -> RunSummary:
         live = self._service.runner.find(run)
         if live is None:
             return (await self.get(run)).summary
-        if live.actor != self._client.actor and not is_person(self._client.actor):
-            raise Refused("An agent may not cancel another actor's run.")
+        self._client.check_own(live.actor, run)
         await self.cancel(live)
         return live.summary()
 
     async def get(self, run: str) -> Run:
         live = self._service.runner.find(run)
         if live is not None:
+            self._client.check_own(live.actor, run)
             return live.whole()
         await self._service.journal.settle()
         entries = await self._service.journal.entries_of_run(run)
         if not entries:
             raise BadInput(f"There is no run {run}.", ErrorCode.NOT_FOUND)
+        self._client.check_own(entries[0].actor, run)
         return rebuild_run(entries)
+
+    async def evidence(self, run: str, sha256: str) -> bytes:
+        cells = (await self.get(run)).cells
+        results = [cell.result for cell in cells if cell.result is not None]
+        if not any(evidence.blob == sha256 for result in results for evidence in result.evidence):
+            raise BadInput(f"No result of {run} names this blob.", ErrorCode.NOT_FOUND)
+        return await self._service.journal.get_blob(sha256)
 
     async def find(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:
         service = self._service
@@ -127,8 +161,9 @@ class LocalRuns(ClientApi, RunsApi):
     async def list(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
         service = self._service
         seq = await self._start_of(before) if before else None
+        own = f" actor:{quoted(self._client.actor)}" if self._client.is_agent else ""
         page = await service.journal.query(
-            f"kind:{Kind.RUN_STARTED}", before=seq, limit=min(max(limit, 1), MOST_RUNS)
+            f"kind:{Kind.RUN_STARTED}{own}", before=seq, limit=min(max(limit, 1), MOST_RUNS)
         )
         return [await self._summary(entry.run) for entry in page.entries if entry.run]
 
