@@ -61,9 +61,7 @@ class AgentRequests:
             if started is not None:
                 run, known = started
                 if known != digest:
-                    raise BadInput(
-                        f"request_id {request_id!r} was used for another request; choose a new one."
-                    )
+                    raise BadInput(f"request_id {request_id!r} was used for another request.")
                 return run
             return None
         for live in self._runner.active:

@@ -1,4 +1,4 @@
-"""Agents of a test's home: one that an operator has signed in, and a registry in which every name is known."""
+"""Agents of a test's home: agents that an operator has signed in, and a registry that knows every name."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from core.service.console import API_VERSION
 from core.service.rpc import protocol
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
-from tests.fakes.memory_console import MemoryHost
+from tests.fakes.memory_console import AGENT_TOKEN, MemoryHost
 
 Attach = Callable[..., Any]
 
@@ -37,8 +37,13 @@ async def attaching(home: Home) -> AsyncIterator[Attach]:
     """Makes consoles that are attached to the socket; all of them are closed at the end."""
     consoles = []
 
-    async def one(client: protocol.Client = "test", actor: str = "operator:anna", timeout: float = 30) -> Any:
-        console = await RemoteConsole.connect(home, client, actor, request_timeout=timeout)
+    async def one(
+        client: protocol.Client = "test",
+        actor: str = "operator:anna",
+        timeout: float = 30,
+        token: str = AGENT_TOKEN,
+    ) -> Any:
+        console = await RemoteConsole.connect(home, client, actor, request_timeout=timeout, token=token)
         consoles.append(console)
         return console
 

@@ -41,6 +41,7 @@ from core.service.event_hub import EventHub
 from core.statements import SignedStatement, make_request
 from tests.fakes.memory_devices import TIME, MemoryDevices
 
+AGENT_TOKEN = "x.token"
 BLOB = b"\x00\xff" * 1000
 SCHEMA = {
     "type": "object",
@@ -99,6 +100,11 @@ class MemoryHost:
     def console(self, actor: str) -> MemoryConsole:
         self.actors.append(actor)
         return MemoryConsole(self, actor)
+
+    def agent_console(self, actor: str, token: str) -> MemoryConsole:
+        if token != AGENT_TOKEN:
+            raise Refused("This is not the token of an agent of this home.", ErrorCode.AGENT_UNKNOWN)
+        return self.console(actor)
 
 
 class MemoryConsole(MemoryDevices):
