@@ -31,13 +31,14 @@ from core.fleet.models import (
     Pairing,
     Refusal,
     Tool,
+    ToolHit,
 )
 from core.service import proposals
 from core.service.api.client import ClientApi
 from core.service.api.events import DeviceForgotten
 from core.service.api.models import LivePicture
 from core.service.console import DevicesApi
-from core.service.device_history import changes_before
+from core.service.device_history import changes_before, past_results
 from core.service.service import Service
 
 log = structlog.get_logger(__name__)
@@ -51,6 +52,13 @@ class LocalDevices(ClientApi, DevicesApi):
 
     async def tools(self, device: str) -> list[Tool]:
         return self._service.fleet.tools(device)
+
+    async def search(self, words: str, targets: str = "", limit: int = 20) -> list[ToolHit]:
+        service = self._service
+        among = {device.name for device in matching_devices(service, targets)} if targets.strip() else None
+        if not service.fleet.knows_results:
+            service.fleet.remember_results(await past_results(service.journal))
+        return await service.fleet.search(words, among, limit)
 
     async def match(self, targets: str) -> list[Device]:
         return matching_devices(self._service, targets)

@@ -23,8 +23,8 @@ from tests.fakes.memory_console import MemoryHost
 ANY = frozenset(
     "approval approvals batches blob call cancel_run challenge command contract_change device_details doctor "
     "entries entry entry_numbers explain explanation facets fatigue find_in_results find_runs grants helpers "
-    "histogram listening load_batch match_devices plan proof refusals run runs saved_batches start_run state "
-    "stop_all timeline tools verify wait_run".split()
+    "histogram listening load_batch match_devices plan proof refusals run runs saved_batches search_tools "
+    "start_run state stop_all timeline tools verify wait_run".split()
 )
 OPERATORS_ONLY = frozenset(
     "accept_policy accept_settings check_policy decide delete_batch edit_approval forget hold identify "
