@@ -13,6 +13,7 @@ import typer
 
 from core import __version__
 from core.cli import approvals, devices, service, show
+from core.cli import agents as agents_commands
 from core.cli import audit as audit_commands
 from core.cli import call as call_command
 from core.cli import contracts as contracts_commands
@@ -60,7 +61,13 @@ app.add_typer(service.app, name="service")
 app.add_typer(runs_app, name="runs")
 app.add_typer(devices.app, name="devices")
 app.add_typer(policy_commands.app, name="policy")
+app.add_typer(agents_commands.app, name="agents")
 app.add_typer(contracts_commands.app, name="contracts")
+app.command(
+    "gateway",
+    epilog=examples("gateway --as night-shift", "gateway --http 127.0.0.1:8765"),
+    short_help="Serve agents by the Model Context Protocol.",
+)(agents_commands.gateway)
 app.command(
     "pair",
     epilog=examples("pair lab-1 --tag lab --production", "pair lab-2 --string -"),

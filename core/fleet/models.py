@@ -224,6 +224,27 @@ class Device(FrozenModel):
     own_computer: bool = False
 
 
+class ToolHit(FrozenModel):
+    """A tool that a search found, on the device that suits best. A higher `score` fits better.
+
+    `reasons` say where the words of the query were found: `description: memory`. `description` is shortened.
+    `devices` counts the devices that offer the same definition. A `changed` tool is blocked until reviewed.
+    """
+
+    device: str
+    tool: str
+    namespace: str | None = None
+    title: str | None = None
+    description: str = ""
+    score: float
+    reasons: list[str] = Field(default_factory=list)
+    effect: Effect
+    risk: Risk
+    health: Health
+    devices: int = 1
+    changed: bool = False
+
+
 class Pairing(FrozenModel):
     """The data with which a device finds and trusts this console: shown once, and not stored in this form.
 

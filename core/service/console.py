@@ -33,6 +33,7 @@ from core.fleet.models import (
     Pairing,
     Refusal,
     Tool,
+    ToolHit,
 )
 from core.policy.agents import Agent, AgentSettings, NewAgent
 from core.policy.models import Decision, Profile
@@ -106,6 +107,14 @@ class DevicesApi(Protocol):
     @rpc("tools", ANY_CLIENT)
     async def tools(self, device: str) -> list[Tool]:
         """The tools of a device with their contracts. UNKNOWN_DEVICE, DEVICE_OFFLINE."""
+
+    @rpc("search_tools", ANY_CLIENT)
+    async def search(self, words: str, targets: str = "", limit: int = 20) -> list[ToolHit]:
+        """The tools that fit these words, best first: at most `limit`, itself at most 200.
+
+        Words are looked for in names, servers, arguments, descriptions, and in the names and tags of devices;
+        `targets` is a device filter. Without words, every tool fits. INVALID_ARGUMENTS, TOO_LARGE.
+        """
 
     @rpc("match_devices", ANY_CLIENT)
     async def match(self, targets: str) -> list[Device]:

@@ -21,6 +21,7 @@ from core.audit.journal import Journal
 from core.dispatch.command_request import shows_whole_screen
 from core.fleet.device_state import PersistedState
 from core.fleet.models import Health, HealthChange, Refusal
+from core.fleet.tool_search import Results
 
 PAGE = 500
 # Pages of entries to search. A device with no entry in them is shown without its past.
@@ -83,6 +84,22 @@ async def refusals_before(journal: Journal, before: str) -> list[Refusal]:
     """Rejected connections before the time `before`; oldest first."""
     page = await journal.query(f"kind:{Kind.DEVICE_REFUSED}", limit=REFUSALS)
     return [_refusal(entry) for entry in reversed(page.entries) if entry.time < before]
+
+
+async def past_results(journal: Journal) -> dict[tuple[str, str], Results]:
+    """How the newest commands ended, by device and tool; entries of another version count nothing.
+
+    Raises:
+        JournalError: the journal cannot be read.
+    """
+    results: dict[tuple[str, str], Results] = {}
+    await journal.settle()
+    page = await journal.query(f"kind:{Kind.RESULT_RECORDED}", limit=PAGE)
+    for entry in page.entries:
+        if entry.status in list(ResultStatus):
+            key = (entry.device or "", entry.tool or "")
+            results[key] = results.get(key, Results()).after(ResultStatus(entry.status))
+    return results
 
 
 async def _newest(journal: Journal, query: str) -> AsyncIterator[Entry]:

@@ -25,6 +25,7 @@ from tests.bench import (
     policy_bench,
     round_trip_bench,
     screenshot_bench,
+    search_bench,
     window_bench,
 )
 from tests.bench.journal_bench import Figures
@@ -36,7 +37,8 @@ def main() -> int:
     parser.add_argument(
         "which",
         nargs="*",
-        help="round-trips, policy, journal, window, fleet, screenshots, kills, flips, mcp, limits, bounds",
+        help="round-trips, policy, search, journal, window, fleet, screenshots, kills, flips, mcp, limits, "
+        "bounds",
     )
     parser.add_argument("--kills", type=int, default=kill_bench.KILLS)
     parser.add_argument(
@@ -47,6 +49,7 @@ def main() -> int:
     benches: dict[str, Callable[[], Figures]] = {
         "round-trips": round_trip_bench.run,
         "policy": policy_bench.run,
+        "search": search_bench.run,
         "journal": lambda: journal_bench.run(given.million),
         "window": window_bench.run,
         "fleet": fleet_bench.run,

@@ -34,7 +34,8 @@ from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch, flatten
 from core.changes import SignedChange
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused, ServiceError
 from core.fleet.filter import parse_filter
-from core.fleet.models import Device, Health, Tool
+from core.fleet.models import Device, Health, Tool, ToolHit
+from core.fleet.tool_search import Offer, ToolIndex
 from core.policy.models import Decision, Profile
 from core.policy.policy_file import with_profile
 from core.service import proposals
@@ -201,6 +202,17 @@ class FakeConsole(ApprovalsDoor):
         if self._device(device).health is Health.OFFLINE:
             raise DeviceError(f"{device} is offline.")
         return list(self.tools_of[device])
+
+    async def on_search_tools(self, words: str, targets: str = "", limit: int = 20) -> list[ToolHit]:
+        await self._step("search_tools")
+        wanted = parse_filter(targets)
+        among = {device.name for device in self.fleet.values() if wanted.matches(device)}
+        index = ToolIndex()
+        await index.follow(
+            Offer(name, device.tags, device.health, {tool.tool_name: tool for tool in self.tools_of[name]})
+            for name, device in self.fleet.items()
+        )
+        return index.search(words, among, limit, {})
 
     async def on_match_devices(self, targets: str) -> list[Device]:
         await self._step("match_devices")

@@ -57,7 +57,17 @@ async def attaching(home: Home) -> AsyncIterator[Attach]:
 async def raw(home: Home, **hello: Any) -> ClientConnection:
     connection = await unix_connect(str(home.socket), compression=None, max_size=protocol.MAX_FRAME)
     await connection.send(
-        to_json({"hello": {"api_version": API_VERSION, "client": "test", "actor": "cli:x", **hello}}),
+        to_json(
+            {
+                "hello": {
+                    "api_version": API_VERSION,
+                    "client": "test",
+                    "actor": "cli:x",
+                    "token": AGENT_TOKEN,
+                    **hello,
+                }
+            }
+        ),
         text=True,
     )
     return connection

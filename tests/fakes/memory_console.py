@@ -17,7 +17,8 @@ from core.canonical_json import sha256_hex
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import BadInput, ErrorCode, ErrorInfo, Refused
-from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool
+from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool, ToolHit
+from core.fleet.tool_search import Offer, ToolIndex
 from core.policy.models import Answer, Decision, Profile, Reason
 from core.replay.models import Timeline
 from core.replay.result_search import ContentHits
@@ -136,6 +137,11 @@ class MemoryConsole(MemoryDevices):
         if device != "this-computer":
             raise BadInput(f"There is no device {device!r}.", ErrorCode.UNKNOWN_DEVICE)
         return list(self.host.tools.values())
+
+    async def on_search_tools(self, words: str, targets: str = "", limit: int = 20) -> list[ToolHit]:
+        index = ToolIndex()
+        await index.follow([Offer("this-computer", [], Health.ONLINE, self.host.tools)])
+        return index.search(words, None, limit, {})
 
     async def on_match_devices(self, targets: str) -> list[Device]:
         return (await self.on_state()).devices

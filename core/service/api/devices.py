@@ -31,13 +31,14 @@ from core.fleet.models import (
     Pairing,
     Refusal,
     Tool,
+    ToolHit,
 )
 from core.service import proposals
 from core.service.api.client import Client, ClientApi
 from core.service.api.events import DeviceForgotten
 from core.service.api.models import LivePicture
 from core.service.console import DevicesApi
-from core.service.device_history import changes_before
+from core.service.device_history import changes_before, past_results
 from core.tokens import token_digest
 
 log = structlog.get_logger(__name__)
@@ -52,6 +53,15 @@ class LocalDevices(ClientApi, DevicesApi):
     async def tools(self, device: str) -> list[Tool]:
         self._client.device(device)
         return self._service.fleet.tools(device)
+
+    async def search(self, words: str, targets: str = "", limit: int = 20) -> list[ToolHit]:
+        service = self._service
+        # None is every device, which only people see.
+        narrowed = targets.strip() or self._client.is_agent
+        among = {device.name for device in matching_devices(self._client, targets)} if narrowed else None
+        if not service.fleet.knows_results:
+            service.fleet.remember_results(await past_results(service.journal))
+        return await service.fleet.search(words, among, limit)
 
     async def match(self, targets: str) -> list[Device]:
         return matching_devices(self._client, targets)
