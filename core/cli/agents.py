@@ -24,7 +24,9 @@ TOKEN_VARIABLE = "QUARTERDECK_TOKEN"
 _LONGEST_TOKEN = 4_096
 
 app = typer.Typer(
-    help="The programs that may ask for commands through the gateway.", epilog=EVERYWHERE, no_args_is_help=True
+    help="The programs that may ask for commands through the gateway.",
+    epilog=EVERYWHERE,
+    no_args_is_help=True,
 )
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME")]

@@ -12,8 +12,8 @@ from typing import Annotated
 import typer
 
 from core import __version__
-from core.cli import approvals, devices, service, show
 from core.cli import agents as agents_commands
+from core.cli import approvals, devices, service, show
 from core.cli import audit as audit_commands
 from core.cli import call as call_command
 from core.cli import contracts as contracts_commands

@@ -18,6 +18,7 @@ from tests.bench import (
     bounds_bench,
     fleet_bench,
     flip_bench,
+    gateway_bench,
     journal_bench,
     kill_bench,
     limits_bench,
@@ -37,8 +38,8 @@ def main() -> int:
     parser.add_argument(
         "which",
         nargs="*",
-        help="round-trips, policy, search, journal, window, fleet, screenshots, kills, flips, mcp, limits, "
-        "bounds",
+        help="round-trips, policy, search, journal, window, fleet, screenshots, kills, flips, mcp, gateway, "
+        "limits, bounds",
     )
     parser.add_argument("--kills", type=int, default=kill_bench.KILLS)
     parser.add_argument(
@@ -57,6 +58,7 @@ def main() -> int:
         "kills": lambda: kill_bench.run(given.kills),
         "flips": flip_bench.run,
         "mcp": mcp_bench.run,
+        "gateway": gateway_bench.run,
         "limits": limits_bench.run,
         "bounds": bounds_bench.run,
     }

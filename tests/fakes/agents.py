@@ -44,9 +44,9 @@ async def agent_of(service: Service, name: str = "claude", settings: AgentSettin
 
 async def attached_agent(
     home: Home, console: Console, name: str = "claude", settings: AgentSettings | None = None
-) -> RemoteConsole:
-    """A console of an agent at the control socket; `console` is an operator's, of the same service."""
+) -> tuple[RemoteConsole, str]:
+    """A console of an agent at the control socket, and its token; `console` is an operator's."""
     key = anna(home)
     await console.approvals.register_operator(key.operator)
     token = await add_agent(console, key, name, settings)
-    return await RemoteConsole.connect(home, "agent", PREFIX + name, token=token)
+    return await RemoteConsole.connect(home, "agent", PREFIX + name, token=token), token
