@@ -147,7 +147,9 @@ class Policy:
 
         The returned object is the one that is enforced, shown and journalled.
         """
-        query = query._replace(limit=self._agents.profile_of(query.actor))
+        limit = self._agents.profile_of(query.actor)
+        if limit is not None:
+            query = query._replace(limit=limit)
         decision = self._accepted.decide(query, self.grants, self.problem)
         if self._edited is None:
             return decision
