@@ -7,7 +7,7 @@ from collections import OrderedDict
 
 from core.errors import ErrorCode, Refused
 from core.gateway.tickets import Tickets
-from core.home import Home
+from core.home import OPERATOR_NAME, Home
 from core.policy.agents import PREFIX, name_in
 from core.service.control import ensure_service
 from core.service.rpc.client import RemoteConsole
@@ -26,7 +26,7 @@ class AgentSession:
             Refused: the token names no agent (code `agent_unknown`).
         """
         self.name = name_in(token)
-        if not self.name:
+        if not OPERATOR_NAME.fullmatch(self.name):
             raise Refused("This is not the token of an agent.", ErrorCode.AGENT_UNKNOWN)
         self.tickets = Tickets(token)
         self._home = home

@@ -15,6 +15,7 @@ from core.approvals.operator_keys import OperatorKey, statement_for
 from core.batch.models import Batch, Step
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.models import DeviceSettings
+from core.gateway.http import serve_http
 from core.home import Home
 from core.policy.agents import AgentSettings
 from core.policy.models import Profile
@@ -50,7 +51,7 @@ async def test_a_token_that_is_forged_foreign_or_revoked_opens_nothing(
     other = await add_agent(console, key, "other")
     random = token.rpartition(".")[2]
     headers = {"Accept": "application/json, text/event-stream"}
-    forged = ["", "claude.", f"other.{random}", f"claude.{random}x", f"claude.{random[:-1]}", random, "é.x"]
+    forged = ["claude.", f"other.{random}", f"claude.{random}x", f"claude.{random[:-1]}", random, "é.x"]
     async with http_in_process(home) as url, httpx2.AsyncClient(timeout=PATIENCE, headers=headers) as page:
 
         async def status(given: str, scheme: str = "Bearer") -> int:
@@ -69,7 +70,7 @@ async def test_a_token_that_is_forged_foreign_or_revoked_opens_nothing(
         again = await add_agent(console, key, "claude")
         assert (await status(token), await status(again)) == (401, 200)
     assert not [run for run in await console.runs.list() if run.actor == "agent:claude"]
-    for wrong in forged[1:]:
+    for wrong in ["", *forged]:
         with pytest.raises((Refused, BadInput)):
             await RemoteConsole.connect(home, "agent", "agent:claude", token=wrong)
     file = tmp_path / "token"
@@ -117,10 +118,12 @@ async def test_a_web_page_does_not_reach_the_gateway(
         assert answer.status_code == status
 
 
-async def test_the_gateway_listens_on_loopback_only(home: Home):
-    run = run_command(home, "gateway", "--http", "0.0.0.0:0")
-    assert run.code == 2
-    assert "loopback" in run.err
+@pytest.mark.parametrize(
+    "address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:80", "localhost.example:80", "nothing"]
+)
+async def test_the_gateway_listens_on_loopback_only(home: Home, address: str):
+    with pytest.raises(BadInput):
+        await serve_http(home, address, pytest.fail)
 
 
 async def test_another_agents_runs_tickets_and_entries_do_not_exist(
@@ -183,9 +186,7 @@ async def test_hidden_characters_and_commands_in_what_comes_back_stay_visible_da
         assert not hidden_characters(text)
         value = json.loads(text)
         assert value == answer.structured_content
-        assert said in json.dumps(value["results"][0]["result"], ensure_ascii=False).encode().decode(
-            "unicode_escape", "ignore"
-        ) or said in str(value["results"][0]["result"])
+        assert json.dumps(said)[1:-1] in json.dumps(value["results"][0]["result"])
         assert value["next"] == ""
         unknown = await client.call_tool("run_commands", {"devices": HERE, "commands": [odd]})
         assert unknown.is_error
@@ -238,10 +239,21 @@ async def test_an_agent_approves_nothing_by_any_route_it_can_reach(
     assert [one.name for one in await console.agents.list()] == ["claude"]
 
 
+async def test_more_commands_than_an_agent_may_start_in_a_minute_start_none(
+    home: Home, console: Console, key: OperatorKey
+):
+    slow = await add_agent(console, key, "slow", AgentSettings(per_minute=2))
+    many = {"devices": HERE, "commands": READS["commands"] * 3}
+    async with in_process(home, slow) as client:
+        refused = await client.call_tool("run_commands", many)
+        assert refused.structured_content["error"]["code"] == "rate_limited"
+    assert not await console.runs.list()
+
+
 async def test_an_agent_that_fills_its_queue_hides_no_other_agents_request(
     home: Home, console: Console, key: OperatorKey, token: str
 ):
-    loud = await add_agent(console, key, "loud", AgentSettings(waiting=3, per_minute=8))
+    loud = await add_agent(console, key, "loud", AgentSettings(waiting=3))
 
     def ask(number: int) -> dict[str, Any]:
         command = {"tool": "shell_execute", "arguments": {"command": f"echo {number}"}}
@@ -249,22 +261,22 @@ async def test_an_agent_that_fills_its_queue_hides_no_other_agents_request(
 
     async with in_process(home, loud) as client, in_process(home, token) as quiet:
         codes = []
-        for number in range(10):
+        for number in range(8):
             answer = (await client.call_tool("run_commands", ask(number))).structured_content
             failed = answer.get("error") or next((one["error"] for one in answer["results"]), None)
             codes.append(failed["code"] if failed else answer["state"])
-        assert codes == ["waiting"] * 3 + ["queue_full"] * 5 + ["rate_limited"] * 2
+        assert codes == ["waiting"] * 3 + ["queue_full"] * 5
         assert (await asked(quiet, "run_commands", **ASKS))["state"] == "waiting"
         actors = sorted(one.actor for one in await console.approvals.list())
         assert actors == ["agent:claude"] + ["agent:loud"] * 3
         # What tightens holds at once and needs no signature; what loosens does.
-        tight = AgentSettings(waiting=3, per_minute=8, paused=True)
+        tight = AgentSettings(waiting=3, paused=True)
         assert (await console.agents.update("loud", tight)).settings.paused
         paused = await client.call_tool("run_commands", READS)
         assert paused.structured_content["error"]["code"] == "denied_by_operator"
         with pytest.raises(Refused) as unsigned:
-            await console.agents.update("loud", AgentSettings(waiting=3, per_minute=8))
+            await console.agents.update("loud", AgentSettings(waiting=3))
         assert unsigned.value.code is ErrorCode.SIGNATURE_REQUIRED
-        await set_agent(console, key, "loud", AgentSettings(waiting=3, per_minute=8))
+        await set_agent(console, key, "loud", AgentSettings(waiting=3))
         await console.agents.revoke("loud")
         assert [one.actor for one in await console.approvals.list()] == ["agent:claude"]

@@ -14,7 +14,7 @@ from core.gateway.tasks import EXTENSION
 from core.service.console import Console
 from tests.fakes.agents import add_agent
 from tests.fakes.desk import approve, deny, next_approval
-from tests.fakes.gateway import MODERN, READS, Connect, asked, touch
+from tests.fakes.gateway import LEGACY, MODERN, READS, Connect, asked, touch
 from tests.fakes.tasks_client import TasksExtension, about
 
 
@@ -23,7 +23,6 @@ async def test_a_run_that_asks_is_a_task_whose_id_is_its_ticket(
 ):
     tasks = TasksExtension()
     async with connect(token, MODERN, extensions=[tasks]) as client, asyncio.TaskGroup() as group:
-        assert EXTENSION in (client.server_capabilities.extensions or {})
         call = group.create_task(client.call_tool("run_commands", touch(tmp_path / "made")))
         await tasks.created.wait()
         assert tasks.seen[0].status == "working"
@@ -33,6 +32,14 @@ async def test_a_run_that_asks_is_a_task_whose_id_is_its_ticket(
     assert not answer.is_error
     assert answer.structured_content["state"] == "done"
     assert (tmp_path / "made").exists()
+
+
+async def test_the_gateway_says_that_it_knows_tasks_and_serves_both_generations(connect: Connect, token: str):
+    async with connect(token, "auto") as client:
+        assert client.protocol_version == MODERN
+        assert EXTENSION in (client.server_capabilities.extensions or {})
+    async with connect(token, LEGACY) as client:
+        assert client.protocol_version == "2025-11-25"
 
 
 async def test_a_denied_task_is_completed_with_the_operators_reason(
