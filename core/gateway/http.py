@@ -69,8 +69,8 @@ def _listen(address: str) -> socket.socket:
 
 
 def _session_of(context: Context) -> AgentSession:
-    request: Request = context.request
-    session: AgentSession = request.scope[_SESSION]
+    assert isinstance(context.request, Request)
+    session: AgentSession = context.request.scope[_SESSION]
     return session
 
 

@@ -16,6 +16,7 @@ from core.batch.models import Batch, Step
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.models import DeviceSettings
 from core.gateway.http import serve_http
+from core.gateway.stdio import serve_stdio
 from core.home import Home
 from core.policy.agents import AgentSettings
 from core.policy.models import Profile
@@ -26,7 +27,6 @@ from tests.fakes.agents import add_agent, set_agent
 from tests.fakes.control_socket import raw
 from tests.fakes.desk import PATIENCE, next_approval
 from tests.fakes.gateway import ASKS, HERE, READS, asked, http_in_process, in_process, over_http
-from tests.fakes.program import run as run_command
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -46,7 +46,7 @@ async def attached(home: Home, token: str) -> RemoteConsole:
 
 
 async def test_a_token_that_is_forged_foreign_or_revoked_opens_nothing(
-    home: Home, console: Console, key: OperatorKey, token: str, tmp_path: Path
+    home: Home, console: Console, key: OperatorKey, token: str
 ):
     other = await add_agent(console, key, "other")
     random = token.rpartition(".")[2]
@@ -73,11 +73,8 @@ async def test_a_token_that_is_forged_foreign_or_revoked_opens_nothing(
     for wrong in ["", *forged]:
         with pytest.raises((Refused, BadInput)):
             await RemoteConsole.connect(home, "agent", "agent:claude", token=wrong)
-    file = tmp_path / "token"
-    file.write_text(token)
-    run = run_command(home, "gateway", "--as", "claude", "--token-file", str(file))
-    assert run.code == 3
-    assert token not in run.err + run.out
+    with pytest.raises(Refused):
+        await serve_stdio(home, token)
 
 
 async def test_a_session_is_of_no_use_to_another_agent(
