@@ -21,10 +21,11 @@ from tests.fakes.memory_console import MemoryHost
 
 # By wire name. A new method of the API has to be entered here, in one table or the other.
 ANY = frozenset(
-    "approval approvals batches blob call cancel_run challenge command contract_change device_details doctor "
+    "approval approvals batches blob call cancel_run challenge command contract_change describe_tool "
+    "device_details doctor "
     "entries entry entry_numbers explain explanation facets fatigue find_in_results find_runs grants helpers "
-    "histogram listening load_batch match_devices plan proof refusals run runs saved_batches search_tools "
-    "start_run state stop_all timeline tools verify wait_run".split()
+    "histogram listening load_batch match_devices plan proof refusals run run_results runs saved_batches "
+    "search_tools start_run state stop_all timeline tools verify wait_run".split()
 )
 OPERATORS_ONLY = frozenset(
     "accept_policy accept_settings check_policy decide delete_batch edit_approval forget hold identify "
