@@ -18,8 +18,10 @@ from core.cli import audit as audit_commands
 from core.cli import call as call_command
 from core.cli import contracts as contracts_commands
 from core.cli import policy as policy_commands
+from core.cli import search as search_commands
 from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.base import EVERYWHERE, CommonOptions, HomeOption, JsonOption, examples, in_session
+from core.cli.completion import completion, prepare_completion
 from core.cli.output import AnswerLost, as_json, leave, note, print_error, say, styled
 from core.cli.prompt import open_missing_streams
 from core.cli.saving import Saving
@@ -73,6 +75,10 @@ app.command(
     epilog=examples("pair lab-1 --tag lab --production", "pair lab-2 --string -"),
     short_help="Make a device known: one that dials in, or one that listens.",
 )(devices.pair)
+app.command(epilog=search_commands.SEARCH_HELP)(search_commands.search)
+app.command(epilog=search_commands.DESCRIBE_HELP)(search_commands.describe)
+app.command(epilog=search_commands.DO_HELP)(search_commands.do)
+app.command(epilog=examples("completion bash", "completion fish"))(completion)
 
 
 DeviceArgument = Annotated[str, typer.Argument(metavar="DEVICE")]
@@ -133,7 +139,7 @@ def _everywhere(
     context.obj = CommonOptions(chosen, json)
 
 
-@app.command(epilog=EVERYWHERE)
+@app.command(epilog=examples("tools", "tools lab-1 --json"))
 def tools(
     context: typer.Context, device: Annotated[str | None, typer.Argument(metavar="DEVICE")] = None
 ) -> None:
@@ -200,7 +206,9 @@ def call(
     in_session(context, work, wait_for_devices=True, device=device)
 
 
-@audit_app.command("verify", epilog=EVERYWHERE)
+@audit_app.command(
+    "verify", epilog=examples("audit verify", "audit verify --checkpoint /media/usb/checkpoint --json")
+)
 def audit_verify(
     context: typer.Context,
     checkpoint: Annotated[
@@ -245,7 +253,7 @@ def audit_find(
     in_session(context, lambda session: show.find(session, words, limit, before, context.obj.json))
 
 
-@audit_app.command("show", epilog=EVERYWHERE)
+@audit_app.command("show", epilog=examples("audit show 983", "audit show 983 --json"))
 def audit_show(
     context: typer.Context, seq: Annotated[int, typer.Argument(metavar="NUMBER", min=0, max=LAST)]
 ) -> None:
@@ -257,7 +265,7 @@ def audit_show(
     in_session(context, lambda session: show.entry(session, seq, context.obj.json))
 
 
-@runs_app.command("list", epilog=EVERYWHERE)
+@runs_app.command("list", epilog=examples("runs list", "runs list --limit 200 --json"))
 def runs_list(
     context: typer.Context,
     limit: Annotated[int, typer.Option(min=1, max=200, metavar="NUMBER", help="How many at most.")] = 50,
@@ -266,7 +274,7 @@ def runs_list(
     in_session(context, lambda session: show.runs(session, limit, context.obj.json))
 
 
-@runs_app.command("show", epilog=EVERYWHERE)
+@runs_app.command("show", epilog=examples("runs show r-0042", "runs show r-0042 --save pictures"))
 def runs_show(
     context: typer.Context,
     run: Annotated[str, typer.Argument(metavar="RUN")],
@@ -277,7 +285,7 @@ def runs_show(
     in_session(context, lambda session: show.run(session, run, context.obj.json, saving))
 
 
-@app.command(epilog=EVERYWHERE)
+@app.command(epilog=examples("version", "version --json"))
 def version(context: typer.Context) -> None:
     """Say which version this is."""
     _say_version(context.obj.json)
@@ -346,6 +354,7 @@ def run(argv: list[str]) -> int:
 def _run(argv: list[str], json_wanted: bool) -> int:
     try:
         with logging_nowhere():
+            prepare_completion()
             words = hoist([_text(word) for word in argv])
             code = app(words, prog_name="quarterdeck", standalone_mode=False)
         return code if isinstance(code, int) else exit_codes.DONE

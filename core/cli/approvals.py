@@ -253,13 +253,13 @@ DigestOption = Annotated[
 RequestArgument = Annotated[str, typer.Argument(metavar="ID")]
 
 
-@approvals_app.command("list", epilog=EVERYWHERE)
+@approvals_app.command("list", epilog=examples("approvals list", "approvals list --json"))
 def approvals_list(context: typer.Context) -> None:
     """List what waits: highest risk first, then oldest."""
     in_session(context, lambda session: show.approvals(session, context.obj.json))
 
 
-@approvals_app.command("show", epilog=EVERYWHERE)
+@approvals_app.command("show", epilog=examples("approvals show a-0123", "approvals show a-0123 --json"))
 def approvals_show(context: typer.Context, approval: RequestArgument) -> None:
     """Show one request with everything that would be sent."""
     in_session(context, lambda session: show_request(session, approval, context.obj.json))
@@ -314,7 +314,7 @@ def approvals_approve(
     )
 
 
-@approvals_app.command("deny", epilog=EVERYWHERE)
+@approvals_app.command("deny", epilog=examples("approvals deny a-0123 --reason 'Not during the backup'"))
 def approvals_deny(
     context: typer.Context,
     approval: RequestArgument,
@@ -332,7 +332,7 @@ def approvals_deny(
     )
 
 
-@grants_app.command("list", epilog=EVERYWHERE)
+@grants_app.command("list", epilog=examples("grants list", "grants list --all --json"))
 def grants_list(
     context: typer.Context,
     everything: Annotated[bool, typer.Option("--all", help="Those that are over too.")] = False,
@@ -341,19 +341,19 @@ def grants_list(
     in_session(context, lambda session: grants(session, everything, context.obj.json))
 
 
-@grants_app.command("revoke", epilog=EVERYWHERE)
+@grants_app.command("revoke", epilog=examples("grants revoke g-0123"))
 def grants_revoke(context: typer.Context, grant: Annotated[str, typer.Argument(metavar="GRANT")]) -> None:
     """Take a grant back: from now on the same asks again."""
     in_session(context, lambda session: revoke(session, grant, context.obj.json))
 
 
-@operators_app.command("list", epilog=EVERYWHERE)
+@operators_app.command("list", epilog=examples("operators list", "operators list --json"))
 def operators_list(context: typer.Context) -> None:
     """List the operators of this home."""
     in_session(context, lambda session: operators(session, context.obj.json))
 
 
-@operators_app.command("add", epilog=EVERYWHERE)
+@operators_app.command("add", epilog=examples("operators add anna"))
 def operators_add(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME")],
@@ -380,7 +380,7 @@ def operators_add(
     in_session(context, add)
 
 
-@operators_app.command("remove", epilog=EVERYWHERE)
+@operators_app.command("remove", epilog=examples("operators remove anna"))
 def operators_remove(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME")],

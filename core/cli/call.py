@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Literal
 
+from core.aip.messages import ResultStatus
 from core.approvals.models import Approval, ApprovalState
 from core.batch.models import Cell, CellState, Run
 from core.batch.run_state import result_of
@@ -13,11 +14,11 @@ from core.canonical_json import canonical_bytes
 from core.cli.arguments import Mistyped, parse_arguments
 from core.cli.output import (
     as_json,
+    envelope_json,
     facts,
     note,
+    one_line,
     print_error,
-    refused_json,
-    result_json,
     result_text,
     say,
     shown_json,
@@ -25,12 +26,13 @@ from core.cli.output import (
 )
 from core.cli.prompt import TerminalClosed, ask_line, is_terminal
 from core.cli.saving import Saving
-from core.cli.session import Session, must_be_here
+from core.cli.session import Session
 from core.cli.signing import KeySource, decide, identify, unlock
-from core.dispatch.models import Basis, CommandStage
+from core.dispatch.models import Basis, CommandStage, Verdict
 from core.errors import BadInput, DeviceError, ErrorCode, ErrorInfo, QuarterdeckError, Refused, ServiceError
 from core.service import exit_codes
 from core.service.console import ApprovalChanged, CellChanged, Event, Missed, RunChanged
+from core.service.envelope import Envelope, cell_envelope, envelope_error, refused_envelope
 from core.statements import check_shown, short_code
 from core.tasks import TaskGroupOwner
 
@@ -67,7 +69,7 @@ async def call(
             raise
         # After a lost service it is unknown how far the call came.
         stage = CommandStage.PREPARE if isinstance(error, BadInput | DeviceError) else None
-        say(as_json(refused_json(device, tool, error.info, stage)))
+        say(as_json(envelope_json(refused_envelope(device, tool, error.info, stage))))
         return exit_codes.exit_code_of(error.code)
     try:
         return await _follow(session, run, events, wait, json_wanted, unlocking, saving)
@@ -85,7 +87,7 @@ async def call(
     except ServiceError as error:
         if error.code is not ErrorCode.SERVICE_UNAVAILABLE:
             raise
-        return _service_lost(run, json_wanted)
+        return _service_lost(run, device, tool, json_wanted)
     finally:
         if close := getattr(events, "aclose", None):
             await close()
@@ -112,11 +114,12 @@ async def _identify_where_several_approve(
 
 
 async def _schema(session: Session, device: str, tool: str) -> dict[str, Any]:
-    """The tool's input schema; empty for a tool that the device does not have."""
-    tools = await session.console.devices.tools(device)
-    if not tools:
-        # An absent device's tools are not known, so there is no schema to read the words by.
-        await must_be_here(session, device)
+    """The tool's input schema; empty if it is not known, as for a device that has never connected."""
+    try:
+        tools = await session.console.devices.tools(device)
+    except BadInput:
+        # The call itself is refused for this reason, and then it is in the journal.
+        return {}
     found = [one for one in tools if tool in (one.tool_name, one.tool_key)]
     return found[0].input_schema if found else {}
 
@@ -131,7 +134,7 @@ def _arguments(words: list[str], schema: dict[str, Any]) -> dict[str, Any]:
         return parse_arguments(words, schema, lenient=True)
 
 
-def _service_lost(run: Run, json_wanted: bool) -> int:
+def _service_lost(run: Run, device: str, tool: str, json_wanted: bool) -> int:
     """Report that the service was lost during a run: sent commands may have taken effect."""
     wanted = run.summary.id
     error = ErrorInfo(
@@ -139,8 +142,23 @@ def _service_lost(run: Run, json_wanted: bool) -> int:
         message=f"The service ended while run {wanted} was going on: what was sent may have happened.",
         next=f"quarterdeck runs show {wanted} says what is known of it; look before you run this again.",
     )
-    print_error(error, json_wanted, run=wanted)
+    lost = refused_envelope(device, tool, error, None).model_copy(
+        update={
+            "run": wanted,
+            "status": ResultStatus.NONE,
+            "verdict": Verdict.UNKNOWN,
+            "basis": Basis.NO_ANSWER,
+        }
+    )
+    _print_failure(lost, error, json_wanted)
     return exit_codes.OUTCOME_UNKNOWN
+
+
+def _print_failure(envelope: Envelope, error: ErrorInfo, json_wanted: bool) -> None:
+    if json_wanted:
+        say(as_json(envelope_json(envelope)))
+    else:
+        print_error(error, False)
 
 
 async def _follow(
@@ -200,16 +218,16 @@ async def _nobody_here(session: Session, run: Run, cell: Cell, json_wanted: bool
             "home and this is no terminal. Nothing was sent.",
             next="Run quarterdeck service start, then call again; or call from a terminal.",
         )
-        print_error(error, json_wanted, approval=None, run=run.summary.id, stage=CommandStage.APPROVE.value)
+        refused = refused_envelope(cell.device, cell.tool, error, CommandStage.APPROVE)
+        named = refused.model_copy(update={"call_id": cell.call_id, "run": run.summary.id})
+        _print_failure(named, error, json_wanted)
         return exit_codes.NOT_APPROVED
     error = ErrorInfo(
         code=ErrorCode.APPROVAL_PENDING,
         message=f"Not approved yet: request {cell.approval} of run {run.summary.id} stays in the queue.",
         next=f"quarterdeck approvals show {cell.approval}, then approve or deny it.",
     )
-    print_error(
-        error, json_wanted, approval=cell.approval, run=run.summary.id, stage=CommandStage.APPROVE.value
-    )
+    _print_failure(cell_envelope(cell), error, json_wanted)
     return exit_codes.APPROVAL_PENDING
 
 
@@ -218,19 +236,24 @@ async def _print_end(session: Session, run: Run, json_wanted: bool, saving: Savi
     result = result_of(cell)
     if result is None:
         said = cell.note or run.summary.note or f"The run ended as {run.summary.state.value}."
-        print_error(ErrorInfo.of(ErrorCode.CANCELLED, said), json_wanted, run=run.summary.id)
+        error = ErrorInfo.of(ErrorCode.CANCELLED, said)
+        ended = cell_envelope(cell).model_copy(update={"error": envelope_error(error, may_repeat=False)})
+        _print_failure(ended, error, json_wanted)
         return exit_codes.TOOL_FAILED
     code = exit_codes.of_result(result)
     if saving is not None:
         await saving.save(session, [result])
         code = saving.code(code)
+    [envelope] = await session.console.runs.results(run.summary.id)
     if json_wanted:
-        say(as_json(result_json(result, saving.files if saving else None)))
+        say(as_json(envelope_json(envelope, saving.files if saving else None)))
     elif code != exit_codes.BAD_INPUT or result.basis is not Basis.NOTHING_SENT:
         # For words that were not understood, the error alone says everything.
         say(result_text(result))
     if result.error is not None and not json_wanted:
         print_error(result.error, False)
+        for other in envelope.error.alternatives if envelope.error is not None else ():
+            note(one_line(f"Could be called now: {other.tool} on {other.device}. {other.why}"))
     return code
 
 

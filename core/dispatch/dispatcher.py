@@ -236,6 +236,10 @@ class Dispatcher:
         error = Refused(f"It was edited {MOST_EDITS} times; ask again.", ErrorCode.CANCELLED)
         return self._refuse(Attempt(request, started, CommandStage.APPROVE), error)
 
+    def refuse(self, request: CommandRequest, error: QuarterdeckError) -> CommandResult:
+        """Journal a request that cannot become a command, as one that was refused at the first stage."""
+        return self._refuse(Attempt(request, time.perf_counter()), error)
+
     async def _attempt(self, attempt: Attempt, on_stage: OnStage) -> CommandResult | Edited:
         """Carry one request from stage to stage; an operator's edit ends it with the new arguments."""
         try:

@@ -15,10 +15,9 @@ from typing import Any
 from mcp import types
 from PIL import Image, UnidentifiedImageError
 
-from core.batch.models import Cell, CellState, Run, RunState
-from core.batch.run_state import result_of
-from core.dispatch.models import CommandResult
-from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
+from core.batch.models import RunState, RunSummary
+from core.errors import ErrorInfo, QuarterdeckError
+from core.service.envelope import Envelope, envelope_error
 from core.text import escape_hidden
 
 MOST_CHARACTERS = 12_000
@@ -50,84 +49,49 @@ def error_answer(error: QuarterdeckError) -> types.CallToolResult:
 
 
 def error_item(error: ErrorInfo) -> Item:
-    """An error in the envelope."""
-    return {**error.model_dump(mode="json"), "retryable": error.retryable, "alternatives": []}
+    """An error in the envelope's form."""
+    return envelope_error(error).model_dump(mode="json")
 
 
-def run_item(run: Run, ticket: str) -> Item:
-    """The state of a run: the envelopes of what has ended, what waits for an operator, and the next step."""
-    results = [envelope(result) for cell in run.cells if (result := result_of(cell)) is not None]
-    waiting = [_waiting(cell, run) for cell in run.cells if cell.state is CellState.WAITING]
+def run_item(run: RunSummary, envelopes: list[Envelope], ticket: str) -> Item:
+    """The state of a run: the outcome of what has ended, what waits for an operator, and the next step."""
     item: Item = {
         "ticket": ticket,
-        "state": run.summary.state.value,
-        "results": results,
-        "waiting": waiting,
-        "next": _next(run.summary.state, ticket),
+        "state": run.state.value,
+        "results": [_cut(envelope) for envelope in envelopes if envelope.verdict is not None],
+        "waiting": [_cut(envelope) for envelope in envelopes if envelope.approval is not None],
+        "next": next_step(run.state, ticket),
     }
-    running = [_progress(cell) for cell in run.cells if cell.state is CellState.RUNNING]
-    return (
-        item
-        | ({"running": running} if running else {})
-        | ({"note": run.summary.note} if run.summary.note else {})
-    )
+    return item | ({"note": run.note} if run.note else {})
 
 
-def run_failed(run: Run) -> bool:
+def run_failed(run: RunSummary) -> bool:
     """Whether a run has ended and not everything in it was done."""
-    return run.summary.state.ended and run.summary.state is not RunState.DONE
+    return run.state.ended and run.state is not RunState.DONE
 
 
-def envelope(result: CommandResult) -> Item:
-    """One result as every client gets it; a long one is cut, and `get_evidence` gives the rest."""
-    shown = result.result
-    item: Item = {
-        "call_id": result.call_id or None,
-        "device": result.device,
-        "tool_name": result.tool_name,
-        "status": result.status.value,
-        "verdict": result.verdict.value,
-        "basis": result.basis.value,
-        "stage": result.stage.value if result.stage else None,
-        "error": error_item(result.error) if result.error else None,
-        "result": shown,
-        "namespace": result.namespace,
-        "duration_ms": result.duration_ms,
-        "evidence": [evidence.model_dump(mode="json") for evidence in result.evidence],
-    }
-    text = result_text(result)
+def _cut(envelope: Envelope) -> Item:
+    """An envelope as JSON; a long result is cut, and `get_evidence` gives the rest."""
+    item: Item = envelope.model_dump(mode="json")
+    text = result_text(envelope.result)
     if len(text) > MOST_CHARACTERS:
         item["result"] = {
             "cut": text[:MOST_CHARACTERS],
             "characters": len(text),
-            "rest": f"get_evidence with item {result.call_id} and offset {MOST_CHARACTERS}",
+            "rest": f"get_evidence with item {envelope.call_id} and offset {MOST_CHARACTERS}",
         }
     return item
 
 
-def result_text(result: CommandResult) -> str:
+def result_text(result: Any) -> str:
     """A result as the text of which `get_evidence` gives parts."""
-    if isinstance(result.result, str):
-        return result.result
-    return "" if result.result is None else visible_json(result.result)
+    if isinstance(result, str):
+        return result
+    return "" if result is None else visible_json(result)
 
 
-def _waiting(cell: Cell, run: Run) -> Item:
-    pending = ErrorInfo.of(ErrorCode.APPROVAL_PENDING, "An operator has not decided yet.")
-    return {
-        "device": cell.device,
-        "tool_name": cell.tool,
-        "call_id": cell.call_id,
-        "effect": run.summary.effect,
-        "error": error_item(pending),
-    }
-
-
-def _progress(cell: Cell) -> Item:
-    return {"device": cell.device, "tool_name": cell.tool, "call_id": cell.call_id, "progress": cell.progress}
-
-
-def _next(state: RunState, ticket: str) -> str:
+def next_step(state: RunState, ticket: str) -> str:
+    """What the agent does next; empty if the run is over."""
     if state is RunState.WAITING:
         return f"An operator decides. Call wait_run with the ticket {ticket}; do not ask again."
     if state is RunState.RUNNING:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from mcp import types
 
-from core.batch.models import Batch, Parallel, Run, Step
+from core.batch.models import Batch, Parallel, Run, RunSummary, Step
 from core.dispatch.models import CommandResult, Evidence
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import Device, Tool
+from core.fleet.models import Device, ToolDescription
 from core.gateway import tools
 from core.gateway.agent_session import AgentSession
 from core.gateway.answers import (
@@ -24,6 +24,7 @@ from core.gateway.answers import (
     run_failed,
     run_item,
 )
+from core.service.envelope import Envelope
 
 ANSWER_WITHIN = 10.0
 """Seconds in which a run that asks nobody is answered at once."""
@@ -42,12 +43,17 @@ async def _no_report(done: float, total: float, words: str) -> None:
 class RunStanding:
     """A run as it stands, with its ticket: a tool's answer, or a task."""
 
-    run: Run
+    run: RunSummary
+    envelopes: list[Envelope]
     ticket: str
+
+    def item(self) -> Item:
+        """The run as JSON."""
+        return run_item(self.run, self.envelopes, self.ticket)
 
     def answer(self) -> types.CallToolResult:
         """The answer of a tool."""
-        return answer(run_item(self.run, self.ticket), is_error=run_failed(self.run))
+        return answer(self.item(), is_error=run_failed(self.run))
 
 
 Outcome = types.CallToolResult | RunStanding
@@ -93,7 +99,7 @@ class ToolCalls:
             BadInput: it is no ticket of this agent.
         """
         run = self._session.tickets.run(ticket)
-        return RunStanding(await (await self._session.console()).runs.get(run), ticket)
+        return await self._standing(await (await self._session.console()).runs.get(run))
 
     async def cancel(self, ticket: str) -> RunStanding:
         """Cancel a run of this agent; returns it as it stands then.
@@ -104,7 +110,12 @@ class ToolCalls:
         run = self._session.tickets.run(ticket)
         console = await self._session.console()
         await console.runs.stop(run)
-        return RunStanding(await console.runs.wait(run, ANSWER_WITHIN), ticket)
+        return await self._standing(await console.runs.wait(run, ANSWER_WITHIN))
+
+    async def _standing(self, run: Run) -> RunStanding:
+        run_id = run.summary.id
+        envelopes = await (await self._session.console()).runs.results(run_id)
+        return RunStanding(run.summary, envelopes, self._session.tickets.of(run_id))
 
     async def _list_devices(self, asked: tools.ListDevices) -> Outcome:
         devices = await (await self._session.console()).devices.match(asked.filter)
@@ -117,11 +128,8 @@ class ToolCalls:
         return answer({"tools": shown})
 
     async def _describe_tool(self, asked: tools.DescribeTool) -> Outcome:
-        offered = await (await self._session.console()).devices.tools(asked.device)
-        for tool in offered:
-            if asked.tool in (tool.tool_key, tool.tool_name):
-                return answer({"tool": tool_item(tool)})
-        raise BadInput(f"{asked.device} has no such tool; search_tools finds others.", ErrorCode.UNKNOWN_TOOL)
+        described = await (await self._session.console()).devices.describe(asked.device, asked.tool)
+        return answer({"tool": tool_item(described)})
 
     async def _run_commands(self, asked: tools.RunCommands) -> Outcome:
         console = await self._session.console()
@@ -165,8 +173,7 @@ class ToolCalls:
     async def _begun(self, run: Run) -> RunStanding:
         """The run once it has ended or asks an operator; as it stands if neither happens soon."""
         console = await self._session.console()
-        run = await console.runs.wait(run.summary.id, ANSWER_WITHIN, until_asked=True)
-        return RunStanding(run, self._session.tickets.of(run.summary.id))
+        return await self._standing(await console.runs.wait(run.summary.id, ANSWER_WITHIN, until_asked=True))
 
     async def _wait_run(self, asked: tools.WaitRun) -> Outcome:
         console = await self._session.console()
@@ -190,23 +197,24 @@ class ToolCalls:
             ended = sum(cell.ended_at is not None for cell in run.cells)
             await self._report(ended, len(run.cells), run.summary.state.value)
             if run.summary.state.ended or left <= _SLICE:
-                return RunStanding(run, asked.ticket)
+                return await self._standing(run)
 
     async def _cancel_run(self, asked: tools.CancelRun) -> Outcome:
         return await self.cancel(asked.ticket)
 
     async def _get_evidence(self, asked: tools.GetEvidence) -> Outcome:
         console = await self._session.console()
-        run = (await self.standing(asked.ticket)).run
+        run_id = self._session.tickets.run(asked.ticket)
+        run = await console.runs.get(run_id)
         results = [cell.result for cell in run.cells if cell.result is not None]
         if not asked.item:
             return answer({"items": [item for result in results for item in evidence_items(result)]})
         for result in results:
             if result.call_id == asked.item:
-                return answer(_part(result_text(result), asked.offset))
+                return answer(_part(result_text(result.result), asked.offset))
             for evidence in result.evidence:
                 if evidence.blob == asked.item:
-                    data = await console.runs.evidence(run.summary.id, evidence.blob)
+                    data = await console.runs.evidence(run_id, evidence.blob)
                     return await _evidence_answer(evidence, data, asked.offset)
         raise BadInput("No result of this run has such an item.", ErrorCode.NOT_FOUND)
 
@@ -234,8 +242,9 @@ def device_item(device: Device) -> Item:
     return item | ({"reason": device.reason} if device.reason else {})
 
 
-def tool_item(tool: Tool) -> Item:
+def tool_item(described: ToolDescription) -> Item:
     """A tool as an agent sees it before it calls it."""
+    tool = described.tool
     contract = tool.contract
     return {
         "device": tool.device,
@@ -245,7 +254,9 @@ def tool_item(tool: Tool) -> Item:
         "arguments": tool.input_schema,
         "effect": contract.effect.value.value,
         "risk": contract.risk.value.value,
-        "reversible": contract.reversible.value,
+        "undo": described.undo,
+        "scope": described.scope.model_dump(mode="json", exclude_defaults=True),
+        "health": described.health.value,
         "changed": tool.changed,
     }
 
@@ -266,8 +277,8 @@ def evidence_items(result: CommandResult) -> list[Item]:
         {"item": one.blob, "media_type": one.media_type, "size": one.size, "device": result.device}
         for one in result.evidence
     ]
-    if len(result_text(result)) > MOST_CHARACTERS:
-        size = len(result_text(result))
+    if len(result_text(result.result)) > MOST_CHARACTERS:
+        size = len(result_text(result.result))
         items.append(
             {"item": result.call_id, "media_type": "text/plain", "size": size, "device": result.device}
         )

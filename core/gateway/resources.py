@@ -8,8 +8,8 @@ from mcp import types
 
 from core.errors import BadInput, ErrorCode
 from core.gateway.agent_session import AgentSession
-from core.gateway.answers import Item, run_item, visible_json
-from core.gateway.calls import device_item
+from core.gateway.answers import Item, visible_json
+from core.gateway.calls import ToolCalls, device_item
 from core.text import escape_hidden
 
 _JSON = "application/json"
@@ -57,7 +57,7 @@ async def _item(session: AgentSession, kind: str, name: str) -> Item:
             if device.name == name:
                 return device_item(device)
     elif kind == "run":
-        return run_item(await console.runs.get(session.tickets.run(name)), name)
+        return (await ToolCalls(session).standing(name)).item()
     elif kind == "entry" and name.isdecimal() and int(name) < _LARGEST_SEQ:
         entry: Item = (await console.journal.entry(int(name))).model_dump(mode="json")
         return entry

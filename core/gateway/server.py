@@ -57,7 +57,7 @@ def make_server(session_of: SessionOf) -> Server[Any]:
             return error_answer(error_from(fault))
         if not isinstance(outcome, RunStanding):
             return outcome
-        if tasks.is_declared(context) and params.name in tasks.TOOLS and not outcome.run.summary.state.ended:
+        if tasks.is_declared(context) and params.name in tasks.TOOLS and not outcome.run.state.ended:
             return tasks.created(outcome)
         return outcome.answer()
 

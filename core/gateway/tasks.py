@@ -19,7 +19,7 @@ from pydantic import Field
 
 from core.batch.models import RunState
 from core.errors import QuarterdeckError
-from core.gateway.answers import run_item
+from core.gateway.answers import next_step
 from core.gateway.calls import RunStanding, ToolCalls
 from core.ids import now_utc
 
@@ -104,12 +104,11 @@ def _check_declared(context: Context) -> None:
 
 
 def _task(standing: RunStanding) -> dict[str, Any]:
-    run = standing.run
-    summary = run.summary
+    summary = standing.run
     return {
         "taskId": standing.ticket,
         "status": _status(summary.state),
-        "statusMessage": run_item(run, standing.ticket)["next"] or summary.state.value,
+        "statusMessage": next_step(summary.state, standing.ticket) or summary.state.value,
         "createdAt": summary.started_at,
         "lastUpdatedAt": summary.ended_at or now_utc(),
         "ttlMs": None,

@@ -33,6 +33,7 @@ from core.fleet.models import (
     Pairing,
     Refusal,
     Tool,
+    ToolDescription,
     ToolHit,
 )
 from core.policy.agents import Agent, AgentSettings, NewAgent
@@ -65,6 +66,7 @@ from core.service.api.models import (
     Proof,
     RunPage,
 )
+from core.service.envelope import Envelope
 from core.statements import SignedStatement
 
 API_VERSION = 3
@@ -115,6 +117,10 @@ class DevicesApi(Protocol):
         Words are looked for in names, servers, arguments, descriptions, and in the names and tags of devices;
         `targets` is a device filter. Without words, every tool fits. INVALID_ARGUMENTS, TOO_LARGE.
         """
+
+    @rpc("describe_tool", ANY_CLIENT)
+    async def describe(self, device: str, tool: str) -> ToolDescription:
+        """All that is known of a tool, which is given by its name or key. UNKNOWN_DEVICE, UNKNOWN_TOOL."""
 
     @rpc("match_devices", ANY_CLIENT)
     async def match(self, targets: str) -> list[Device]:
@@ -258,6 +264,13 @@ class RunsApi(Protocol):
     @rpc("run_blob", ANY_CLIENT)
     async def evidence(self, run: str, sha256: str) -> bytes:
         """A picture or a large output that a result of this run names. NOT_FOUND."""
+
+    @rpc("run_results", ANY_CLIENT)
+    async def results(self, run: str) -> list[Envelope]:
+        """The outcome of each of a run's commands, also of those that have not ended. NOT_FOUND.
+
+        The first ten that failed name alternatives: calls that the policy would allow now.
+        """
 
     @rpc("find_runs", OPERATORS)
     async def find(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:

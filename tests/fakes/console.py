@@ -34,7 +34,8 @@ from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch, flatten
 from core.changes import SignedChange
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused, ServiceError
 from core.fleet.filter import parse_filter
-from core.fleet.models import Device, Health, Tool, ToolHit
+from core.fleet.models import Device, Health, Tool, ToolDescription, ToolHit
+from core.fleet.tool_scope import scope_of, undo_of
 from core.fleet.tool_search import Offer, ToolIndex
 from core.policy.models import Decision, Profile
 from core.policy.policy_file import with_profile
@@ -49,6 +50,7 @@ from core.service.console import (
     PolicyStatus,
     RunPage,
 )
+from core.service.envelope import Envelope, cell_envelope
 from tests.fakes.approvals_door import ApprovalsDoor
 from tests.fakes.changes_door import HOME_KEY
 from tests.fakes.decisions import decide_call
@@ -214,6 +216,13 @@ class FakeConsole(ApprovalsDoor):
         )
         return index.search(words, among, limit, {})
 
+    async def on_describe_tool(self, device: str, tool: str) -> ToolDescription:
+        await self._step("describe_tool")
+        described, there = self.tool_named(device, tool), self._device(device)
+        return ToolDescription(
+            tool=described, scope=scope_of(described, there), undo=undo_of(described), health=there.health
+        )
+
     async def on_match_devices(self, targets: str) -> list[Device]:
         await self._step("match_devices")
         wanted = parse_filter(targets)
@@ -284,6 +293,10 @@ class FakeConsole(ApprovalsDoor):
     async def on_run(self, run: str) -> Run:
         await self._step("run")
         return self.work.find(run)
+
+    async def on_run_results(self, run: str) -> list[Envelope]:
+        await self._step("run_results")
+        return [cell_envelope(cell) for cell in self.work.find(run).cells]
 
     async def on_runs(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
         await self._step("runs")

@@ -17,7 +17,19 @@ from core.canonical_json import sha256_hex
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import BadInput, ErrorCode, ErrorInfo, Refused
-from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool, ToolHit
+from core.fleet.models import (
+    Contract,
+    Device,
+    Effect,
+    Fact,
+    Health,
+    Risk,
+    Source,
+    Tool,
+    ToolDescription,
+    ToolHit,
+)
+from core.fleet.tool_scope import scope_of, undo_of
 from core.fleet.tool_search import Offer, ToolIndex
 from core.policy.models import Answer, Decision, Profile, Reason
 from core.replay.models import Timeline
@@ -38,6 +50,7 @@ from core.service.console import (
     RunPage,
     VerifyReport,
 )
+from core.service.envelope import Envelope, cell_envelope
 from core.service.event_hub import EventHub
 from core.statements import SignedStatement, make_request
 from tests.fakes.memory_devices import TIME, MemoryDevices
@@ -142,6 +155,14 @@ class MemoryConsole(MemoryDevices):
         index = ToolIndex()
         await index.follow([Offer("this-computer", [], Health.ONLINE, self.host.tools)])
         return index.search(words, None, limit, {})
+
+    async def on_describe_tool(self, device: str, tool: str) -> ToolDescription:
+        if tool not in {one.tool_name for one in await self.on_tools(device)}:
+            raise BadInput(f"There is no tool {tool!r}.", ErrorCode.UNKNOWN_TOOL)
+        described, [there] = self.host.tools[tool], (await self.on_state()).devices
+        return ToolDescription(
+            tool=described, scope=scope_of(described, there), undo=undo_of(described), health=there.health
+        )
 
     async def on_match_devices(self, targets: str) -> list[Device]:
         return (await self.on_state()).devices
@@ -293,6 +314,9 @@ class MemoryConsole(MemoryDevices):
         if run not in self.host.all_runs:
             raise BadInput(f"There is no run {run!r}.", ErrorCode.NOT_FOUND)
         return self.host.all_runs[run]
+
+    async def on_run_results(self, run: str) -> list[Envelope]:
+        return [cell_envelope(cell) for cell in (await self.on_run(run)).cells]
 
     async def on_runs(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
         return [run.summary for run in self.host.all_runs.values()][:limit]

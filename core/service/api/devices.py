@@ -18,7 +18,7 @@ from core.aip.pairing import decode_pairing, encode_pairing
 from core.audit.events import DeviceForgotten as DeviceForgottenEvent
 from core.audit.events import DevicePaired, DeviceRevoked, DeviceSet, ListeningChanged
 from core.changes import SignedChange
-from core.errors import BadInput, JournalUnavailable
+from core.errors import BadInput, ErrorCode, JournalUnavailable
 from core.fleet.filter import parse_filter
 from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, paired_by, with_settings
 from core.fleet.models import (
@@ -27,18 +27,21 @@ from core.fleet.models import (
     Device,
     DeviceDetails,
     DeviceSettings,
+    Health,
     Listening,
     Pairing,
     Refusal,
     Tool,
+    ToolDescription,
     ToolHit,
 )
+from core.fleet.tool_scope import scope_of, undo_of
 from core.service import proposals
 from core.service.api.client import Client, ClientApi
 from core.service.api.events import DeviceForgotten
 from core.service.api.models import LivePicture
 from core.service.console import DevicesApi
-from core.service.device_history import changes_before, past_results
+from core.service.device_history import changes_before, past_calls, past_results
 from core.tokens import token_digest
 
 log = structlog.get_logger(__name__)
@@ -62,6 +65,25 @@ class LocalDevices(ClientApi, DevicesApi):
         if not service.fleet.knows_results:
             service.fleet.remember_results(await past_results(service.journal))
         return await service.fleet.search(words, among, limit)
+
+    async def describe(self, device: str, tool: str) -> ToolDescription:
+        service = self._service
+        there, people = self._client.device(device), not self._client.is_agent
+        offered = next(
+            (one for one in service.fleet.tools(device) if tool in (one.tool_name, one.tool_key)), None
+        )
+        if offered is None:
+            away = "" if there.health in (Health.ONLINE, Health.BUSY) else f" It is {there.health.value}."
+            raise BadInput(f"{device} has no tool {tool[:200]!r}.{away}", ErrorCode.UNKNOWN_TOOL)
+        return ToolDescription(
+            tool=offered,
+            scope=scope_of(offered, there),
+            undo=undo_of(offered),
+            health=there.health,
+            reason=there.reason,
+            # An agent learns nothing of what others asked for.
+            calls=await past_calls(service.journal, device, offered.tool_name) if people else [],
+        )
 
     async def match(self, targets: str) -> list[Device]:
         return matching_devices(self._client, targets)

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
 from core.audit.entries import Kind
 from core.batch.history import rebuild_run
 from core.batch.models import Batch, Plan, Run, RunState, RunSummary, SavedBatch, Step, flatten
@@ -13,16 +15,23 @@ from core.batch.planner import make_plan
 from core.batch.run_state import ActiveRun
 from core.batch.saved import SavedBatches
 from core.canonical_json import canonical_bytes
+from core.dispatch.command_request import CommandRequest
 from core.errors import BadInput, ErrorCode, JournalError
+from core.service.alternatives import FailedCall, alternatives_to
 from core.service.api.client import ClientApi
 from core.service.api.devices import matching_devices
 from core.service.api.models import RunPage
 from core.service.console import RunsApi
+from core.service.envelope import Alternative, Envelope, cell_envelope
 from core.service.previews import quoted
 
 MOST_RUNS = 200
 LONGEST_WAIT = 3600.0
 MOST_SAID = 20_000
+# Characters of a device's or tool's name in the entry of a request that did not become a command.
+_LONGEST_NAME = 200
+# Of the commands of a run that failed: for how many alternatives are looked for.
+_MOST_WITH_ALTERNATIVES = 10
 
 
 class LocalRuns(ClientApi, RunsApi):
@@ -64,20 +73,25 @@ class LocalRuns(ClientApi, RunsApi):
         said: str = "",
         request_id: str = "",
     ) -> Run:
-        self._client.device(device)
-        canonical_bytes(parameters)
-        step = Step(id="call", tool=tool, parameters=parameters, timeout=timeout)
-        batch = Batch(name=tool[:200] or "call", targets=f"name:{device}", steps=[step])
+        client = self._client
+        try:
+            _check_said(said)
+            client.device(device)
+            canonical_bytes(parameters)
+            step = _only_step(tool, parameters, timeout)
+        except BadInput as error:
+            # Each of them is journalled, so that they count like commands.
+            self._service.agents.spend(client.actor, 1)
+            request = CommandRequest(device[:_LONGEST_NAME], tool[:_LONGEST_NAME], parameters, client.actor)
+            self._service.dispatcher.refuse(request, error)
+            raise
+        batch = Batch(name=tool[:200], targets=f"name:{device}", steps=[step])
         return await self._begin(batch, [device], "call", said, request_id)
 
     async def _begin(
         self, batch: Batch, devices: list[str], kind: Literal["batch", "call"], said: str, request_id: str
     ) -> Run:
-        if len(said) > MOST_SAID:
-            # The text is recorded with every entry of the run and shown on the card.
-            raise BadInput(
-                f"What is said about a call has at most {MOST_SAID:,} characters.", ErrorCode.TOO_LARGE
-            )
+        _check_said(said)
         client, runner = self._client, self._service.runner
         if not client.is_agent:
             return (await runner.start(batch, devices, client.actor, kind, said, client.operator)).whole()
@@ -130,6 +144,22 @@ class LocalRuns(ClientApi, RunsApi):
         if not any(evidence.blob == sha256 for result in results for evidence in result.evidence):
             raise BadInput(f"No result of {run} names this blob.", ErrorCode.NOT_FOUND)
         return await self._service.journal.get_blob(sha256)
+
+    async def results(self, run: str) -> list[Envelope]:
+        whole = await self.get(run)
+        live = self._service.runner.find(run)
+        requested = _parameters(live.batch if live is not None else whole.batch)
+        shown = _parameters(whole.batch)
+        envelopes: list[Envelope] = []
+        failed = 0
+        for cell in whole.cells:
+            others: list[Alternative] = []
+            if cell.result is not None and cell.result.error is not None and failed < _MOST_WITH_ALTERNATIVES:
+                failed += 1
+                call = FailedCall(whole.summary.actor, requested[cell.step], shown[cell.step], cell.result)
+                others = await alternatives_to(self._service, call)
+            envelopes.append(cell_envelope(cell, others))
+        return envelopes
 
     async def find(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:
         service = self._service
@@ -194,6 +224,26 @@ class LocalRuns(ClientApi, RunsApi):
     @property
     def _batches(self) -> SavedBatches:
         return SavedBatches(self._service.home.batches)
+
+
+def _only_step(tool: str, parameters: dict[str, Any], timeout: float | None) -> Step:
+    try:
+        return Step(id="call", tool=tool, parameters=parameters, timeout=timeout)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise BadInput(f"This is no call: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
+
+
+def _parameters(batch: Batch) -> dict[str, dict[str, Any]]:
+    return {step.id: step.parameters for step in flatten(batch.steps)}
+
+
+def _check_said(said: str) -> None:
+    if len(said) > MOST_SAID:
+        # The text is recorded with every entry of the run and shown on the card.
+        raise BadInput(
+            f"What is said about a call has at most {MOST_SAID:,} characters.", ErrorCode.TOO_LARGE
+        )
 
 
 def _unreadable(run: str, error: JournalError) -> RunSummary:

@@ -21,8 +21,8 @@ from tests.fakes.memory_console import MemoryHost
 
 # By wire name. A new method of the API has to be entered here, in one table or the other.
 ANY = frozenset(
-    "batches call cancel_run command entry load_batch match_devices plan run run_blob runs saved_batches "
-    "search_tools start_run tools wait_run".split()
+    "batches call cancel_run command describe_tool entry load_batch match_devices plan run run_blob "
+    "run_results runs saved_batches search_tools start_run tools wait_run".split()
 )
 OPERATORS_ONLY = frozenset(
     "accept_policy accept_settings add_agent agents approval approvals blob challenge check_policy "
