@@ -262,7 +262,13 @@ class FakeConsole(ApprovalsDoor):
             took_ms=1.4,
         )
 
-    async def on_start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
+    async def on_start_run(
+        self,
+        batch: Batch,
+        expected_devices: list[str] | None = None,
+        said: str = "",
+        request_id: str = "",
+    ) -> Run:
         await self._step("start_run")
         wanted = parse_filter(batch.targets)
         names = sorted(device.name for device in self.fleet.values() if wanted.matches(device))
@@ -273,7 +279,13 @@ class FakeConsole(ApprovalsDoor):
         return self.work.start(batch, names, "batch")
 
     async def on_call(
-        self, device: str, tool: str, parameters: dict[str, Any], timeout: float | None = None, said: str = ""
+        self,
+        device: str,
+        tool: str,
+        parameters: dict[str, Any],
+        timeout: float | None = None,
+        said: str = "",
+        request_id: str = "",
     ) -> Run:
         await self._step("call")
         found = self.tool_named(device, tool)
@@ -286,13 +298,16 @@ class FakeConsole(ApprovalsDoor):
         )
         return self.work.start(batch, [device], "call", said=said)
 
-    async def on_wait_run(self, run: str, timeout: float) -> Run:
+    async def on_wait_run(self, run: str, timeout: float, until_asked: bool = False) -> Run:
         await self._step("wait_run")
         return await self.work.wait(run, timeout)
 
     async def on_run(self, run: str) -> Run:
         await self._step("run")
         return self.work.find(run)
+
+    async def on_run_blob(self, run: str, sha256: str) -> bytes:
+        return await self.on_blob(sha256)
 
     async def on_run_results(self, run: str) -> list[Envelope]:
         await self._step("run_results")

@@ -192,7 +192,13 @@ class MemoryConsole(MemoryDevices):
     async def on_plan(self, batch: Batch) -> Plan:
         return Plan(devices=["this-computer"], steps=[], cells=[])
 
-    async def on_start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
+    async def on_start_run(
+        self,
+        batch: Batch,
+        expected_devices: list[str] | None = None,
+        said: str = "",
+        request_id: str = "",
+    ) -> Run:
         # Stands still where a test wants a call to be under way.
         self.host.asked["start_run"] += 1
         self.host.entered.release()
@@ -203,7 +209,13 @@ class MemoryConsole(MemoryDevices):
         return await self.on_call("this-computer", step.tool, step.parameters)
 
     async def on_call(
-        self, device: str, tool: str, parameters: dict[str, Any], timeout: float | None = None, said: str = ""
+        self,
+        device: str,
+        tool: str,
+        parameters: dict[str, Any],
+        timeout: float | None = None,
+        said: str = "",
+        request_id: str = "",
     ) -> Run:
         await self.on_tools(device)
         if tool not in self.host.tools:
@@ -296,7 +308,7 @@ class MemoryConsole(MemoryDevices):
         self.host.ended[number].set()
         self.host.hub.publish(RunChanged(run=summary))
 
-    async def on_wait_run(self, run: str, timeout: float) -> Run:
+    async def on_wait_run(self, run: str, timeout: float, until_asked: bool = False) -> Run:
         self.host.asked["wait_run"] += 1
         self.host.entered.release()
         try:
@@ -314,6 +326,9 @@ class MemoryConsole(MemoryDevices):
         if run not in self.host.all_runs:
             raise BadInput(f"There is no run {run!r}.", ErrorCode.NOT_FOUND)
         return self.host.all_runs[run]
+
+    async def on_run_blob(self, run: str, sha256: str) -> bytes:
+        return await self.on_blob(sha256)
 
     async def on_run_results(self, run: str) -> list[Envelope]:
         return [cell_envelope(cell) for cell in (await self.on_run(run)).cells]

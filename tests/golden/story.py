@@ -223,7 +223,9 @@ async def reads(play: Play, console: Console, device: ScriptedDevice) -> None:
     result = (await ended(console, run)).cells[0].result
     assert result is not None
     await console.runs.evidence(run.summary.id, result.evidence[0].blob)
+    await console.runs.results(run.summary.id)
     await console.devices.search("look", f"name:{SCRIPTED}")
+    await console.devices.describe(SCRIPTED, LOOK)
     for name, arguments in (("nothing", {}), ("shell_execute", {"command": 7}), ("shell_execute", {})):
         await ended(console, await console.runs.call(SCRIPTED, name, arguments))
     await ended(console, await console.runs.call(SCRIPTED, "shell_execute", {"command": "reboot"}))
