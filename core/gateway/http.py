@@ -7,7 +7,7 @@ began it only.
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -26,10 +26,13 @@ from core.errors import BadInput, QuarterdeckError, Refused
 from core.gateway.agent_session import AgentSession, AgentSessions
 from core.gateway.server import Context, make_server
 from core.home import Home, split_address
+from core.tasks import TaskGroupOwner
 from core.tokens import token_digest
 
 PATH = "/mcp"
 MOST_OPEN_SESSIONS = 200
+END_WITHIN = 2
+"""Seconds that open requests have to end when the gateway ends."""
 _SESSION = "quarterdeck.agent"
 
 
@@ -46,15 +49,30 @@ async def serve_http(home: Home, address: str, ready: Callable[[str], None]) -> 
     sessions = AgentSessions(home)
     manager = StreamableHTTPSessionManager(make_server(_session_of), max_sessions=MOST_OPEN_SESSIONS)
     app = _Gate(manager.asgi_app, sessions, port)
-    config = uvicorn.Config(app, log_config=None, lifespan="off", server_header=False, access_log=False)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            lifespan="off",
+            server_header=False,
+            access_log=False,
+            timeout_graceful_shutdown=END_WITHIN,
+        )
+    )
+    tasks = TaskGroupOwner("gateway")
     ready(f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}")
     try:
         async with manager.run():
-            await uvicorn.Server(config).serve(sockets=[sock])
+            serving = tasks.spawn("serve HTTP", server.serve(sockets=[sock]))
+            try:
+                await asyncio.shield(serving)
+            finally:
+                # uvicorn closes its listening socket only if it ends by itself.
+                server.should_exit = True
+                await asyncio.wait({serving})
     finally:
-        with contextlib.suppress(OSError):
-            sock.close()
         await sessions.close()
+        await tasks.close()
 
 
 def _listen(address: str) -> socket.socket:
