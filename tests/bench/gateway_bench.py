@@ -85,4 +85,7 @@ def _empty_server() -> Server[Any]:
     async def nothing(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         return types.CallToolResult(content=[types.TextContent(type="text", text="")])
 
-    return Server("empty", on_call_tool=nothing)
+    async def listed(context: Any, params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[types.Tool(name="nothing", input_schema={"type": "object"})])
+
+    return Server("empty", on_call_tool=nothing, on_list_tools=listed)
