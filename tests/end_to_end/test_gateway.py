@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from tests.fakes.gateway import (
 )
 from tests.fakes.service_process import ServiceProcess, service_process, until_online
 from tests.fakes.signing import anna
+from tests.fakes.tasks_client import TasksExtension
 
 
 @pytest.fixture
@@ -69,6 +71,19 @@ async def test_an_agent_lists_reads_asks_and_collects(
 ):
     async with connect(token, mode) as client:
         await asks_and_collects(client, console, key, tmp_path / "made")
+    assert (tmp_path / "made").exists()
+
+
+async def test_a_client_of_tasks_gets_its_task_done(
+    connect: Connect, console: Console, key: OperatorKey, token: str, tmp_path: Path
+):
+    tasks = TasksExtension()
+    async with connect(token, MODERN, extensions=[tasks]) as client, asyncio.TaskGroup() as group:
+        call = group.create_task(client.call_tool("run_commands", touch(tmp_path / "made")))
+        await approve(console, await next_approval(console), key)
+        answer = await call
+    assert [task.status for task in tasks.seen] == ["working"]
+    assert answer.structured_content["state"] == "done"
     assert (tmp_path / "made").exists()
 
 

@@ -64,7 +64,8 @@ async def over_stdio(home: Home, token: str, mode: str = LEGACY, **more: Any) ->
         args=["-P", "-m", "app", "gateway", "--as", name, "--home", str(home.path)],
         env={**os.environ, "QUARTERDECK_TOKEN": token},
     )
-    async with Client(server, mode=mode, read_timeout_seconds=PATIENCE, **more) as client:
+    # Its first answer takes as long as the program takes to start.
+    async with Client(server, mode=mode, read_timeout_seconds=PATIENCE * 3, **more) as client:
         yield client
 
 
