@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ ANSWER_WITHIN = 10.0
 """Seconds in which a run that asks nobody is answered at once."""
 _SLICE = 5.0
 _MOST_DEVICES = 200
+# A text that can be a device's name; any other is a filter.
+_NAME = re.compile(r"[^\s\"'*?:!,]+")
 
 # Reports progress: done, total, and a sentence.
 Report = Callable[[float, float, str], Awaitable[None]]
@@ -220,8 +223,11 @@ class ToolCalls:
 
     async def _device(self, devices: str) -> str | None:
         """The device that is meant by its exact name; None if `devices` is a filter."""
-        visible = await (await self._session.console()).devices.match("")
-        return next((device.name for device in visible if device.name == devices.strip()), None)
+        name = devices.strip()
+        if not _NAME.fullmatch(name):
+            return None
+        visible = await (await self._session.console()).devices.match(_named(name))
+        return next((device.name for device in visible if device.name == name), None)
 
 
 def _named(device: str) -> str:
