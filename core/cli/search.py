@@ -33,7 +33,7 @@ from core.fleet.models import Contract, Fact, Tool, ToolDescription, ToolHit, To
 from core.policy.analysis.arguments import PATH_NAME, snake
 
 # A tool that fits less well is not proposed as a step.
-LEAST_SCORE = 30.0
+LEAST_SCORE = 15.0
 _PARTS = re.compile(r"\s*(?:[,;]|\band then\b|\bthen\b|\band\b)\s*", re.IGNORECASE)
 _PATH = re.compile(r"(?<!\S)(?:~|/)[^\s,;]*")
 _MOST_REASON = 160

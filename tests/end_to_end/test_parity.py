@@ -9,7 +9,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +46,14 @@ class Action:
     code: str
     arguments: dict[str, str] = field(default_factory=dict)
 
+    def within(self, folder: Path) -> Action:
+        """The action in this folder, which the device may read."""
+        found = {name: value.replace("FOLDER", str(folder)) for name, value in self.arguments.items()}
+        return replace(self, arguments=found)
+
 
 ACTIONS = {
-    "a read": Action("this-computer", "list_directory", "", {"path": "."}),
+    "a read": Action("this-computer", "list_directory", "", {"path": "FOLDER"}),
     "an unknown device": Action("nowhere", "read_file", "unknown_device"),
     "an unknown tool": Action("this-computer", "nothing", "unknown_tool"),
     "an unknown argument": Action(
@@ -63,7 +68,7 @@ ACTIONS = {
     ),
     "a tool that is denied": Action("this-computer", "list_windows", "denied_by_policy"),
     "a tool that fails": Action(
-        "this-computer", "read_file", "tool_failed", {"file_path": "no-such-file-here"}
+        "this-computer", "read_file", "tool_failed", {"file_path": "FOLDER/no-such-file"}
     ),
     "a device that is offline": Action("lab-1", "poke", "device_offline"),
     "a call that needs an approval": Action(
@@ -158,9 +163,11 @@ async def _entries_since(service: Service, last: int) -> list[Any]:
     return [settled(entry.model_dump(mode="json")) for entry in page.entries]
 
 
-async def test_every_door_leaves_the_same_entries_and_gets_the_same_envelope(memory_path: Path):
+async def test_every_door_leaves_the_same_entries_and_gets_the_same_envelope(
+    memory_path: Path, tmp_path: Path
+):
     async with served(memory_path) as (home, service):
-        for name, action in ACTIONS.items():
+        for name, action in ((name, action.within(tmp_path)) for name, action in ACTIONS.items()):
             answers: dict[str, tuple[Any, Any]] = {}
             for door, ask in DOORS.items():
                 await service.journal.settle()
