@@ -25,7 +25,7 @@ from core.service.service import Service
 MOST = 3
 # Candidates that are judged, which costs as much as judging a command.
 _MOST_JUDGED = 8
-_LEAST_SCORE = 40.0
+_LEAST_SCORE = 60.0
 _HERE = (Health.ONLINE, Health.BUSY)
 # Another device may have the tool; another tool may do the same. No other code is here: a refusal never is.
 _ELSEWHERE = frozenset({ErrorCode.UNKNOWN_TOOL, ErrorCode.DEVICE_OFFLINE, ErrorCode.TIMEOUT})

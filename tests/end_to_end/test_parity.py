@@ -30,9 +30,9 @@ from tests.fakes.signing import accepted, signing
 POLICY = """
 profile = "guarded"
 [[rule]]
-id = "no-windows"
+id = "no-processes"
 decision = "deny"
-tool = "list_windows"
+tool = "list_processes"
 reason = "Not here."
 """
 
@@ -66,7 +66,7 @@ ACTIONS = {
     "a path that is not allowed": Action(
         "this-computer", "read_file", "path_not_allowed", {"file_path": "/etc/shadow"}
     ),
-    "a tool that is denied": Action("this-computer", "list_windows", "denied_by_policy"),
+    "a tool that is denied": Action("this-computer", "list_processes", "denied_by_policy"),
     "a tool that fails": Action(
         "this-computer", "read_file", "tool_failed", {"file_path": "FOLDER/no-such-file"}
     ),
@@ -117,7 +117,7 @@ _IDS = [
     (re.compile(r"\b(?:a-)?[0-9A-HJKMNP-TV-Z]{26}\b"), "<id>"),
     (re.compile(r"\br-\d{4,}\b"), "<run>"),
     (re.compile(r"\b\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)"), "<time>"),
-    (re.compile(r"\b(?:window:anna|cli:[\w.-]+)"), "<actor>"),
+    (re.compile(r"\b(?:window|cli):[\w.-]+"), "<actor>"),
 ]
 # A request's digest covers its call id.
 _VARIES = frozenset(

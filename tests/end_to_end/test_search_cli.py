@@ -107,6 +107,6 @@ def commands(group: object, path: str = "") -> Iterator[tuple[str, str]]:
             yield f"{path} {name}".strip(), command.epilog or ""
 
 
-@pytest.mark.parametrize(("name", "epilog"), commands(typer.main.get_command(app)))
+@pytest.mark.parametrize(("name", "epilog"), list(commands(typer.main.get_command(app))))
 def test_the_help_of_every_command_has_an_example_of_it(name: str, epilog: str):
     assert f"quarterdeck {name}" in epilog
