@@ -17,7 +17,7 @@ from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import create_operator_key, delete_operator_key, statement_for
 from core.cli import show
 from core.cli.base import EVERYWHERE, examples, in_session
-from core.cli.call import card, of_words
+from core.cli.call import card, of_words, scope_of_request
 from core.cli.output import as_json, facts, lines, moment, note, one_line, say, table, time_cell
 from core.cli.prompt import ask_line, is_terminal
 from core.cli.session import Session
@@ -105,7 +105,7 @@ async def answer(
     """
     console = session.console
     approval = await console.approvals.get(wanted)
-    note(card(approval))
+    note(card(approval, await scope_of_request(session, approval)))
     check_shown(approval.request)
     if digest is not None and digest != approval.request.digest:
         raise Refused(
@@ -143,7 +143,10 @@ async def answer(
 async def show_request(session: Session, wanted: str, json_wanted: bool) -> None:
     """Show a request in full."""
     found = await session.console.approvals.get(wanted)
-    say(as_json(found.model_dump(mode="json")) if json_wanted else card(found))
+    if json_wanted:
+        say(as_json(found.model_dump(mode="json")))
+    else:
+        say(card(found, await scope_of_request(session, found)))
 
 
 async def grants(session: Session, everything: bool, json_wanted: bool) -> None:

@@ -7,7 +7,10 @@ from enum import StrEnum
 from typing import Annotated
 
 import typer
-from typer.completion import completion_init, get_completion_script
+from typer.completion import (  # type: ignore[attr-defined]  # has both, without saying so
+    completion_init,
+    get_completion_script,
+)
 
 from core.cli.output import as_json, say
 

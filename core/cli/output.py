@@ -15,6 +15,16 @@ from core.service.envelope import Envelope, envelope_error
 from core.text import escape_hidden, sentences, shorten_middle
 
 GAP = "  "
+# The fields of `core.fleet.models.ToolScope` as people read them.
+SCOPE_NAMES = {
+    "authentication": "Sign-in",
+    "network": "Network",
+    "files": "Files",
+    "processes": "Processes",
+    "account": "Acts as",
+    "served_by": "Served by",
+    "repair": "If it fails",
+}
 # The limit of most language model clients for the name of a tool.
 _LONGEST_TOOL = 64
 _LONGEST_CLAIM = 40

@@ -13,6 +13,7 @@ from core.batch.batch_file import batch_to_yaml
 from core.batch.models import Batch, Step
 from core.cli.base import examples, in_session
 from core.cli.output import (
+    SCOPE_NAMES,
     as_json,
     claim_cell,
     facts,
@@ -32,7 +33,7 @@ from core.fleet.models import Contract, Fact, Tool, ToolDescription, ToolHit, To
 from core.policy.analysis.arguments import PATH_NAME, snake
 
 # A tool that fits less well is not proposed as a step.
-LEAST_SCORE = 30.0
+LEAST_SCORE = 15.0
 _PARTS = re.compile(r"\s*(?:[,;]|\band then\b|\bthen\b|\band\b)\s*", re.IGNORECASE)
 _PATH = re.compile(r"(?<!\S)(?:~|/)[^\s,;]*")
 _MOST_REASON = 160
@@ -44,16 +45,6 @@ _CONTRACT_NAMES = {
     "open_world": "Reaches outside",
     "evidence": "Shows it worked",
 }
-_SCOPE_NAMES = {
-    "authentication": "Sign-in",
-    "network": "Network",
-    "files": "Files",
-    "processes": "Processes",
-    "account": "Acts as",
-    "served_by": "Served by",
-    "repair": "If it fails",
-}
-
 WordsArgument = Annotated[list[str], typer.Argument(metavar="WORDS...")]
 PatternOption = Annotated[
     str,
@@ -239,7 +230,7 @@ def description_text(described: ToolDescription) -> str:
         lines(tool.description),
         _facts_text("Contract", tool.contract, _CONTRACT_NAMES),
         f"  Digest  {tool.contract.digest}",
-        _facts_text("Scope", described.scope, _SCOPE_NAMES),
+        _facts_text("Scope", described.scope, SCOPE_NAMES),
         f"{styled('Undo', 'bold')}\n  {one_line(described.undo)}",
         f"{styled('Arguments', 'bold')}\n{_schema_text(tool)}",
         f"{styled('Latest calls', 'bold')}\n{_calls_text(described)}",

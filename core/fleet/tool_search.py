@@ -401,9 +401,8 @@ class ToolIndex:
         past = 1.0 + _RESULTS_COUNT_FOR * (succeeded - failed) / (succeeded + failed + 2)
         return _HEALTH[offer.health] * past * (_BLOCKED if offer.tools[tool].changed else 1.0)
 
-    def _order(self, candidate: _Candidate) -> tuple[int, str, str]:
-        tool = self._definitions[candidate.number].tool
-        return len(tool), tool, candidate.device
+    def _order(self, candidate: _Candidate) -> tuple[str, str]:
+        return self._definitions[candidate.number].tool.casefold(), candidate.device
 
     def _hit(self, candidate: _Candidate, matches: list[_Match], among: Collection[str] | None) -> ToolHit:
         score, number, device = candidate

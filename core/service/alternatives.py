@@ -25,7 +25,7 @@ from core.service.service import Service
 MOST = 3
 # Candidates that are judged, which costs as much as judging a command.
 _MOST_JUDGED = 8
-_LEAST_SCORE = 40.0
+_LEAST_SCORE = 60.0
 _HERE = (Health.ONLINE, Health.BUSY)
 # Another device may have the tool; another tool may do the same. No other code is here: a refusal never is.
 _ELSEWHERE = frozenset({ErrorCode.UNKNOWN_TOOL, ErrorCode.DEVICE_OFFLINE, ErrorCode.TIMEOUT})
@@ -37,11 +37,10 @@ _PLAIN_LINE = re.compile(r"""[\w\s./~'"+,:@%=-]+""")
 
 @dataclass(frozen=True, slots=True)
 class FailedCall:
-    """A call that failed: its arguments as they were requested, and as they may be shown."""
+    """A call that failed. Its arguments are those of the request, so that they must not be shown."""
 
     actor: str
     parameters: dict[str, Any]
-    shown: dict[str, Any]
     result: CommandResult
 
 
@@ -83,8 +82,8 @@ async def _candidates(
     assert result.error is not None
     code, tool, device = result.error.code, result.tool_name, result.device
     health = {one.name: one.health for one in service.fleet.devices()}
-    if code in _OTHERWISE and (path := printed_file(tool, call.shown)):
-        why = f"It reads the file that this line prints: file_path={path}"
+    if code in _OTHERWISE and (path := printed_file(tool, call.parameters)):
+        why = "It reads the file that this line prints: give its path as file_path."
         yield Alternative(tool=READ_FILE, device=device, why=why), {"file_path": path}
     if code in _ELSEWHERE:
         for other, state in health.items():

@@ -23,7 +23,7 @@ _NOT_BEGUN = frozenset({Basis.NOTHING_SENT, Basis.DEVICE_REFUSED})
 
 
 class Alternative(FrozenModel):
-    """A call that could be made now instead, with the same arguments unless `why` names others."""
+    """A call that could be made now instead, with the same arguments; `why` says so where it needs others."""
 
     tool: str
     device: str

@@ -9,7 +9,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,9 @@ from tests.fakes.signing import accepted, signing
 POLICY = """
 profile = "guarded"
 [[rule]]
-id = "no-windows"
+id = "no-processes"
 decision = "deny"
-tool = "list_windows"
+tool = "list_processes"
 reason = "Not here."
 """
 
@@ -46,9 +46,14 @@ class Action:
     code: str
     arguments: dict[str, str] = field(default_factory=dict)
 
+    def within(self, folder: Path) -> Action:
+        """The action in this folder, which the device may read."""
+        found = {name: value.replace("FOLDER", str(folder)) for name, value in self.arguments.items()}
+        return replace(self, arguments=found)
+
 
 ACTIONS = {
-    "a read": Action("this-computer", "list_directory", "", {"path": "."}),
+    "a read": Action("this-computer", "list_directory", "", {"path": "FOLDER"}),
     "an unknown device": Action("nowhere", "read_file", "unknown_device"),
     "an unknown tool": Action("this-computer", "nothing", "unknown_tool"),
     "an unknown argument": Action(
@@ -61,9 +66,9 @@ ACTIONS = {
     "a path that is not allowed": Action(
         "this-computer", "read_file", "path_not_allowed", {"file_path": "/etc/shadow"}
     ),
-    "a tool that is denied": Action("this-computer", "list_windows", "denied_by_policy"),
+    "a tool that is denied": Action("this-computer", "list_processes", "denied_by_policy"),
     "a tool that fails": Action(
-        "this-computer", "read_file", "tool_failed", {"file_path": "no-such-file-here"}
+        "this-computer", "read_file", "tool_failed", {"file_path": "FOLDER/no-such-file"}
     ),
     "a device that is offline": Action("lab-1", "poke", "device_offline"),
     "a call that needs an approval": Action(
@@ -112,7 +117,7 @@ _IDS = [
     (re.compile(r"\b(?:a-)?[0-9A-HJKMNP-TV-Z]{26}\b"), "<id>"),
     (re.compile(r"\br-\d{4,}\b"), "<run>"),
     (re.compile(r"\b\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)"), "<time>"),
-    (re.compile(r"\b(?:window:anna|cli:[\w.-]+)"), "<actor>"),
+    (re.compile(r"\b(?:window|cli):[\w.-]+"), "<actor>"),
 ]
 # A request's digest covers its call id.
 _VARIES = frozenset(
@@ -158,9 +163,11 @@ async def _entries_since(service: Service, last: int) -> list[Any]:
     return [settled(entry.model_dump(mode="json")) for entry in page.entries]
 
 
-async def test_every_door_leaves_the_same_entries_and_gets_the_same_envelope(memory_path: Path):
+async def test_every_door_leaves_the_same_entries_and_gets_the_same_envelope(
+    memory_path: Path, tmp_path: Path
+):
     async with served(memory_path) as (home, service):
-        for name, action in ACTIONS.items():
+        for name, action in ((name, action.within(tmp_path)) for name, action in ACTIONS.items()):
             answers: dict[str, tuple[Any, Any]] = {}
             for door, ask in DOORS.items():
                 await service.journal.settle()

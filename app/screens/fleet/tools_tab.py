@@ -7,8 +7,9 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from app.items.table_view import TableView
+from app.query import Query, quietly
 from app.screens.fleet.contract_review_dialog import start_review
-from app.screens.fleet.contract_view import ContractFacts, DefinitionBox
+from app.screens.fleet.contract_view import ContractFacts, DefinitionBox, ScopeFacts
 from app.screens.fleet.device_rows import (
     TOOL_COLUMNS,
     UNAVAILABLE_COLUMNS,
@@ -29,7 +30,7 @@ from app.widgets.fields import SearchField
 from app.widgets.labels import Label
 from app.widgets.line_breaks import breakable
 from app.widgets.property_list import copies_whole
-from core.fleet.models import OTHERWISE, Device, Tool
+from core.fleet.models import OTHERWISE, Device, Tool, ToolDescription
 
 # Below this the contract would be cut beside the table, and the names of the tools in it.
 LEAST_BESIDE = 720
@@ -73,6 +74,9 @@ class ToolsTab(QWidget):
         self.table.opened.connect(self._call)
         self.missing = TableView(UNAVAILABLE_COLUMNS, "Tools that are not available")
         self.details = ToolDetails()
+        self._described: Query[ToolDescription] = Query(
+            self, link, self.details.show_description, quietly, "describe the tool"
+        )
         self.details.called.connect(self._call)
         self.details.review_asked.connect(self._review)
         self._upper = upper = QWidget()
@@ -172,7 +176,13 @@ class ToolsTab(QWidget):
         return self._tools.get(self.table.current_key())
 
     def _show_tool(self, key: str) -> None:
-        self.details.show_tool(self._tools.get(key))
+        tool = self._tools.get(key)
+        self.details.show_tool(tool)
+        if tool is not None:
+            self._described.ensure(
+                lambda console: console.devices.describe(tool.device, tool.tool_key),
+                (tool.device, tool.tool_key, tool.contract.digest, tool.changed),
+            )
 
     def _call(self, key: str) -> None:
         if (tool := self._tools.get(key)) is not None:
@@ -204,6 +214,7 @@ class ToolDetails(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Details of the tool")
         self._key = ""
+        self._described = ("", "")
         self._name = Label("", "mono", wrap=True, selectable=True)
         self._risk = RiskBadge("low")
         self.call = Button("Call…", icon="run")
@@ -214,6 +225,8 @@ class ToolDetails(QScrollArea):
         for label in (self._name, self._description):
             copies_whole(label)
         self._facts = ContractFacts()
+        self._scope = ScopeFacts()
+        self._undo = Label("", "meta", "text2", wrap=True)
         self._schema = DefinitionBox("Schema of the arguments")
         head = QHBoxLayout()
         head.addWidget(self._name, 1)
@@ -225,7 +238,7 @@ class ToolDetails(QScrollArea):
         column.setContentsMargins(14, 10, 14, 12)
         column.setSpacing(10)
         column.addLayout(head)
-        for widget in (self.notice, self._description, self._facts):
+        for widget in (self.notice, self._description, self._facts, self._scope, self._undo):
             column.addWidget(widget)
         column.addWidget(Label("Schema of the arguments", "label", "text3"))
         column.addWidget(self._schema)
@@ -238,6 +251,11 @@ class ToolDetails(QScrollArea):
         self._inner.setVisible(tool is not None)
         if tool is None:
             return
+        if (tool.device, tool.tool_key) != self._described:
+            # Of another tool; what is known of this one comes with its description.
+            self._described = (tool.device, tool.tool_key)
+            self._scope.show_scope(None)
+            self._undo.setText("")
         self._key = tool.tool_key
         self._name.setText(breakable(tool_title(tool)))
         self._name.setAccessibleName(tool_title(tool))
@@ -249,3 +267,9 @@ class ToolDetails(QScrollArea):
         self._description.setText(breakable(tool.description) or "The device gives no description.")
         self._facts.show_contract(tool)
         self._schema.show_json(tool.input_schema)
+
+    def show_description(self, described: ToolDescription) -> None:
+        """Show what is known of the tool besides its contract, if it is still the one that is shown."""
+        if (described.tool.device, described.tool.tool_key) == self._described:
+            self._scope.show_scope(described.scope)
+            self._undo.setText(breakable(described.undo))

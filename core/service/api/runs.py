@@ -149,14 +149,13 @@ class LocalRuns(ClientApi, RunsApi):
         whole = await self.get(run)
         live = self._service.runner.find(run)
         requested = _parameters(live.batch if live is not None else whole.batch)
-        shown = _parameters(whole.batch)
         envelopes: list[Envelope] = []
         failed = 0
         for cell in whole.cells:
             others: list[Alternative] = []
             if cell.result is not None and cell.result.error is not None and failed < _MOST_WITH_ALTERNATIVES:
                 failed += 1
-                call = FailedCall(whole.summary.actor, requested[cell.step], shown[cell.step], cell.result)
+                call = FailedCall(whole.summary.actor, requested[cell.step], cell.result)
                 others = await alternatives_to(self._service, call)
             envelopes.append(cell_envelope(cell, others))
         return envelopes

@@ -31,6 +31,7 @@ profile = "guarded"
 id = "scripted"
 decision = "{answer}"
 tool = "poke"
+risk = ["low", "medium", "high"]
 reason = "A test's."
 """
 
@@ -110,14 +111,9 @@ async def test_reading_a_file_is_offered_for_a_cat_that_no_shell_can_run(home: H
     choose_channel(home, "in-process")
     async with open_service(home) as service:
         console = service.console("operator:anna")
-        service.home.policy.write_text('profile = "guarded"\n')
-        inside = Path.home() / "notes.txt"
-        envelope = await outcome(console, "this-computer", "bash", command=f"cat {inside}")
-        assert envelope.error is not None
-        code, offered = codes(envelope)
-        decision = await console.policy.explain("this-computer", "read_file", {"file_path": str(inside)})
-        assert code is ErrorCode.UNKNOWN_TOOL
-        assert (offered == [("read_file", "this-computer")]) is (decision.answer.value == "allow")
+        line = f"cat {tmp_path / 'notes.txt'}"
+        envelope = await outcome(console, "this-computer", "bash", command=line)
+        assert codes(envelope) == (ErrorCode.UNKNOWN_TOOL, [("read_file", "this-computer")])
         # What the device's own limits forbid is not offered by another name.
         envelope = await outcome(console, "this-computer", "bash", command="cat /etc/shadow")
         assert codes(envelope) == (ErrorCode.UNKNOWN_TOOL, [])
