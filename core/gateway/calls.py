@@ -28,7 +28,7 @@ from core.gateway.answers import (
 from core.service.envelope import Envelope
 
 ANSWER_WITHIN = 10.0
-"""Seconds in which a run that asks nobody is answered at once."""
+"""Seconds in which a run that needs no approval is answered at once."""
 _SLICE = 5.0
 _MOST_DEVICES = 200
 # A text that can be a device's name; any other is a filter.
