@@ -7,6 +7,8 @@ import os
 import sys
 
 BAD_INPUT = 2
+# As `core.cli.completion.VARIABLE`, whose import takes longer than the window's start may.
+COMPLETE = "_QUARTERDECK_COMPLETE"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -22,6 +24,9 @@ def main(argv: list[str] | None = None) -> int:
 
 def _window_wanted(words: list[str]) -> tuple[bool, str | None]:
     """Whether nothing but a home was given, and which."""
+    if os.environ.get(COMPLETE):
+        # A shell asks what may follow (`quarterdeck completion`); the words are in its environment.
+        return False, None
     match words:
         case []:
             return True, None

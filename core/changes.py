@@ -38,6 +38,8 @@ class ChangeKind(StrEnum):
     RESUME = "resume"
     OPERATOR_ADDED = "operator_added"
     OPERATOR_REMOVED = "operator_removed"
+    AGENT_ADDED = "agent_added"
+    AGENT_SET = "agent_set"
 
 
 class Change(_Plain):

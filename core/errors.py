@@ -41,6 +41,8 @@ class ErrorCode(StrEnum):
     APPROVAL_INVALID = "approval_invalid"
     SIGNATURE_REQUIRED = "signature_required"
     QUEUE_FULL = "queue_full"
+    RATE_LIMITED = "rate_limited"
+    AGENT_UNKNOWN = "agent_unknown"
     STOPPED = "stopped"
     CANCELLED = "cancelled"
     SKIPPED = "skipped"
@@ -97,6 +99,10 @@ ADVICE: dict[ErrorCode, Advice] = {
         True, "Look at what would change, and sign it with an operator's key."
     ),
     ErrorCode.QUEUE_FULL: Advice(True, "Wait until requests have been answered, then ask again."),
+    ErrorCode.RATE_LIMITED: Advice(True, "Wait a minute, or ask for fewer commands at a time."),
+    ErrorCode.AGENT_UNKNOWN: Advice(
+        False, "Ask an operator for a token (quarterdeck agents add NAME), and start again with it."
+    ),
     ErrorCode.STOPPED: Advice(True, "Resume in the console, then run again."),
     ErrorCode.CANCELLED: Advice(True, "Run again if it is still wanted."),
     ErrorCode.SKIPPED: Advice(True, "Look at the step that did not succeed, then run what is left."),
@@ -221,6 +227,8 @@ _CLASS_OF_CODE: dict[ErrorCode, type[QuarterdeckError]] = {
     ErrorCode.SIGNATURE_REQUIRED: Refused,
     ErrorCode.CONTRACT_CHANGED: Refused,
     ErrorCode.QUEUE_FULL: Refused,
+    ErrorCode.RATE_LIMITED: Refused,
+    ErrorCode.AGENT_UNKNOWN: Refused,
     ErrorCode.STOPPED: Refused,
     ErrorCode.CANCELLED: Refused,
     ErrorCode.SKIPPED: Refused,

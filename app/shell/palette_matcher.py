@@ -1,8 +1,7 @@
 """What the palette can find, and how well it fits what was typed. Pure data: no widget, nothing is sent.
 
-What is shown of a line (title and detail) is searched first, typing errors forgiven. A tool that has not all
-words there is found by what its definition says, by the words that carry a meaning: below all others, with
-the words that led to it as the reason. Commands act: a word finds them only where one of theirs begins so.
+What is shown of a line (title and detail) is searched, typing errors forgiven. Tools, runs and entries of the
+journal are found by the service. Commands act: a word finds them only where one of theirs begins so.
 """
 
 from __future__ import annotations
@@ -21,13 +20,6 @@ LEAST_FIT = 78.0
 SHORTEST_FUZZY = 4
 # Below every word that is in the line itself, above what is only like one.
 KNOWN_FIT = 85.0
-# Below the worst fit of a name: LEAST_FIT, as `_fit` counts it for what is only like a word.
-ABOUT_FIT = 60.0
-# Words of a question that say nothing of what is asked for.
-FILLERS = frozenset(
-    "a an and any are can do does for from get has have how i in is it its many me much my of on or show "
-    "that the there this to was what when where which who why with".split()
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +27,7 @@ class Result:
     """One line of the palette. `screen` and `target` are where Enter leads.
 
     `fits` is a query that this line is known to fit, also where its words are in nothing that is shown.
-    `about` is what else may lead to it, each text with the name under which it is given as the reason.
+    `reason` says what led to it where that is not in what it shows: `description: memory`.
     A line with `act` is a command: it is triggered instead of opened. `off` says why that cannot be done now,
     `also` has more words that find it, and `careful` keeps the cursor off it until its title was typed whole.
     Lines of a group with a lower `order` come first, however well others fit.
@@ -55,7 +47,7 @@ class Result:
     state_of: str = ""  # "plan", "health" or "run"
     note: str = ""
     fits: str = ""
-    about: tuple[tuple[str, str], ...] = ()
+    reason: str = ""
     act: Callable[[], object] | None = None
     off: str = ""
     also: str = ""
@@ -65,16 +57,17 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A hit with its score and the letters that matched, as (start, end) in title and in detail.
-
-    `reason` says what led to it where that is not in what it shows: `description: memory`.
-    """
+    """A hit with its score and the letters that matched, as (start, end) in title and in detail."""
 
     hit: Result
     score: float
     title_marks: tuple[tuple[int, int], ...] = ()
     detail_marks: tuple[tuple[int, int], ...] = ()
-    reason: str = ""
+
+    @property
+    def reason(self) -> str:
+        """What led to the hit where that is not in what it shows."""
+        return self.hit.reason
 
 
 @dataclass
@@ -101,25 +94,13 @@ def find(hits: Iterable[Result], query: str, each: int = 4, group: str = "") -> 
         best = sorted(found.get(name, []), key=_rank)
         # Commands of one beginning are read as a list: all sections of Settings, all screens.
         most = each * (3 if group else 2 if name == COMMANDS and words else 1)
-        ordered.extend(_once_by_reason(best)[:most])
+        ordered.extend(best[:most])
     return ordered
 
 
 def _rank(found: Match) -> tuple[int, float, str]:
     """The best first; commands that fit equally stay in the window's order."""
     return found.hit.order, -found.score, found.hit.title if found.hit.act is None else ""
-
-
-def _once_by_reason(found: list[Match]) -> list[Match]:
-    """Without the same tool of further devices where no word of the query names a device."""
-    kept: list[Match] = []
-    titles: set[str] = set()
-    for line in found:
-        if not line.reason or line.hit.title not in titles:
-            kept.append(line)
-        if line.reason:
-            titles.add(line.hit.title)
-    return kept
 
 
 def match_hit(hit: Result, words: list[str]) -> Match | None:
@@ -135,7 +116,7 @@ def match_hit(hit: Result, words: list[str]) -> Match | None:
         fit = max(_fit(word, title, marks.title) * 1.2, _fit(word, detail, marks.detail))
         if fit <= 0:
             if words != hit.fits.casefold().split():
-                return _match_about(hit, words)
+                return None
             fit = KNOWN_FIT
         score += fit
     return Match(hit, score / len(words), _merged(marks.title), _merged(marks.detail))
@@ -154,39 +135,6 @@ def _match_command(hit: Result, words: list[str]) -> Match | None:
         else:
             return None
     return Match(hit, score / len(words), _merged(marks))
-
-
-def _match_about(hit: Result, words: list[str]) -> Match | None:
-    """By name or definition, with at least half of the words that mean something."""
-    asked = [word for word in words if word not in FILLERS]
-    marks = Spans()
-    title, detail = hit.title.casefold(), hit.detail.casefold()
-    reasons: dict[str, list[str]] = {}
-    fitting = 0
-    for word in asked:
-        # Not only what is like it: such a word would count for half of a question.
-        if word in title or word in detail:
-            fitting += 1
-            for text, where in ((title, marks.title), (detail, marks.detail)):
-                if (at := text.find(word)) >= 0:
-                    where.append((at, at + len(word)))
-            continue
-        name = next((name for name, text in hit.about if _begins(_stem(word), text) is not None), "")
-        if name:
-            fitting += 1
-            reasons.setdefault(name, []).append(word)
-    if not reasons or fitting * 2 < len(asked):
-        return None
-    reason = "; ".join(f"{name}: {', '.join(because)}" for name, because in reasons.items())
-    score = ABOUT_FIT * fitting / len(asked)
-    return Match(hit, score, _merged(marks.title), _merged(marks.detail), reason)
-
-
-def _stem(word: str) -> str:
-    """A word without its plural's ending: `processes` finds `process`, `files` finds `file`."""
-    if len(word) > SHORTEST_FUZZY and word.endswith(("sses", "shes", "ches", "xes")):
-        return word[:-2]
-    return word[:-1] if len(word) >= SHORTEST_FUZZY and word.endswith("s") and word[-2] != "s" else word
 
 
 def _begins(word: str, text: str) -> tuple[int, int] | None:

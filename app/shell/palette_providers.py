@@ -4,38 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
 
 from PySide6.QtCore import QObject
 
-from app.query import quietly
+from app.query import Query, quietly
 from app.records.decision import plan_word
 from app.records.run_search import RunSearch
 from app.records.run_text import actor_words, devices_words, effect_words
-from app.screens.fleet.device_rows import platform_icon, tool_title
+from app.screens.fleet.device_rows import platform_icon, title_of
 from app.screens.journal.entry_text import device_words, entry_words
 from app.screens.targets import OpenApproval, OpenBatch, OpenDevice, OpenEntry, OpenQuery, OpenRun, OpenTool
 from app.service_client import ConsoleLink
-from app.shell.palette_matcher import COMMANDS, Match, Result, match_hit
+from app.shell.palette_matcher import COMMANDS, Match, Result
 from app.shell.shortcuts_dialog import chord_words
 from app.state import AppState
 from app.text import clock, count_words, left_words, one_line, plural
 from app.widgets.action import Action
 from app.widgets.util import debounce
 from core.audit.entries import Entry, Kind
-from core.fleet.models import Device, Health, Tool
+from core.fleet.models import Device, ToolHit
 from core.policy.models import Answer, Decision
 from core.service.console import EntryPage
 
-MOST_DEVICES_ASKED = 6
 MOST_EXPLAINED = 6
+TOOLS_WANTED = 12
 RUNS_WANTED = 12
 ENTRIES_SHOWN = 3
-MOST_ABOUT = 4_000  # characters of a description: a device sends it, and each letter typed searches it
-MOST_ARGUMENTS = 40
 # A search for runs may read the whole journal: not at every letter of a word.
 SEARCH_PAUSE_MS = 120
-About = tuple[tuple[str, str], ...]
 
 
 class Providers(QObject):
@@ -52,7 +48,11 @@ class Providers(QObject):
         """`actions` lists what the window and the screen in front can do."""
         super().__init__(parent)
         self._state, self._link, self._actions, self._changed = state, link, actions, changed
-        self._tools: dict[str, list[tuple[Tool, About]]] = {}
+        self._tools = Query(self, link, self._tools_came, quietly, "search the tools")
+        # The tools that the service found, and for which query; what is typed meanwhile narrows them.
+        self._tool_hits: list[ToolHit] = []
+        self._tools_for = ""
+        self._wanted_tools: str | None = None
         self._asked: set[tuple[str, ...]] = set()
         self._answers: dict[tuple[str, str], str] = {}
         self._batches: list[str] = []
@@ -66,12 +66,13 @@ class Providers(QObject):
 
     def start(self) -> None:
         """Ask for what every query needs: the saved batches. What may have changed is asked for anew."""
-        self._asked = {key for key in self._asked if key[0] == "tools"}
+        self._asked.clear()
+        self._wanted_tools = None
         self._ask_once(("batches",), self._read_batches)
 
     def hits(self, query: str) -> Iterator[Result]:
         """Everything that can be found now."""
-        yield from self._tool_hits()
+        yield from self._tool_lines()
         yield from (device_hit(device) for device in self._state.devices.values())
         for approval in self._state.waiting():
             request, decision = approval.request, approval.decision
@@ -102,21 +103,25 @@ class Providers(QObject):
             yield from self._entry_hits(query)
         yield from (command_hit(action) for action in self._actions())
 
-    def _tool_hits(self) -> Iterator[Result]:
-        for name, tools in self._tools.items():
-            device = self._state.devices.get(name)
+    def _tool_lines(self) -> Iterator[Result]:
+        for order, hit in enumerate(self._tool_hits):
+            device = self._state.devices.get(hit.device)
             if device is None:
                 continue
-            for tool, about in tools:
-                yield Result(
-                    f"tool/{name}/{tool.tool_key}", "Call a tool", tool_title(tool), f"on {name}",
-                    "tool", "batch",
-                    OpenTool(name, tool.tool_name), mono=True, production=device.production,
-                    risk=tool.contract.risk.value.value,
-                    state=self._answers.get((name, tool.tool_name), ""),
-                    state_of="plan",
-                    about=about,
-                )  # fmt: skip
+            # What the line itself shows needs no reason.
+            reasons = [reason for reason in hit.reasons if not reason.startswith(("name: ", "device: "))]
+            yield Result(
+                f"tool/{hit.device}/{hit.tool}", "Call a tool", title_of(hit.tool, hit.namespace),
+                f"on {hit.device}",
+                "tool", "batch",
+                OpenTool(hit.device, hit.tool), mono=True, production=device.production,
+                risk=hit.risk.value,
+                state=self._answers.get((hit.device, hit.tool), ""),
+                state_of="plan",
+                fits=self._tools_for,
+                reason=one_line("; ".join(reasons)),
+                order=order,
+            )  # fmt: skip
 
     def _journal_hit(self, query: str) -> Result:
         wanted = self.journal_query(query)
@@ -140,7 +145,7 @@ class Providers(QObject):
 
     def journal_query(self, query: str) -> str:
         """What was typed as a journal query: words that are tools or devices become `tool:` and `device:`."""
-        tools = {tool.tool_name for known in self._tools.values() for tool, _about in known}
+        tools = {hit.tool for hit in self._tool_hits}
         parts: list[str] = []
         for word in query.split():
             starts = [name for name in self._state.devices if name.startswith(word)]
@@ -159,10 +164,10 @@ class Providers(QObject):
     # What has to be asked for
 
     def want(self, query: str, found: list[Match]) -> None:
-        """Ask for what this query needs and is not known: tools of fitting devices, answers, counts."""
-        for device in self._devices_for(query):
-            key = ("tools", device.name, str(device.tool_count), *device.changed_tools)
-            self._ask_once(key, partial(self._read_tools, device.name))
+        """Ask for what this query needs and is not known: tools, answers, counts."""
+        if query != self._wanted_tools:
+            self._wanted_tools = query
+            self._tools.load(lambda console: console.devices.search(query, limit=TOOLS_WANTED), query)
         explained = 0
         for one in found:
             target = one.hit.target
@@ -177,17 +182,9 @@ class Providers(QObject):
             wanted = self.journal_query(query)
             self._ask_once(("count", wanted), lambda: self._count(wanted))
 
-    def _devices_for(self, query: str) -> list[Device]:
-        online = [one for one in self._state.devices.values() if one.health is not Health.OFFLINE]
-        words = query.casefold().split()
-
-        def fit(device: Device) -> float:
-            hit = device_hit(device)
-            return max((found.score for word in words if (found := match_hit(hit, [word]))), default=0.0)
-
-        # Without a device in the query, its words may name a tool: this computer's are always looked at.
-        ranked = sorted(online, key=lambda one: (-fit(one), one.name != "this-computer", one.name))
-        return ranked[:MOST_DEVICES_ASKED]
+    def _tools_came(self, hits: list[ToolHit]) -> None:
+        self._tool_hits, self._tools_for = hits, self._wanted_tools or ""
+        self._changed()
 
     def _ask_once(self, key: tuple[str, ...], ask: Callable[[], None]) -> None:
         if key not in self._asked:
@@ -200,13 +197,6 @@ class Providers(QObject):
             self._changed()
 
         self._link.ask(lambda console: console.runs.batch_names(), came, quietly, what="list the batches")
-
-    def _read_tools(self, device: str) -> None:
-        def came(tools: list[Tool]) -> None:
-            self._tools[device] = [(tool, tool_about(tool)) for tool in tools]
-            self._changed()
-
-        self._link.ask(lambda console: console.devices.tools(device), came, quietly, what="read tools")
 
     def _explain(self, device: str, tool: str) -> None:
         def came(decision: Decision) -> None:
@@ -266,21 +256,3 @@ def command_hit(action: Action) -> Result:
         note="" if reason else chord_words(action.keys), act=action.trigger, off=reason,
         also=action.also, careful=action.acts_at_once,
     )  # fmt: skip
-
-
-def tool_about(tool: Tool) -> About:
-    """What a tool's definition says besides its name, in small letters: itself, then each argument.
-
-    An argument's text has its name, its own description and the words that it may be.
-    """
-    texts = [("description", f"{tool.title or ''} {tool.description}"[:MOST_ABOUT].casefold())]
-    properties = tool.input_schema.get("properties")
-    if isinstance(properties, dict):
-        for name, schema in islice(properties.items(), MOST_ARGUMENTS):
-            parts = [str(name)]
-            if isinstance(schema, dict):
-                allowed = schema.get("enum")
-                parts.append(str(schema.get("description") or ""))
-                parts.extend(map(str, allowed[:MOST_ARGUMENTS] if isinstance(allowed, list) else ()))
-            texts.append((f"argument {one_line(str(name))}", " ".join(parts)[:MOST_ABOUT].casefold()))
-    return tuple(texts)

@@ -23,6 +23,8 @@ _TITLES = {
     ChangeKind.RESUME: "Sign that commands leave again",
     ChangeKind.OPERATOR_ADDED: "Sign that {subject} becomes an operator",
     ChangeKind.OPERATOR_REMOVED: "Sign that {subject} is removed as an operator",
+    ChangeKind.AGENT_ADDED: "Sign that {subject} may ask as an agent",
+    ChangeKind.AGENT_SET: "Sign the limits of the agent {subject}",
 }
 _NAMES = {
     "sha256": "Text",
@@ -44,6 +46,11 @@ _NAMES = {
     "stopped": "Now",
     "public_key": "Public key",
     "has_passphrase": "Passphrase",
+    "profile": "Profile",
+    "targets": "Devices",
+    "per_minute": "Commands a minute",
+    "waiting": "Requests that wait",
+    "paused": "Paused",
 }
 _DIGESTS = (
     *("sha256", "contract", "definition", "fingerprint"),

@@ -15,7 +15,6 @@ from app.tour.ui_driver import StepDidNotHappen
 from app.widgets.dialog import Dialog
 from app.widgets.fields import DropDown
 from core.batch.models import Batch, Parallel, Run, RunState, Step
-from core.policy.models import Answer
 
 _LIMITS = "\n".join(
     ["# orders-primary", *(f"option_{number:02d} = {number * 5}" for number in range(1, 25)), ""]
@@ -110,8 +109,9 @@ async def grant(stage: TourContext) -> None:
     again = await _ended(stage, await console.runs.call(LISTENS, "shell_execute", asked))
     if again.summary.state is not RunState.DONE:
         raise StepDidNotHappen(f"the granted call is {again.summary.state}")
-    explained = await console.policy.explain(LISTENS, "shell_execute", asked)
-    if explained.answer is not Answer.ALLOW:
+    step = Step(id="again", tool="shell_execute", parameters=asked)
+    planned = await console.runs.plan(Batch(name="Again", targets=f"name:{LISTENS}", steps=[step]))
+    if planned.cells[0].outcome != "runs":
         raise StepDidNotHappen("a granted call would ask")
 
 

@@ -13,18 +13,23 @@ from app.theme.icons import load_icons
 from app.tour.after_restart import AFTER_RESTART
 from app.tour.album import Album
 from app.tour.approval_scenario import APPROVAL_SCENES
-from app.tour.context import Scene, TourContext, play
+from app.tour.context import PASSPHRASE, Scene, TourContext, play
 from app.tour.devices import DemoDevices, free_port
 from app.tour.fleet_scenario import FLEET_SCENES
 from app.tour.main_scenario import SCENES
 from app.tour.policy_scenario import POLICY_SCENES
 from app.tour.ui_driver import TourInput, UiDriver
+from core.approvals.operator_keys import load_operator_key
+from core.changes import change_statement
 from core.home import Home
+from core.policy.agents import AgentSettings
 from core.service.console import Console
 from core.service.control import ensure_service, stop_service
+from core.service.wishes import agent_added
 
 SIZE = QSize(1440, 900)
-AGENT = "agent:surveyor"
+AGENT = "surveyor"
+OPERATOR = "harbour"
 # A free port, so that it meets no other program, and after each restart the same one.
 _SETTINGS = 'listen = "127.0.0.1:{port}"\n'
 # Settings that were accepted in the first sitting hold in the second.
@@ -58,6 +63,20 @@ async def perform(app: QApplication, home: Home, album: Album, folder: Path) -> 
         crew.close()
 
 
+async def _agent(home: Home) -> Console:
+    """A new connection of the tour's agent, which its operator signs in anew for each sitting."""
+    key = load_operator_key(home, OPERATOR, PASSPHRASE)
+    terminal = await ensure_service(home, client="cli", actor="cli:tour")
+    try:
+        settings = AgentSettings()
+        proposal = await terminal.service.propose(agent_added(AGENT, settings))
+        signed = key.sign_change(change_statement(proposal, key.name))
+        token = (await terminal.agents.add(AGENT, settings, signed)).token
+    finally:
+        await terminal.close()
+    return await ensure_service(home, client="agent", actor=f"agent:{AGENT}", token=token)
+
+
 async def _play(
     home: Home, desk: ConsoleApplication, crew: DemoDevices, scenes: list[Scene], work: Path, album: Album
 ) -> None:
@@ -68,7 +87,7 @@ async def _play(
 
         async def agent() -> Console:
             if not doors:
-                doors.append(await ensure_service(home, client="agent", actor=AGENT))
+                doors.append(await _agent(home))
                 stack.push_async_callback(doors[0].close)
             return doors[0]
 

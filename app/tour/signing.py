@@ -6,7 +6,6 @@ from PySide6.QtWidgets import QAbstractButton
 
 from app.signing.sign_dialog import SignDialog
 from app.tour.context import PASSPHRASE, TourContext
-from app.tour.ui_driver import StepDidNotHappen
 
 SETTINGS = "settings.toml"
 UI_ACTIONS = "ui_actions_on_this_computer = true\n"
@@ -65,7 +64,4 @@ async def pending_policy(stage: TourContext) -> None:
 
 async def _let_the_service_look(stage: TourContext) -> None:
     """The service reads the policy again when it judges something."""
-    agent = await stage.agent()
-    decision = await agent.policy.explain("this-computer", "get_system_info", {"info_type": "memory"})
-    if decision.answer.value != "allow":
-        raise StepDidNotHappen(f"a read is {decision.answer.value}")
+    await (await stage.agent()).devices.tools("this-computer")

@@ -37,6 +37,7 @@ from core.approvals.models import Approval, ApprovalState
 from core.approvals.operators import Operators
 from core.audit.entries import Entry, NewEntry
 from core.errors import BadInput, ErrorCode, JournalUnavailable, Refused
+from core.policy.agents import Agents
 from core.policy.models import Decision
 from core.statements import Request, SignedStatement, check_speaks_of
 from core.tasks import TaskGroupOwner
@@ -136,9 +137,6 @@ class PendingApproval:
 MOST_PAUSE_SECONDS = 300.0
 DECIDED_KEPT = 500
 MOST_WAITING = 20_000
-MOST_WAITING_OF_AGENT = 50
-MOST_WAITING_OF_AGENTS = 1_000
-AGENT = "agent:"
 
 
 class Recorder(Protocol):
@@ -161,8 +159,9 @@ class ApprovalQueue:
         most_pause_s: float = MOST_PAUSE_SECONDS,
         grants: GrantBook | None = None,
         clock: Callable[[], float] = time.monotonic,
+        agents: Agents | None = None,
     ) -> None:
-        """Create an empty queue; `clock` returns monotonic seconds."""
+        """Create an empty queue; `clock` returns monotonic seconds. No agent may ask if `agents` is None."""
         self._operators = operators
         self._journal = journal
         self._expiry_s = expiry_s
@@ -170,6 +169,7 @@ class ApprovalQueue:
         self._clock = clock
         self._most_pause_s = most_pause_s
         self._grants = grants or GrantBook()
+        self._agents = agents or Agents()
         self.fatigue = FatigueMeter(clock)
         # `decide` awaits each task and raises its error, so that the group has nothing to report.
         self._answers = TaskGroupOwner("approvals", lambda name, error: None)
@@ -262,13 +262,9 @@ class ApprovalQueue:
 
     def room(self, actor: str) -> int:
         """How many more requests of this actor can wait at the same time."""
-        room = MOST_WAITING - len(self._pending)
-        if actor.startswith(AGENT):
-            # Agents choose their own names and could evade a limit per name: all together have one too.
-            agents_count = sum(count for name, count in self._by_actor.items() if name.startswith(AGENT))
-            room = min(
-                room, MOST_WAITING_OF_AGENT - self._by_actor[actor], MOST_WAITING_OF_AGENTS - agents_count
-            )
+        room, most = MOST_WAITING - len(self._pending), self._agents.most_waiting(actor)
+        if most is not None:
+            room = min(room, most - self._by_actor[actor])
         return max(room, 0)
 
     def _check_room(self, actor: str) -> None:

@@ -399,6 +399,35 @@ class ContractChanged(_Contracts):
 
 
 @_event
+class AgentAdded(Event):
+    """An agent was added, or got a new token, with this digest of its token."""
+
+    kind = Kind.AGENT_ADDED
+    agent: str
+    settings: Json
+    token_sha256: str
+    signed: Json | None = None
+
+
+@_event
+class AgentSet(Event):
+    """The settings of an agent were replaced."""
+
+    kind = Kind.AGENT_SET
+    agent: str
+    settings: Json
+    signed: Json | None = None
+
+
+@_event
+class AgentRevoked(Event):
+    """An agent was revoked."""
+
+    kind = Kind.AGENT_REVOKED
+    agent: str
+
+
+@_event
 class RunStarted(Event):
     """A run started. `operator` is the operator who requested it, if proved by the operator's key.
 
@@ -406,6 +435,8 @@ class RunStarted(Event):
     batch, inputs and devices. `carried` lists the cells that it does not begin, because that run or one
     before it has done or skipped them: objects with `run`, `step`, `state` and `devices`. `undoes` is the run
     that an undo run undoes.
+    Of an agent's run: `request_id` is the agent's own name for the request, `request_digest` identifies what
+    was requested (`core.service.agent_requests`).
     """
 
     kind = Kind.RUN_STARTED
@@ -420,6 +451,8 @@ class RunStarted(Event):
     carried: list[Json] = field(default_factory=list)
     note: str = ""
     undoes: str = ""
+    request_id: str = ""
+    request_digest: str = ""
 
 
 @_event

@@ -67,7 +67,12 @@ class ActiveRun:
     note: str = ""
     cancelled: bool = False
     paused: bool = False
+    # Of an agent's run: see `core.audit.events.RunStarted`.
+    request_id: str = ""
+    request_digest: str = ""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+    # Set when the first command of the run has begun to wait for an operator, and when the run has ended.
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.rows = rows(self.batch.steps)
@@ -119,6 +124,8 @@ class ActiveRun:
             if before is not None:
                 self.counts[before.state] -= 1
         self.cells[key] = cell
+        if cell.state is CellState.WAITING:
+            self.asked.set()
 
     def put_first_cells(self, state: CellState) -> None:
         """Store the first cell of every step on every device: switched off, carried, or in this state."""

@@ -116,10 +116,13 @@ class Runner:
         inputs: Inputs = NO_INPUTS,
         resumption: Resumption | None = None,
         undoing: Undoing | None = None,
+        request_id: str = "",
+        request_digest: str = "",
     ) -> ActiveRun:
         """Record the start of a run in the journal, then execute it in the background.
 
         `operator` is the operator who requested the run; empty unless proved by the operator's key.
+        `request_id` and `request_digest` identify an agent's request.
 
         Raises:
             BadInput: an expression of the batch has a mistake.
@@ -146,6 +149,8 @@ class Runner:
             note=resumption.note if resumption else "",
             undoes=undoing.run if undoing else "",
             undo_arguments=undoing.arguments if undoing else {},
+            request_id=request_id,
+            request_digest=request_digest,
         )
         self.next_number += 1
         await self._record_start(run)
@@ -261,6 +266,7 @@ class Runner:
         self._environment.journal.note_late([finished.entry("service", run=run.id, status=run.end.value)])
         self._changes.mark(run.id)
         self._changes.flush()
+        run.asked.set()
         run.ended.set()
 
     def _note(self, run: ActiveRun, event: Event, actor: str) -> None:
@@ -290,6 +296,8 @@ def _started(run: ActiveRun) -> NewEntry:
         carried=_carried(run),
         note=run.note,
         undoes=run.undoes,
+        request_id=run.request_id,
+        request_digest=run.request_digest,
     )
     return event.entry(run.actor, run=run.id)
 

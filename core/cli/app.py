@@ -12,13 +12,16 @@ from typing import Annotated
 import typer
 
 from core import __version__
+from core.cli import agents as agents_commands
 from core.cli import approvals, devices, runs, service, show
 from core.cli import audit as audit_commands
 from core.cli import call as call_command
 from core.cli import contracts as contracts_commands
 from core.cli import policy as policy_commands
+from core.cli import search as search_commands
 from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.base import EVERYWHERE, CommonOptions, HomeOption, JsonOption, examples, in_session
+from core.cli.completion import completion, prepare_completion
 from core.cli.output import AnswerLost, as_json, leave, note, print_error, say, styled
 from core.cli.prompt import open_missing_streams
 from core.cli.runs import SaveOption, WaitOption
@@ -60,7 +63,13 @@ app.add_typer(service.app, name="service")
 app.add_typer(runs.app, name="runs")
 app.add_typer(devices.app, name="devices")
 app.add_typer(policy_commands.app, name="policy")
+app.add_typer(agents_commands.app, name="agents")
 app.add_typer(contracts_commands.app, name="contracts")
+app.command(
+    "gateway",
+    epilog=examples("gateway --as night-shift", "gateway --http 127.0.0.1:8765"),
+    short_help="Serve agents by the Model Context Protocol.",
+)(agents_commands.gateway)
 app.command(
     "pair",
     epilog=examples("pair lab-1 --tag lab --production", "pair lab-2 --string -"),
@@ -77,6 +86,10 @@ app.command(
 )(runs.run)
 app.command("resume", epilog=examples("resume r-0007"))(runs.resume)
 app.command("undo", epilog=examples("undo r-0007 --plan", "undo r-0007"))(runs.undo)
+app.command(epilog=search_commands.SEARCH_HELP)(search_commands.search)
+app.command(epilog=search_commands.DESCRIBE_HELP)(search_commands.describe)
+app.command(epilog=search_commands.DO_HELP)(search_commands.do)
+app.command(epilog=examples("completion bash", "completion fish"))(completion)
 
 
 DeviceArgument = Annotated[str, typer.Argument(metavar="DEVICE")]
@@ -122,7 +135,7 @@ def _everywhere(
     context.obj = CommonOptions(chosen, json)
 
 
-@app.command(epilog=EVERYWHERE)
+@app.command(epilog=examples("tools", "tools lab-1 --json"))
 def tools(
     context: typer.Context, device: Annotated[str | None, typer.Argument(metavar="DEVICE")] = None
 ) -> None:
@@ -189,7 +202,9 @@ def call(
     in_session(context, work, wait_for_devices=True, device=device)
 
 
-@audit_app.command("verify", epilog=EVERYWHERE)
+@audit_app.command(
+    "verify", epilog=examples("audit verify", "audit verify --checkpoint /media/usb/checkpoint --json")
+)
 def audit_verify(
     context: typer.Context,
     checkpoint: Annotated[
@@ -234,7 +249,7 @@ def audit_find(
     in_session(context, lambda session: show.find(session, words, limit, before, context.obj.json))
 
 
-@audit_app.command("show", epilog=EVERYWHERE)
+@audit_app.command("show", epilog=examples("audit show 983", "audit show 983 --json"))
 def audit_show(
     context: typer.Context, seq: Annotated[int, typer.Argument(metavar="NUMBER", min=0, max=LAST)]
 ) -> None:
@@ -246,7 +261,7 @@ def audit_show(
     in_session(context, lambda session: show.entry(session, seq, context.obj.json))
 
 
-@app.command(epilog=EVERYWHERE)
+@app.command(epilog=examples("version", "version --json"))
 def version(context: typer.Context) -> None:
     """Say which version this is."""
     _say_version(context.obj.json)
@@ -315,6 +330,7 @@ def run(argv: list[str]) -> int:
 def _run(argv: list[str], json_wanted: bool) -> int:
     try:
         with logging_nowhere():
+            prepare_completion()
             words = hoist([_text(word) for word in argv])
             code = app(words, prog_name="quarterdeck", standalone_mode=False)
         return code if isinstance(code, int) else exit_codes.DONE

@@ -16,7 +16,7 @@ from core.approvals.grants import GrantTerms, exact_arguments, scope_words
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.operator_keys import create_operator_key, delete_operator_key, statement_for
 from core.cli import show
-from core.cli.asking import card, of_words
+from core.cli.asking import card, of_words, scope_of_request
 from core.cli.base import EVERYWHERE, examples, in_session
 from core.cli.output import as_json, facts, lines, moment, note, one_line, say, table, time_cell
 from core.cli.prompt import ask_line, is_terminal
@@ -105,7 +105,7 @@ async def answer(
     """
     console = session.console
     approval = await console.approvals.get(wanted)
-    note(card(approval))
+    note(card(approval, await scope_of_request(session, approval)))
     check_shown(approval.request)
     if digest is not None and digest != approval.request.digest:
         raise Refused(
@@ -143,7 +143,10 @@ async def answer(
 async def show_request(session: Session, wanted: str, json_wanted: bool) -> None:
     """Show a request in full."""
     found = await session.console.approvals.get(wanted)
-    say(as_json(found.model_dump(mode="json")) if json_wanted else card(found))
+    if json_wanted:
+        say(as_json(found.model_dump(mode="json")))
+    else:
+        say(card(found, await scope_of_request(session, found)))
 
 
 async def grants(session: Session, everything: bool, json_wanted: bool) -> None:
@@ -253,13 +256,13 @@ DigestOption = Annotated[
 RequestArgument = Annotated[str, typer.Argument(metavar="ID")]
 
 
-@approvals_app.command("list", epilog=EVERYWHERE)
+@approvals_app.command("list", epilog=examples("approvals list", "approvals list --json"))
 def approvals_list(context: typer.Context) -> None:
     """List what waits: highest risk first, then oldest."""
     in_session(context, lambda session: show.approvals(session, context.obj.json))
 
 
-@approvals_app.command("show", epilog=EVERYWHERE)
+@approvals_app.command("show", epilog=examples("approvals show a-0123", "approvals show a-0123 --json"))
 def approvals_show(context: typer.Context, approval: RequestArgument) -> None:
     """Show one request with everything that would be sent."""
     in_session(context, lambda session: show_request(session, approval, context.obj.json))
@@ -314,7 +317,7 @@ def approvals_approve(
     )
 
 
-@approvals_app.command("deny", epilog=EVERYWHERE)
+@approvals_app.command("deny", epilog=examples("approvals deny a-0123 --reason 'Not during the backup'"))
 def approvals_deny(
     context: typer.Context,
     approval: RequestArgument,
@@ -332,7 +335,7 @@ def approvals_deny(
     )
 
 
-@grants_app.command("list", epilog=EVERYWHERE)
+@grants_app.command("list", epilog=examples("grants list", "grants list --all --json"))
 def grants_list(
     context: typer.Context,
     everything: Annotated[bool, typer.Option("--all", help="Those that are over too.")] = False,
@@ -341,19 +344,19 @@ def grants_list(
     in_session(context, lambda session: grants(session, everything, context.obj.json))
 
 
-@grants_app.command("revoke", epilog=EVERYWHERE)
+@grants_app.command("revoke", epilog=examples("grants revoke g-0123"))
 def grants_revoke(context: typer.Context, grant: Annotated[str, typer.Argument(metavar="GRANT")]) -> None:
     """Take a grant back: from now on the same asks again."""
     in_session(context, lambda session: revoke(session, grant, context.obj.json))
 
 
-@operators_app.command("list", epilog=EVERYWHERE)
+@operators_app.command("list", epilog=examples("operators list", "operators list --json"))
 def operators_list(context: typer.Context) -> None:
     """List the operators of this home."""
     in_session(context, lambda session: operators(session, context.obj.json))
 
 
-@operators_app.command("add", epilog=EVERYWHERE)
+@operators_app.command("add", epilog=examples("operators add anna"))
 def operators_add(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME")],
@@ -380,7 +383,7 @@ def operators_add(
     in_session(context, add)
 
 
-@operators_app.command("remove", epilog=EVERYWHERE)
+@operators_app.command("remove", epilog=examples("operators remove anna"))
 def operators_remove(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME")],

@@ -7,11 +7,12 @@ from typing import Literal
 
 from core.approvals.models import Approval, ApprovalState
 from core.canonical_json import canonical_bytes
-from core.cli.output import facts, note, print_error, shown_json, styled
+from core.cli.output import SCOPE_NAMES, facts, note, print_error, shown_json, styled
 from core.cli.prompt import TerminalClosed, ask_line
 from core.cli.session import Session
 from core.cli.signing import KeySource, decide, unlock
 from core.errors import BadInput, QuarterdeckError, Refused
+from core.fleet.models import Fact, ToolScope
 from core.service.console import ApprovalChanged, Missed
 from core.statements import check_shown, short_code
 from core.tasks import TaskGroupOwner
@@ -26,7 +27,7 @@ async def ask_here(session: Session, approval_id: str, unlocking: KeySource) -> 
     approval = await session.console.approvals.hold(approval_id, True)
     if approval.state is not ApprovalState.WAITING:
         return
-    note(card(approval))
+    note(card(approval, await scope_of_request(session, approval)))
     check_shown(approval.request)
     owner = TaskGroupOwner("terminal")
     asking = owner.spawn("ask", _ask(session, approval, unlocking))
@@ -79,8 +80,20 @@ async def _until_answered(session: Session, approval_id: str) -> None:
         return
 
 
-def card(approval: Approval) -> str:
-    """A request as the operator must see it: everything that would be sent, and why approval is needed."""
+async def scope_of_request(session: Session, approval: Approval) -> ToolScope | None:
+    """What the tool of a request needs and reaches; None if its device does not have it any more."""
+    request = approval.request
+    try:
+        return (await session.console.devices.describe(request.device, request.tool_key)).scope
+    except QuarterdeckError:
+        return None
+
+
+def card(approval: Approval, scope: ToolScope | None = None) -> str:
+    """A request as the operator must see it: everything that would be sent, and why approval is needed.
+
+    `scope` is that of its tool: what it needs and reaches, as far as it is known.
+    """
     request, decision = approval.request, approval.decision
     risk = f"{decision.risk.value}, effect {decision.effect.value}"
     head = facts(
@@ -94,6 +107,7 @@ def card(approval: Approval) -> str:
             *[("Would", f"{one.text} ({one.risk.value})") for one in decision.findings],
             *[("Asks because", f"{one.text} [{one.origin}]") for one in decision.reasons],
             ("Undo", decision.undo),
+            *[(name, f"{fact.value} [{fact.source.value}]") for name, fact in _reach(scope)],
             ("They say", approval.said),
             ("Expires in", f"{approval.remaining_s:.0f} s"),
             ("State", approval.state.value),
@@ -107,6 +121,12 @@ def card(approval: Approval) -> str:
     size = len(canonical_bytes(request.parameters))
     title = styled("Arguments, complete", "bold")
     return f"{head}\n{title} ({size} bytes):\n{shown_json(request.parameters)}"
+
+
+def _reach(scope: ToolScope | None) -> list[tuple[str, Fact[str]]]:
+    if scope is None:
+        return []
+    return [(name, getattr(scope, key)) for key, name in SCOPE_NAMES.items() if key != "repair"]
 
 
 def of_words(approval: Approval) -> str:

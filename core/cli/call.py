@@ -8,13 +8,23 @@ from core.batch.models import Run
 from core.batch.run_state import result_of
 from core.cli.arguments import Mistyped, parse_arguments
 from core.cli.follow import HowToFollow, follow
-from core.cli.output import as_json, note, print_error, refused_json, result_json, result_text, say
+from core.cli.output import (
+    as_json,
+    envelope_json,
+    note,
+    one_line,
+    print_error,
+    print_failure,
+    result_text,
+    say,
+)
 from core.cli.saving import Saving
-from core.cli.session import Session, must_be_here
+from core.cli.session import Session
 from core.cli.signing import KeySource, identify
 from core.dispatch.models import Basis, CommandStage
 from core.errors import BadInput, DeviceError, ErrorCode, ErrorInfo, QuarterdeckError
 from core.service import exit_codes
+from core.service.envelope import cell_envelope, envelope_error, refused_envelope
 
 
 async def call(
@@ -47,7 +57,7 @@ async def call(
             raise
         # After a lost service it is unknown how far the call came.
         stage = CommandStage.PREPARE if isinstance(error, BadInput | DeviceError) else None
-        say(as_json(refused_json(device, tool, error.info, stage)))
+        say(as_json(envelope_json(refused_envelope(device, tool, error.info, stage))))
         return exit_codes.exit_code_of(error.code)
     ended = await follow(session, run, events, HowToFollow(wait, json_wanted, unlocking), "nothing was sent")
     return ended if isinstance(ended, int) else await _print_end(session, ended, json_wanted, saving)
@@ -74,11 +84,12 @@ async def _identify_where_several_approve(
 
 
 async def _schema(session: Session, device: str, tool: str) -> dict[str, Any]:
-    """The tool's input schema; empty for a tool that the device does not have."""
-    tools = await session.console.devices.tools(device)
-    if not tools:
-        # An absent device's tools are not known, so there is no schema to read the words by.
-        await must_be_here(session, device)
+    """The tool's input schema; empty if it is not known, as for a device that has never connected."""
+    try:
+        tools = await session.console.devices.tools(device)
+    except BadInput:
+        # The call itself is refused for this reason, and then it is in the journal.
+        return {}
     found = [one for one in tools if tool in (one.tool_name, one.tool_key)]
     return found[0].input_schema if found else {}
 
@@ -98,17 +109,22 @@ async def _print_end(session: Session, run: Run, json_wanted: bool, saving: Savi
     result = result_of(cell)
     if result is None:
         said = cell.note or run.summary.note or f"The run ended as {run.summary.state.value}."
-        print_error(ErrorInfo.of(ErrorCode.CANCELLED, said), json_wanted, run=run.summary.id)
+        error = ErrorInfo.of(ErrorCode.CANCELLED, said)
+        ended = cell_envelope(cell).model_copy(update={"error": envelope_error(error, may_repeat=False)})
+        print_failure(ended, error, json_wanted)
         return exit_codes.TOOL_FAILED
     code = exit_codes.of_result(result)
     if saving is not None:
         await saving.save(session, [result])
         code = saving.code(code)
+    [envelope] = await session.console.runs.results(run.summary.id)
     if json_wanted:
-        say(as_json(result_json(result, saving.files if saving else None)))
+        say(as_json(envelope_json(envelope, saving.files if saving else None)))
     elif code != exit_codes.BAD_INPUT or result.basis is not Basis.NOTHING_SENT:
         # For words that were not understood, the error alone says everything.
         say(result_text(result))
     if result.error is not None and not json_wanted:
         print_error(result.error, False)
+        for other in envelope.error.alternatives if envelope.error is not None else ():
+            note(one_line(f"Could be called now: {other.tool} on {other.device}. {other.why}"))
     return code

@@ -30,13 +30,13 @@ DeviceArgument = Annotated[str, typer.Argument(metavar="DEVICE")]
 ToolArgument = Annotated[str, typer.Argument(metavar="TOOL")]
 
 
-@app.command("list", epilog=EVERYWHERE)
+@app.command("list", epilog=examples("contracts list", "contracts list --json"))
 def list_blocked(context: typer.Context) -> None:
     """List the tools that are blocked until an operator has reviewed them, and what changed of each."""
     in_session(context, lambda session: _list(session, context.obj.json), wait_for_devices=True)
 
 
-@app.command("show", epilog=EVERYWHERE)
+@app.command("show", epilog=examples("contracts show lab-1 create_branch"))
 def show(context: typer.Context, device: DeviceArgument, tool: ToolArgument) -> None:
     """Show what changed of one tool, as a difference. Nothing is trusted."""
 

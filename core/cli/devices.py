@@ -9,7 +9,7 @@ import typer
 
 from core.cli import show
 from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
-from core.cli.base import EVERYWHERE, in_session
+from core.cli.base import examples, in_session
 from core.cli.output import as_json, claim_cell, facts, moment, note, one_line, say, table, time_cell
 from core.cli.prompt import is_terminal
 from core.cli.session import Session
@@ -229,7 +229,7 @@ AgentOption = Annotated[
 ]
 
 
-@app.callback(epilog=EVERYWHERE)
+@app.callback(epilog=examples("devices", "devices --json"))
 def devices(context: typer.Context) -> None:
     """List the devices and their health; or see to one of them."""
     if context.invoked_subcommand is None:
@@ -276,13 +276,13 @@ def _pasted() -> str:
     return bytes(line).decode("utf-8", "replace")
 
 
-@app.command("show", epilog=EVERYWHERE)
+@app.command("show", epilog=examples("devices show lab-1", "devices show lab-1 --json"))
 def devices_show(context: typer.Context, name: NameArgument) -> None:
     """Show one device: its health over time, refused attempts."""
     in_session(context, lambda session: details(session, name, context.obj.json))
 
 
-@app.command("set", epilog=EVERYWHERE)
+@app.command("set", epilog=examples("devices set lab-1 --tag lab --production"))
 def devices_set(
     context: typer.Context,
     name: NameArgument,
@@ -301,37 +301,37 @@ def devices_set(
     in_session(context, lambda session: change(session, name, settings, unlocking, context.obj.json))
 
 
-@app.command("revoke", epilog=EVERYWHERE)
+@app.command("revoke", epilog=examples("devices revoke lab-1"))
 def devices_revoke(context: typer.Context, name: NameArgument) -> None:
     """Make a device's token worthless and end its link. It stays on the list."""
     in_session(context, lambda session: revoke(session, name, context.obj.json))
 
 
-@app.command("forget", epilog=EVERYWHERE)
+@app.command("forget", epilog=examples("devices forget lab-1"))
 def devices_forget(context: typer.Context, name: NameArgument) -> None:
     """Revoke a device and take it off the list. What it did stays in the journal."""
     in_session(context, lambda session: forget(session, name, context.obj.json))
 
 
-@app.command("reconnect", epilog=EVERYWHERE)
+@app.command("reconnect", epilog=examples("devices reconnect lab-1"))
 def devices_reconnect(context: typer.Context, name: NameArgument) -> None:
     """Dial a device now, or list the tools of a connected one again."""
     in_session(context, lambda session: reconnect(session, name, context.obj.json))
 
 
-@app.command("doctor", epilog=EVERYWHERE)
+@app.command("doctor", epilog=examples("devices doctor lab-1", "devices doctor lab-1 --json"))
 def devices_doctor(context: typer.Context, name: NameArgument) -> None:
     """Look for why a device cannot be reached. Exit code 5 when something is wrong."""
     in_session(context, lambda session: doctor(session, name, context.obj.json))
 
 
-@app.command("refused", epilog=EVERYWHERE)
+@app.command("refused", epilog=examples("devices refused", "devices refused --json"))
 def devices_refused(context: typer.Context) -> None:
     """List refused attempts to connect, newest first."""
     in_session(context, lambda session: refused(session, context.obj.json))
 
 
-@app.command("listen", epilog=EVERYWHERE)
+@app.command("listen", epilog=examples("devices listen 127.0.0.1:5005"))
 def devices_listen(
     context: typer.Context,
     address: Annotated[str | None, typer.Argument(metavar="HOST:PORT")] = None,

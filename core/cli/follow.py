@@ -6,17 +6,19 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
+from core.aip.messages import ResultStatus
 from core.batch.models import Cell, CellState, Run, RunSummary
 from core.cli.asking import ask_here
-from core.cli.output import note, print_error
+from core.cli.output import note, print_failure
 from core.cli.prompt import TerminalClosed, is_terminal
 from core.cli.run_display import Display, display_for
 from core.cli.session import Session
 from core.cli.signing import KeySource
-from core.dispatch.models import CommandStage
+from core.dispatch.models import Basis, CommandStage, Verdict
 from core.errors import ErrorCode, ErrorInfo, Refused, ServiceError
 from core.service import exit_codes
 from core.service.console import ApprovalChanged, CellChanged, Event, Missed, RunChanged
+from core.service.envelope import cell_envelope, refused_envelope
 
 LOOK_AGAIN = 5.0
 TOGETHER = 0.05
@@ -62,7 +64,7 @@ async def follow(
     except ServiceError as error:
         if error.code is not ErrorCode.SERVICE_UNAVAILABLE:
             raise
-        return _service_lost(number, how.json_wanted)
+        return _service_lost(run, how.json_wanted)
     finally:
         display.close()
         if close := getattr(events, "aclose", None):
@@ -194,9 +196,9 @@ class _Following:
                 message=f"Not approved yet: request {cell.approval} of run {number} stays in the queue.",
                 next=f"quarterdeck approvals show {cell.approval}, then approve or deny it.",
             )
-        approval = None if self.session.hosted else cell.approval
-        stage = CommandStage.APPROVE.value
-        print_error(error, self.how.json_wanted, approval=approval, run=number, stage=stage)
+        refused = refused_envelope(cell.device, cell.tool, error, CommandStage.APPROVE)
+        refused = refused.model_copy(update={"call_id": cell.call_id, "run": number})
+        print_failure(refused if self.session.hosted else cell_envelope(cell), error, self.how.json_wanted)
         return code
 
     def _sent_words(self) -> str:
@@ -204,12 +206,22 @@ class _Following:
         return "Nothing was sent." if not ended else f"The run was cancelled after {ended} of its steps."
 
 
-def _service_lost(number: str, json_wanted: bool) -> int:
+def _service_lost(run: Run, json_wanted: bool) -> int:
     """Report that the service was lost during a run: sent commands may have taken effect."""
+    number = run.summary.id
     error = ErrorInfo(
         code=ErrorCode.OUTCOME_UNKNOWN,
         message=f"The service ended while run {number} was going on: what was sent may have happened.",
         next=f"quarterdeck runs show {number} says what is known of it; look before you run this again.",
     )
-    print_error(error, json_wanted, run=number)
+    first = run.cells[0]
+    lost = refused_envelope(first.device, first.tool, error, None).model_copy(
+        update={
+            "run": number,
+            "status": ResultStatus.NONE,
+            "verdict": Verdict.UNKNOWN,
+            "basis": Basis.NO_ANSWER,
+        }
+    )
+    print_failure(lost, error, json_wanted)
     return exit_codes.OUTCOME_UNKNOWN

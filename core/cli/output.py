@@ -9,13 +9,22 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
-from core.aip.messages import ResultStatus
-from core.dispatch.models import Basis, CommandResult, CommandStage, Verdict
+from core.dispatch.models import CommandResult
 from core.errors import ErrorInfo
-from core.fleet.models import Effect
+from core.service.envelope import Envelope, envelope_error
 from core.text import escape_hidden, sentences, shorten_middle
 
 GAP = "  "
+# The fields of `core.fleet.models.ToolScope` as people read them.
+SCOPE_NAMES = {
+    "authentication": "Sign-in",
+    "network": "Network",
+    "files": "Files",
+    "processes": "Processes",
+    "account": "Acts as",
+    "served_by": "Served by",
+    "repair": "If it fails",
+}
 # The limit of most language model clients for the name of a tool.
 _LONGEST_TOOL = 64
 _LONGEST_CLAIM = 40
@@ -89,22 +98,9 @@ def shown_json(value: Any) -> str:
     return text.translate({**escapes, 0x7F: "\\u007f"})
 
 
-# With this basis a command did not begin, so repeating it cannot do anything twice.
-_NOT_BEGUN = frozenset({Basis.NOTHING_SENT, Basis.DEVICE_REFUSED})
-
-
-def error_json(error: ErrorInfo, may_repeat: bool = True) -> dict[str, Any]:
-    """An error as `--json` prints it; `retryable` says whether the same request may succeed later.
-
-    Without `may_repeat` it is not retryable, whatever its code says.
-    """
-    return {**error.model_dump(mode="json"), "retryable": may_repeat and error.retryable}
-
-
-def _may_repeat(result: CommandResult) -> bool:
-    """Whether repeating the command changes nothing twice: it did not begin, or it only reads."""
-    reads = result.decision is not None and result.decision.effect is Effect.OBSERVE
-    return reads or result.basis in _NOT_BEGUN
+def error_json(error: ErrorInfo) -> dict[str, Any]:
+    """An error as `--json` prints it: as in an envelope."""
+    return envelope_error(error).model_dump(mode="json")
 
 
 def print_error(error: ErrorInfo, json_wanted: bool, **more: Any) -> None:
@@ -175,50 +171,20 @@ def facts(pairs: Iterable[tuple[str, object]]) -> str:
     return "\n".join(f"{styled(name.ljust(widest), 'dim')}{GAP}{value}" for name, value in kept)
 
 
-def result_json(result: CommandResult, files: dict[str, str] | None = None) -> dict[str, Any]:
-    """A result as `--json` prints it: exactly these fields. A command that was not begun has no call id.
-
-    `files` maps the digest of saved evidence to its file; `file` is null for evidence that was not saved.
-    """
-    return {
-        "call_id": result.call_id or None,
-        "device": result.device,
-        "tool_name": result.tool_name,
-        "status": result.status.value,
-        "verdict": result.verdict.value,
-        "basis": result.basis.value,
-        "stage": result.stage.value if result.stage else None,
-        "error": error_json(result.error, _may_repeat(result)) if result.error else None,
-        "result": result.result,
-        "namespace": result.namespace,
-        "duration_ms": result.duration_ms,
-        "note": result.note,
-        "evidence": [
-            one.model_dump(mode="json") | ({} if files is None else {"file": files.get(one.blob)})
-            for one in result.evidence
-        ],
-    }
+def envelope_json(envelope: Envelope, files: dict[str, str] | None = None) -> dict[str, Any]:
+    """An envelope as `--json` prints it; `files` maps the digest of saved evidence to its file."""
+    told = envelope.model_dump(mode="json")
+    for evidence in told["evidence"]:
+        evidence["file"] = (files or {}).get(evidence["blob"])
+    return told
 
 
-def refused_json(
-    device: str, tool: str, error: ErrorInfo, stage: CommandStage | None = None
-) -> dict[str, Any]:
-    """The error of a request that did not become a command, in the shape of a result."""
-    return {
-        "call_id": None,
-        "device": device,
-        "tool_name": tool,
-        "status": ResultStatus.FAILURE.value,
-        "verdict": Verdict.REFUSED.value,
-        "basis": Basis.NOTHING_SENT.value,
-        "stage": stage.value if stage else None,
-        "error": error_json(error),
-        "result": None,
-        "namespace": None,
-        "duration_ms": 0.0,
-        "note": "",
-        "evidence": [],
-    }
+def print_failure(envelope: Envelope, error: ErrorInfo, json_wanted: bool) -> None:
+    """Print why a call has no result: as its envelope, or as the error alone."""
+    if json_wanted:
+        say(as_json(envelope_json(envelope)))
+    else:
+        print_error(error, False)
 
 
 def result_text(result: CommandResult) -> str:

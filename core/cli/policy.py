@@ -11,7 +11,7 @@ import typer
 from core.changes import Change
 from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.arguments import parse_arguments
-from core.cli.base import EVERYWHERE, in_session
+from core.cli.base import EVERYWHERE, examples, in_session
 from core.cli.output import (
     as_json,
     facts,
@@ -46,7 +46,7 @@ app = typer.Typer(
 _WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "is denied"}
 
 
-@app.command("check", epilog=EVERYWHERE)
+@app.command("check", epilog=examples("policy check", "policy check draft.toml --json"))
 def check(
     context: typer.Context,
     file: Annotated[Path | None, typer.Argument(metavar="FILE", help="Else the home's policy.toml.")] = None,
@@ -66,7 +66,7 @@ def check(
     raise typer.Exit(exit_codes.DONE if found.ok else exit_codes.BAD_INPUT)
 
 
-@app.command("explain", epilog=EVERYWHERE)
+@app.command("explain", epilog=examples("policy explain lab-1 shell_execute command='df -h'"))
 def explain(
     context: typer.Context,
     device: Annotated[str, typer.Argument(metavar="DEVICE")],
@@ -92,7 +92,7 @@ def explain(
     in_session(context, work, wait_for_devices=True, device=device)
 
 
-@app.command("try", epilog=EVERYWHERE)
+@app.command("try", epilog=examples("policy try draft.toml --limit 100"))
 def try_file(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE")],
@@ -118,7 +118,7 @@ def try_file(
     in_session(context, work)
 
 
-@app.command("accept", epilog=EVERYWHERE)
+@app.command("accept", epilog=examples("policy accept"))
 def accept(
     context: typer.Context,
     operator: OperatorOption = None,
@@ -130,7 +130,7 @@ def accept(
     in_session(context, lambda session: _accept(session, unlocking, context.obj.json))
 
 
-@app.command("profile", epilog=EVERYWHERE)
+@app.command("profile", epilog=examples("policy profile lockdown"))
 def choose_profile(
     context: typer.Context,
     profile: Annotated[

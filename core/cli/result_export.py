@@ -11,10 +11,11 @@ from typing import Any, TextIO
 
 from core.batch.models import Cell, RunSummary
 from core.batch.run_state import result_of
-from core.cli.output import result_json
+from core.cli.output import envelope_json
 from core.cli.session import Session
 from core.errors import BadInput
 from core.files import writing_atomic
+from core.service.envelope import envelope_of
 
 COLUMNS = (
     "run", "device", "step", "tool", "state", "status", "verdict", "basis", "error", "message", "started_at",
@@ -74,7 +75,7 @@ async def _write_json(file: TextIO, summary: RunSummary, cells: AsyncIterator[Ce
     file.write(f'{{"run": {json.dumps(summary.model_dump(mode="json"))},\n"results": [')
     async for cell in cells:
         result = result_of(cell)
-        told = {} if result is None else result_json(result)
+        told = {} if result is None else envelope_json(envelope_of(result, cell.run))
         place = {"device": cell.device, "step": cell.step, "state": cell.state.value}
         file.write(f"{',' if count else ''}\n{json.dumps({**told, **place})}")
         count += 1

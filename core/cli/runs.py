@@ -20,7 +20,7 @@ from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.arguments import parse_arguments
 from core.cli.base import EVERYWHERE, examples, in_session
 from core.cli.follow import HowToFollow, follow
-from core.cli.output import as_json, note, one_line, result_json, result_text, say, table
+from core.cli.output import as_json, envelope_json, note, one_line, result_text, say, table
 from core.cli.plan_text import plan_json, plan_text
 from core.cli.prompt import ask_line, is_terminal
 from core.cli.result_export import ExportFormat, export_results
@@ -367,7 +367,8 @@ async def _print_end(session: Session, run: Run, json_wanted: bool, saving: Savi
         code = saving.code(code)
     if json_wanted:
         files = saving.files if saving is not None else None
-        told = [result_json(result, files) for result in results]
+        envelopes = await session.console.runs.results(run.summary.id)
+        told = [envelope_json(envelope, files) for envelope in envelopes if envelope.verdict is not None]
         say(as_json({"run": run.summary.model_dump(mode="json"), "results": told}))
         return code
     say(run_text.summary_text(run))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
-from core.cli.base import EVERYWHERE, CommonOptions, in_session
+from core.cli.base import EVERYWHERE, CommonOptions, examples, in_session
 from core.cli.output import as_json, facts, print_error, say
 from core.cli.session import Session, actor
 from core.cli.signing import KeySource, sign_change
@@ -20,7 +20,7 @@ from core.service.wishes import RESUME
 app = typer.Typer(help="The process that owns a home.", epilog=EVERYWHERE, no_args_is_help=True)
 
 
-@app.command("start", epilog=EVERYWHERE)
+@app.command("start", epilog=examples("service start"))
 def service_start(
     context: typer.Context,
     wait: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="How long to wait.")] = 15,
@@ -42,7 +42,7 @@ def service_start(
     raise typer.Exit(asyncio.run(work()))
 
 
-@app.command("stop", epilog=EVERYWHERE)
+@app.command("stop", epilog=examples("service stop --wait 30"))
 def service_stop(
     context: typer.Context,
     cancel_work: Annotated[
@@ -69,7 +69,7 @@ def service_stop(
     say(as_json({"stopped": True, "message": words}) if context.obj.json else words)
 
 
-@app.command("status", epilog=EVERYWHERE)
+@app.command("status", epilog=examples("service status --json"))
 def service_status_command(context: typer.Context) -> None:
     """Say whether a service owns the home. Exit code 9 when one does and cannot be reached."""
     status = asyncio.run(service_status(context.obj.home))
@@ -94,7 +94,7 @@ def service_status_command(context: typer.Context) -> None:
     raise typer.Exit(code)
 
 
-@app.command("stop-all", epilog=EVERYWHERE)
+@app.command("stop-all", epilog=examples("service stop-all"))
 def stop_all(context: typer.Context) -> None:
     """Stop everything: nothing leaves any more, runs end, what is on devices is asked to cancel."""
 
@@ -105,7 +105,7 @@ def stop_all(context: typer.Context) -> None:
     in_session(context, work)
 
 
-@app.command("resume", epilog=EVERYWHERE)
+@app.command("resume", epilog=examples("service resume"))
 def resume(
     context: typer.Context,
     operator: OperatorOption = None,

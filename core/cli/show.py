@@ -14,6 +14,7 @@ from core.batch.run_state import result_of
 from core.cli.output import (
     as_json,
     claim_cell,
+    envelope_json,
     error_json,
     facts,
     lines,
@@ -21,7 +22,6 @@ from core.cli.output import (
     one_line,
     print_error,
     print_text,
-    result_json,
     result_text,
     say,
     shown_json,
@@ -153,7 +153,8 @@ async def run(session: Session, wanted: str, json_wanted: bool, saving: Saving |
     code = saving.code(exit_codes.DONE) if saving is not None else exit_codes.DONE
     if json_wanted:
         files = saving.files if saving is not None else None
-        told = [result_json(result, files) for result in results]
+        envelopes = await session.console.runs.results(wanted)
+        told = [envelope_json(one, files) for one in envelopes if one.verdict is not None]
         late = [_dump(one) for one in page.entries]
         say(as_json({"run": _dump(found.summary), "results": told, "late_answers": late}))
         return code

@@ -40,7 +40,15 @@ from core.dispatch.command import (
     gone_offline,
     tool_of,
 )
-from core.dispatch.command_request import CommandRequest, Devices, OnStage, Purpose, Recorder, Stage
+from core.dispatch.command_request import (
+    CommandRequest,
+    Devices,
+    OnStage,
+    Purpose,
+    Recorder,
+    Stage,
+    Target,
+)
 from core.dispatch.deadline import deadline_of, is_stock
 from core.dispatch.entries import (
     approval_proof,
@@ -62,6 +70,7 @@ from core.dispatch.redaction import Redactor
 from core.dispatch.result_sanitizer import UnusableAnswer, take_evidence
 from core.errors import BadInput, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.fleet.models import Effect
+from core.policy.agents import Agents, no_device
 from core.policy.engine import PolicyQuery, home_of
 from core.policy.models import Answer, Decision
 from core.policy.policy_store import Explanation, Policy
@@ -83,6 +92,7 @@ class Dispatcher:
         devices: Devices,
         policy: Policy,
         approvals: ApprovalQueue,
+        agents: Agents,
         journal: Recorder,
         redactor: Redactor,
         live_secrets: LiveSecrets,
@@ -92,6 +102,7 @@ class Dispatcher:
         self._own_screen = ui_on_own_computer
         self._devices = devices
         self._policy = policy
+        self._agents = agents
         self._journal = journal
         self._redactor = redactor
         self._live_secrets = live_secrets
@@ -225,6 +236,10 @@ class Dispatcher:
         error = Refused(f"It was edited {MOST_EDITS} times; ask again.", ErrorCode.CANCELLED)
         return self._refuse(Attempt(request, started, CommandStage.APPROVE), error)
 
+    def refuse(self, request: CommandRequest, error: QuarterdeckError) -> CommandResult:
+        """Journal a request that cannot become a command, as one that was refused at the first stage."""
+        return self._refuse(Attempt(request, time.perf_counter()), error)
+
     async def _attempt(self, attempt: Attempt, on_stage: OnStage) -> CommandResult | Edited:
         """Carry one request from stage to stage; an operator's edit ends it with the new arguments."""
         try:
@@ -297,6 +312,7 @@ class Dispatcher:
     def _bind(self, request: CommandRequest) -> tuple[BoundCommand, PreparedCall | None]:
         """The request bound to the device's present tool, and its prepared call if that is known already."""
         target = self._devices.target(request.device)
+        self._check_exists(request, target)
         tool = tool_of(request, target)
         # An equal call that was prepared before may show what is secret in this one.
         call = None if any(request.secrets) else self.calls.known(tool, request.parameters)
@@ -391,7 +407,10 @@ class Dispatcher:
                 or the grant was revoked.
         """
         self._check_wanted(command.request)
-        check_bound(command, self._devices.target(command.request.device))
+        now = self._devices.target(command.request.device)
+        # Its tags, and so the targets of an agent, may have changed since.
+        self._check_exists(command.request, now)
+        check_bound(command, now)
         self._approving.check_still_granted(decision)
 
     # Stages 7 and 8
@@ -500,6 +519,16 @@ class Dispatcher:
             raise Refused(self._stopped, ErrorCode.STOPPED)
         if request.cancelled():
             raise Refused("It was cancelled before it was sent.", ErrorCode.CANCELLED)
+        self._agents.check_asks(request.actor)
+
+    def _check_exists(self, request: CommandRequest, target: Target) -> None:
+        """Check that the device exists for the actor that asks: one outside an agent's targets does not.
+
+        Raises:
+            BadInput: it does not; the message is the one of a device that is not known.
+        """
+        if not self._agents.sees(request.actor, target.device):
+            raise BadInput(no_device(request.device), ErrorCode.UNKNOWN_DEVICE)
 
 
 def _redacted(error: QuarterdeckError, redaction: Redaction) -> QuarterdeckError:

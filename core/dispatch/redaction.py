@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from core.approvals.grants import holds_secret
-from core.commitments import LONGEST_NAME, MOST_SECRETS, SECRET_MARK, Opening, salt_of, stand_in
+from core.commitments import LONGEST_NAME, MOST_SECRETS, SECRET_MARK, Opening, commitment, salt_of, stand_in
 from core.dispatch.arguments import Arguments, seal
 from core.dispatch.command_request import NO_SECRETS, Secrets
 from core.errors import BadInput, ErrorCode
@@ -42,6 +42,14 @@ class Redactor:
             return cls(path.read_bytes(), names)
         except OSError as error:
             raise BadInput(f"{path} cannot be read or made: {error.strerror}.") from error
+
+    def digest(self, value: Any) -> str:
+        """A keyed digest of a JSON value that may hold secrets: equal values of this home have equal digests.
+
+        Raises:
+            BadInput: the value has no canonical form.
+        """
+        return commitment(salt_of(self._salt, "", [], value), value)
 
     def redact(
         self,

@@ -6,7 +6,7 @@ Links and processes report to it; the dispatcher gets its targets from it; scree
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -20,9 +20,10 @@ from core.dispatch.models import CommandResult, Verdict
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 from core.fleet.contracts import ListedTool
 from core.fleet.device_state import MOST_WORDS, ConnectionInfo, DeviceIdentity, DeviceState, PersistedState
-from core.fleet.models import ContractChange, Device, Health, HealthChange, Tool, Unavailable
-from core.fleet.tool_catalog import Recorder, ToolCatalog
+from core.fleet.models import ContractChange, Device, Health, HealthChange, Tool, ToolHit, Unavailable
+from core.fleet.tool_catalog import Recorder, ToolCatalog, YieldTimer
 from core.fleet.tool_pins import Pins
+from core.fleet.tool_search import Offer, PastResults, Results, ToolIndex
 from core.ids import now_utc
 from core.policy.analysis.built_in_tools import SCREENSHOT
 from core.policy.policy_file import Overrides
@@ -60,6 +61,9 @@ class Fleet:
         # instead of unknown.
         self._forgotten: OrderedDict[str, DeviceState] = OrderedDict()
         self._changes: Coalescer[str] = Coalescer(self._tell)
+        self._index = ToolIndex()
+        # By device and tool. None until the journal's past results are taken over.
+        self._results: dict[tuple[str, str], Results] | None = None
 
     def add(self, name: str, tags: list[str]) -> None:
         """Add a device of this computer before it has connected."""
@@ -130,6 +134,33 @@ class Fleet:
         self._policy.refresh()
         self._judge(record)
         return sorted(record.tools.values(), key=lambda tool: tool.tool_name)
+
+    @property
+    def knows_results(self) -> bool:
+        """Whether the past results of tools have been taken over (`remember_results`)."""
+        return self._results is not None
+
+    def remember_results(self, results: PastResults) -> None:
+        """Take over the journal's past results, by device and tool; the first time only."""
+        if self._results is None:
+            self._results = dict(results)
+
+    async def search(self, query: str, among: Collection[str] | None, limit: int) -> list[ToolHit]:
+        """The tools that fit a query, best first; `among` limits the devices. See `ToolIndex.search`.
+
+        Raises:
+            BadInput: the query is too long.
+        """
+        self._policy.refresh()
+        pause = YieldTimer()
+        for record in list(self._records.values()):
+            self._judge(record)
+            await pause.breathe()
+        await self._index.follow(
+            Offer(name, record.identity.tags, record.health, record.tools)
+            for name, record in self._records.items()
+        )
+        return self._index.search(query, among, limit, self._results or {})
 
     def target(self, device: str) -> Target:
         """See `core.dispatch.command_request.Devices`."""
@@ -334,6 +365,9 @@ class Fleet:
         now = now_utc()
         if result.verdict not in _NOT_HEARD:
             record.last_heard = now
+            if self._results is not None and request.purpose is Purpose.COMMAND:
+                key = (request.device, result.tool_name)
+                self._results[key] = self._results.get(key, Results()).after(result.status)
         for evidence in result.evidence:
             is_picture = evidence.what == "picture" and result.tool_name == SCREENSHOT
             if not is_picture or not request.shows_whole_screen:

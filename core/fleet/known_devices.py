@@ -4,11 +4,10 @@ The journal is the only source: an operator's signature over the pairing, and la
 removals. `devices.json` in the home is a copy for people and other programs. Only its revocations count,
 because they are written to it before they are in the journal.
 
-A device that dials in presents a token, of which only the SHA-256 is stored. The token is 256 random bits
-made here, so a slow or salted hash would protect nothing: finding a matching token takes 2^255 tries, and the
-hash in a journal that is passed on reveals nothing. To a device that listens, this console presents a token,
-and must therefore store the token itself: in a file per device below `keys/dial/`. Our device client makes
-that token equally long; its SHA-256, recorded at pairing, identifies the right file content.
+A device that dials in presents a token, of which only the SHA-256 is stored (`core.tokens`). To a device that
+listens, this console presents a token, and must therefore store the token itself: in a file per device below
+`keys/dial/`. Our device client makes that token equally long; its SHA-256, recorded at pairing, identifies
+the right file content.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import secrets
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,22 +28,19 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from core.aip.pairing import TOKEN
 from core.audit.entries import Entry
-from core.canonical_json import sha256_hex
 from core.errors import BadInput, ErrorCode
 from core.files import create_new, read_own_text, sync_folder, write_atomic
 from core.fleet.models import DeviceSettings, FrozenModel
 from core.home import OPERATOR_NAME
 from core.ids import now_utc
 from core.text import escape_hidden, some_names
+from core.tokens import OfferedTokens, token_digest
 
 log = structlog.get_logger(__name__)
 
 THIS_COMPUTER = "this-computer"
 DEFAULT_AGENT = "LinuxAgent"
-TOKEN_BYTES = 32
 MOST_TAGS = 32
-# Tokens offered for pairings that are not complete yet; beyond this number the oldest is dropped.
-MOST_OFFERED = 100
 LARGEST_FILE = 64 << 20
 _LONGEST_WORDS = 200
 _SHA256 = "^([0-9a-f]{64})?$"
@@ -115,16 +110,6 @@ def paired_by(entry: Entry) -> KnownDevice:
         raise BadInput(f"Entry {entry.seq} says of no device how it was paired.") from error
 
 
-def token_digest(token: str) -> str:
-    """The SHA-256 of a token, hexadecimal; accepts any text that a client presents."""
-    return sha256_hex(token.encode("utf-8", "surrogateescape"))
-
-
-def new_token() -> str:
-    """Make a random token of characters that are safe in a shell and in a URL."""
-    return secrets.token_urlsafe(TOKEN_BYTES)
-
-
 def check_name(name: str) -> str:
     """Return the name if it is valid for a remote device.
 
@@ -172,7 +157,7 @@ class KnownDevices:
         self._proofs: dict[str, Callable[[], bool]] = {}
         # Devices being forgotten, until the journal has recorded it; the copy lists them as revoked.
         self._leaving: dict[str, KnownDevice] = {}
-        self._offered: OrderedDict[str, str] = OrderedDict()
+        self._offered = OfferedTokens()
         self._problem = ""
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -256,15 +241,11 @@ class KnownDevices:
 
     def offer_token(self) -> str:
         """Make a token for a device that may be paired; returns its SHA-256, which an operator signs."""
-        token = new_token()
-        self._offered[token_digest(token)] = token
-        if len(self._offered) > MOST_OFFERED:
-            self._offered.popitem(last=False)
-        return token_digest(token)
+        return self._offered.offer()
 
     def take_offered(self, sha256: str) -> str:
         """Take the token that was offered under this digest, once; a new random token if there is none."""
-        return self._offered.pop(sha256, "") or new_token()
+        return self._offered.take(sha256)
 
     def pair(self, known: KnownDevice) -> None:
         """Add a paired device, once the journal has the pairing; this replaces every older pairing."""

@@ -224,6 +224,73 @@ class Device(FrozenModel):
     own_computer: bool = False
 
 
+class ToolHit(FrozenModel):
+    """A tool that a search found, on the device that suits best. A higher `score` fits better.
+
+    `reasons` say where the words of the query were found: `description: memory`. `description` is shortened.
+    `devices` counts the devices that offer the same definition. A `changed` tool is blocked until reviewed.
+    """
+
+    device: str
+    tool: str
+    namespace: str | None = None
+    title: str | None = None
+    description: str = ""
+    score: float
+    reasons: list[str] = Field(default_factory=list)
+    effect: Effect
+    risk: Risk
+    health: Health
+    devices: int = 1
+    changed: bool = False
+
+
+NOT_KNOWN = "not known"
+
+
+class ToolScope(FrozenModel):
+    """What a tool needs and reaches besides its contract, each with its source; `NOT_KNOWN` where it is not.
+
+    `authentication` is how it proves to others who it is, `account` as whom it acts. `served_by` is the way
+    to the program that runs it; `repair` is what to do when it fails. None of this is part of what an
+    operator trusts or approves: no decision depends on it, so it is not covered by the contract's digest.
+    """
+
+    authentication: Fact[str]
+    network: Fact[str]
+    files: Fact[str]
+    processes: Fact[str]
+    account: Fact[str]
+    served_by: Fact[str]
+    repair: Fact[str]
+
+
+class PastCall(FrozenModel):
+    """A call of a tool as the journal has it: its time (UTC) and outcome; `error` is the message, if any."""
+
+    call_id: str
+    at: str
+    actor: str
+    status: str
+    verdict: str
+    duration_ms: float | None = None
+    error: str = ""
+
+
+class ToolDescription(FrozenModel):
+    """All that is known of one tool of a device; `calls` are its latest calls there, newest first.
+
+    `undo` says how a call can be undone. `health` and `reason` are the device's.
+    """
+
+    tool: Tool
+    scope: ToolScope
+    undo: str
+    health: Health
+    reason: str = ""
+    calls: list[PastCall] = Field(default_factory=list)
+
+
 class Pairing(FrozenModel):
     """The data with which a device finds and trusts this console: shown once, and not stored in this form.
 

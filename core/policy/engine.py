@@ -31,6 +31,8 @@ class PolicyQuery(NamedTuple):
     `redacted`, the arguments without secrets. `shares_disk`: the device uses this computer's disk; `real`
     then resolves the paths in the arguments (`core.policy.real_paths`), if there are any.
 
+    `limit` is the profile of the agent that asks: the stricter of it and the device's profile holds.
+
     `analysis` is the analysis of the arguments on this device, if the caller has it. Where paths are resolved
     it depends on where they lead now, so that it is made here.
     """
@@ -45,6 +47,7 @@ class PolicyQuery(NamedTuple):
     real: Callable[[str], str] | None = None
     moment: datetime | None = None
     analysis: CallAnalysis | None = None
+    limit: Profile | None = None
 
 
 class PolicyEngine:
@@ -58,7 +61,7 @@ class PolicyEngine:
         """Decide a call. `problem` says why the policy is broken; every call that is not denied then asks."""
         analysis = _analysis_of(query)
         context = match_context_of(query, _highest_risk(query.tool.contract, analysis.findings))
-        outcome = evaluate_rules(context, self.file, self.index, problem)
+        outcome = evaluate_rules(context, self.file, self.index, problem, query.limit)
         grant = grants.covering(context, query.run, query.redacted) if outcome.grant_may_allow else None
         if grant is not None:
             outcome = outcome._replace(answer=Answer.ALLOW, reasons=[_grant_reason(grant), *outcome.reasons])
@@ -131,14 +134,24 @@ class RuleOutcome(NamedTuple):
 
 
 def evaluate_rules(
-    context: MatchContext, file: PolicyFile, index: RuleIndex, problem: str = ""
+    context: MatchContext,
+    file: PolicyFile,
+    index: RuleIndex,
+    problem: str = "",
+    limit: Profile | None = None,
 ) -> RuleOutcome:
-    """The answer of rules and profile without grants. `problem` says why the policy is broken."""
+    """The answer of rules and profile without grants. `problem` says why the policy is broken.
+
+    `limit` is the profile of the agent that asks, if any: the stricter answer of both profiles holds.
+    """
     profile, origin = file.profile_for(context.device)
     matching = index.matching(context)
-    by_profile, profile_reason = _profile_answer(
-        profile, context.tool.contract.effect.value, context.risk, origin
-    )
+    effect = context.tool.contract.effect.value
+    by_profile, profile_reason = _profile_answer(profile, effect, context.risk, origin)
+    if limit is not None:
+        by_limit, limit_reason = _profile_answer(limit, effect, context.risk, context.actor)
+        if _is_stricter(by_limit, limit, by_profile):
+            profile, by_profile, profile_reason = limit, by_limit, limit_reason
     signature = _signature_reason(context)
 
     def outcome(answer: Answer, *reasons: Reason, grant_may_allow: bool = False) -> RuleOutcome:
@@ -213,6 +226,14 @@ def _highest_risk(contract: Contract, findings: Sequence[Finding]) -> Risk:
     return max(
         [risk.value, floor, *(finding.risk for finding in findings)], key=lambda risk_level: risk_level.rank
     )
+
+
+def _is_stricter(answer: Answer, profile: Profile, than: Answer) -> bool:
+    """Whether a profile's answer is stricter than another one. `lockdown` asks more strictly than others:
+    no rule and no grant changes its answer."""
+    if answer is than:
+        return profile is Profile.LOCKDOWN
+    return than is Answer.ALLOW or answer is Answer.DENY
 
 
 def _answer_of_profile(profile: Profile, effect: Effect, risk: Risk) -> Answer:

@@ -18,6 +18,7 @@ from core.approvals.grants import GrantBook, GrantMiss
 from core.canonical_json import sha256_hex
 from core.errors import BadInput
 from core.fleet.models import Device, FrozenModel
+from core.policy.agents import Agents
 from core.policy.engine import PolicyEngine, PolicyQuery, match_context_of
 from core.policy.examples import run_examples
 from core.policy.loosening import loosenings, more_careful
@@ -40,13 +41,18 @@ class Policy:
     """Decides commands. Reads one file; does not use links to devices, queues or the journal."""
 
     def __init__(
-        self, path: Path, changed: Callable[[], None] = lambda: None, grants: GrantBook | None = None
+        self,
+        path: Path,
+        changed: Callable[[], None] = lambda: None,
+        grants: GrantBook | None = None,
+        agents: Agents | None = None,
     ) -> None:
-        """`changed` is called when the file is found to have changed."""
+        """`changed` is called when the file is found to have changed. `agents` limit what agents ask for."""
         self._path = path
         self._changed = changed
         self._loaded_state: tuple[int, ...] = ()
         self.grants = grants or GrantBook()
+        self._agents = agents or Agents()
         self.problem = ""
         self._text = ""
         # Decides by the present file, next to the accepted text; None if both parse to equal policies.
@@ -141,6 +147,9 @@ class Policy:
 
         The returned object is the one that is enforced, shown and journalled.
         """
+        limit = self._agents.profile_of(query.actor)
+        if limit is not None:
+            query = query._replace(limit=limit)
         decision = self._accepted.decide(query, self.grants, self.problem)
         if self._edited is None:
             return decision

@@ -7,6 +7,9 @@ from typing import Any
 
 from core.audit.entries import Entry, Kind
 from core.audit.events import (
+    AgentAdded,
+    AgentRevoked,
+    AgentSet,
     ApprovalDenied,
     ApprovalExpired,
     ApprovalRejected,
@@ -48,6 +51,9 @@ _PLAIN: dict[Kind, str] = {
     Kind.CHANGE_REFUSED: "A change was not signed as it has to be",
     Kind.OPERATOR_REMOVED: "An operator was removed",
     Kind.GRANT_REVOKED: "A grant was revoked",
+    Kind.AGENT_ADDED: "An agent was added",
+    Kind.AGENT_SET: "The limits of an agent were changed",
+    Kind.AGENT_REVOKED: "An agent was revoked",
     Kind.FATIGUE_NOTED: "Approvals came faster than a person reads",
 }
 
@@ -132,6 +138,8 @@ def _more(entry: Entry, event: Event) -> str:
             return problem
         case OperatorRemoved(operator=operator):
             return operator
+        case AgentAdded(agent=agent) | AgentSet(agent=agent) | AgentRevoked(agent=agent):
+            return agent
         case DeviceLost(reason=reason) | DeviceRefused(reason=reason):
             return reason
         case RunStarted(batch=batch):

@@ -24,6 +24,8 @@ SIGNED_KINDS = (
     Kind.ALL_RESUMED,
     Kind.OPERATOR_REGISTERED,
     Kind.OPERATOR_REMOVED,
+    Kind.AGENT_ADDED,
+    Kind.AGENT_SET,
 )
 
 

@@ -1,6 +1,6 @@
 """The console API: every call that a window, a terminal or an agent can make to the service.
 
-A `Console` consists of six objects with methods, such as `console.runs.start(...)`. `LocalConsole` carries
+A `Console` consists of seven objects with methods, such as `console.runs.start(...)`. `LocalConsole` carries
 the calls out in the process that owns the home, `RemoteConsole` sends them over the control socket. All
 arguments and results are plain pydantic models, so that both behave alike: on the wire a call is the name
 that `@rpc` declares and its arguments by name, decoded by the annotations below. `@rpc` also declares which
@@ -36,7 +36,10 @@ from core.fleet.models import (
     Pairing,
     Refusal,
     Tool,
+    ToolDescription,
+    ToolHit,
 )
+from core.policy.agents import Agent, AgentSettings, NewAgent
 from core.policy.models import Decision, Profile
 from core.policy.policy_check import PolicyCheck, PolicyText, Trial
 from core.policy.policy_store import Explanation
@@ -66,6 +69,7 @@ from core.service.api.models import (
     Proof,
     RunPage,
 )
+from core.service.envelope import Envelope
 from core.statements import SignedStatement
 
 API_VERSION = 3
@@ -109,23 +113,35 @@ class DevicesApi(Protocol):
     async def tools(self, device: str) -> list[Tool]:
         """The tools of a device with their contracts. UNKNOWN_DEVICE, DEVICE_OFFLINE."""
 
+    @rpc("search_tools", ANY_CLIENT)
+    async def search(self, words: str, targets: str = "", limit: int = 20) -> list[ToolHit]:
+        """The tools that fit these words, best first: at most `limit`, itself at most 200.
+
+        Words are looked for in names, servers, arguments, descriptions, and in the names and tags of devices;
+        `targets` is a device filter. Without words, every tool fits. INVALID_ARGUMENTS, TOO_LARGE.
+        """
+
+    @rpc("describe_tool", ANY_CLIENT)
+    async def describe(self, device: str, tool: str) -> ToolDescription:
+        """All that is known of a tool, which is given by its name or key. UNKNOWN_DEVICE, UNKNOWN_TOOL."""
+
     @rpc("match_devices", ANY_CLIENT)
     async def match(self, targets: str) -> list[Device]:
         """The devices that currently match a filter such as `os:linux tag:lab !name:db-*`."""
 
-    @rpc("device_details", ANY_CLIENT)
+    @rpc("device_details", OPERATORS)
     async def details(self, name: str) -> DeviceDetails:
         """History, rejected connections and trust of a device."""
 
-    @rpc("refusals", ANY_CLIENT)
+    @rpc("refusals", OPERATORS)
     async def rejected_connections(self) -> list[Refusal]:
         """Rejected connections, newest first, also of unknown devices; similar attempts share an item."""
 
-    @rpc("doctor", ANY_CLIENT, answer_within=60.0, only_waits=True)
+    @rpc("doctor", OPERATORS, answer_within=60.0, only_waits=True)
     async def diagnose(self, name: str) -> list[Check]:
         """Diagnose why a device cannot be reached: each check with its finding and the next step."""
 
-    @rpc("contract_change", ANY_CLIENT)
+    @rpc("contract_change", OPERATORS)
     async def tool_change(self, device: str, tool_key: str) -> ContractChange:
         """A changed tool as trusted and as present: its definition, and the facts that its device claims."""
 
@@ -135,7 +151,7 @@ class DevicesApi(Protocol):
     ) -> Tool:
         """Trust a changed tool, whose contract must still have this digest. Signed."""
 
-    @rpc("listening", ANY_CLIENT)
+    @rpc("listening", OPERATORS)
     async def listening(self) -> Listening:
         """The address where this console listens for devices."""
 
@@ -177,6 +193,26 @@ class DevicesApi(Protocol):
         """
 
 
+class AgentsApi(Protocol):
+    """The agents: programs that may ask for commands, each with a token and within limits of its own."""
+
+    @rpc("agents", OPERATORS)
+    async def list(self) -> list[Agent]:
+        """Every agent, by name."""
+
+    @rpc("add_agent", OPERATORS)
+    async def add(self, name: str, settings: AgentSettings, signed: SignedChange | None = None) -> NewAgent:
+        """Register an agent and issue a token, which replaces its previous token. Signed."""
+
+    @rpc("set_agent", OPERATORS)
+    async def update(self, name: str, settings: AgentSettings, signed: SignedChange | None = None) -> Agent:
+        """Replace an agent's settings; signed unless they only tighten. NOT_FOUND."""
+
+    @rpc("revoke_agent", OPERATORS)
+    async def revoke(self, name: str) -> Agent:
+        """Invalidate an agent's token at once, cancel its runs and withdraw its requests. NOT_FOUND."""
+
+
 class RunsApi(Protocol):
     """Runs of commands and of batches, and the batches that are saved."""
 
@@ -193,21 +229,37 @@ class RunsApi(Protocol):
         batch: Batch,
         expected_devices: list[str] | None = None,
         inputs: dict[str, Any] | None = None,
+        said: str = "",
+        request_id: str = "",
     ) -> Run:
         """Start a run and return at once. Refused if the targets no longer match `expected_devices`.
 
-        `inputs` are the values of the batch's inputs; those with a default may be left out.
+        `inputs` are the values of the batch's inputs; those with a default may be left out. `said` and
+        `request_id` are as for `call`.
         """
 
     @rpc("call", ANY_CLIENT)
     async def call(
-        self, device: str, tool: str, parameters: dict[str, Any], timeout: float | None = None, said: str = ""
+        self,
+        device: str,
+        tool: str,
+        parameters: dict[str, Any],
+        timeout: float | None = None,
+        said: str = "",
+        request_id: str = "",
     ) -> Run:
-        """Start a run of one step and return at once. `said` is the client's comment on it, unchecked."""
+        """Start a run of one step and return at once. `said` is the client's comment on it, unchecked.
+
+        An agent that repeats a request gets the run that it has: one with the same `request_id`, or one that
+        has not ended and requests the same. The same `request_id` for something else is INVALID_ARGUMENTS.
+        """
 
     @rpc("wait_run", ANY_CLIENT, only_waits=True)
-    async def wait(self, run: str, timeout: float) -> Run:
-        """Wait until the run has ended or `timeout` seconds have passed; returns its state then."""
+    async def wait(self, run: str, timeout: float, until_asked: bool = False) -> Run:
+        """Wait until the run has ended or `timeout` seconds have passed; returns its state then.
+
+        With `until_asked` also until one of its commands has begun to wait for an operator.
+        """
 
     @rpc("cancel_run", ANY_CLIENT)
     async def stop(self, run: str) -> RunSummary:
@@ -271,7 +323,18 @@ class RunsApi(Protocol):
     async def get(self, run: str) -> Run:
         """A run with its cells, from memory or from the journal. NOT_FOUND."""
 
-    @rpc("find_runs", ANY_CLIENT)
+    @rpc("run_blob", ANY_CLIENT)
+    async def evidence(self, run: str, sha256: str) -> bytes:
+        """A picture or a large output that a result of this run names. NOT_FOUND."""
+
+    @rpc("run_results", ANY_CLIENT)
+    async def results(self, run: str) -> list[Envelope]:
+        """The outcome of each of a run's commands, also of those that have not ended. NOT_FOUND.
+
+        The first ten that failed name alternatives: calls that the policy would allow now.
+        """
+
+    @rpc("find_runs", OPERATORS)
     async def find(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:
         """Runs that contain all of these words, newest first.
 
@@ -313,7 +376,7 @@ class RunsApi(Protocol):
 class ApprovalsApi(Protocol):
     """Approval requests, grants, and the operators who decide."""
 
-    @rpc("approval", ANY_CLIENT)
+    @rpc("approval", OPERATORS)
     async def get(self, approval: str) -> Approval:
         """An approval request, pending or recently decided. NOT_FOUND."""
 
@@ -336,7 +399,7 @@ class ApprovalsApi(Protocol):
     async def preview(self, approval: str) -> Preview:
         """The present state beside the effect of this request; read through the dispatcher."""
 
-    @rpc("helpers", ANY_CLIENT)
+    @rpc("helpers", OPERATORS)
     async def helpers(self, approval: str) -> list[Helper]:
         """Read-only calls that help to decide this request."""
 
@@ -344,11 +407,11 @@ class ApprovalsApi(Protocol):
     async def run_helper(self, approval: str, helper: str) -> CommandResult:
         """Make one of the calls of `helpers` now, through the dispatcher."""
 
-    @rpc("fatigue", ANY_CLIENT)
+    @rpc("fatigue", OPERATORS)
     async def fatigue(self, operator: str) -> Fatigue:
         """Statistics of this operator's decisions in the last hour."""
 
-    @rpc("grants", ANY_CLIENT)
+    @rpc("grants", OPERATORS)
     async def grants(self) -> list[Grant]:
         """All grants with their last use, newest first, ended grants included."""
 
@@ -364,7 +427,7 @@ class ApprovalsApi(Protocol):
     async def remove_operator(self, name: str, signed: SignedChange | None = None) -> None:
         """Remove an operator and end their grants. Signed; the last operator cannot be removed."""
 
-    @rpc("approvals", ANY_CLIENT)
+    @rpc("approvals", OPERATORS)
     async def list(self) -> list[Approval]:
         """Approval requests that wait for an operator: highest risk first, then oldest."""
 
@@ -372,11 +435,11 @@ class ApprovalsApi(Protocol):
 class PolicyApi(Protocol):
     """The policy: its text, its profile, and what it decides about a call."""
 
-    @rpc("explain", ANY_CLIENT)
+    @rpc("explain", OPERATORS)
     async def explain(self, device: str, tool: str, parameters: dict[str, Any]) -> Decision:
         """The policy's decision about a call; nothing is sent."""
 
-    @rpc("explanation", ANY_CLIENT)
+    @rpc("explanation", OPERATORS)
     async def explanation(
         self, device: str, tool: str, parameters: dict[str, Any], actor: str = ""
     ) -> Explanation:
@@ -413,11 +476,11 @@ class PolicyApi(Protocol):
 class JournalApi(Protocol):
     """The journal: entries, proofs, commands, and what is stored with them."""
 
-    @rpc("entries", ANY_CLIENT)
+    @rpc("entries", OPERATORS)
     async def entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
         """Journal entries that match a query, newest first, with numbers below `before`."""
 
-    @rpc("entry_numbers", ANY_CLIENT)
+    @rpc("entry_numbers", OPERATORS)
     async def numbers(self, query: str = "", before: int | None = None, limit: int = 10_000) -> NumberPage:
         """The numbers of matching entries, highest first: at most 10,000 per call."""
 
@@ -425,11 +488,11 @@ class JournalApi(Protocol):
     async def entry(self, seq: int) -> Entry:
         """A journal entry. NOT_FOUND."""
 
-    @rpc("histogram", ANY_CLIENT)
+    @rpc("histogram", OPERATORS)
     async def histogram(self, query: str = "", buckets: int = 80) -> list[Bucket]:
         """Counts of matching entries over time, in at most `buckets` intervals."""
 
-    @rpc("facets", ANY_CLIENT)
+    @rpc("facets", OPERATORS)
     async def facets(self, field: str, prefix: str = "", limit: int = 12) -> list[Facet]:
         """Values of a query field that begin with `prefix`, most frequent first."""
 
@@ -437,26 +500,26 @@ class JournalApi(Protocol):
     async def command(self, call_id: str) -> CommandRecord:
         """All entries of a command, with its decision and result. NOT_FOUND."""
 
-    @rpc("blob", ANY_CLIENT)
+    @rpc("blob", OPERATORS)
     async def blob(self, sha256: str) -> bytes:
         """A stored picture or output. NOT_FOUND; JOURNAL_CORRUPT if its bytes do not match the digest."""
 
-    @rpc("proof", ANY_CLIENT)
+    @rpc("proof", OPERATORS)
     async def prove(self, seq: int) -> Proof:
         """A proof that an entry is in the journal; it can be checked without this service."""
 
-    @rpc("verify", ANY_CLIENT, answer_within=600.0, only_waits=True)
+    @rpc("verify", OPERATORS, answer_within=600.0, only_waits=True)
     async def verify(self, checkpoint: str | None = None) -> VerifyReport:
         """Verify the whole journal, blobs included, and compare it with a checkpoint stored elsewhere.
 
         JOURNAL_CORRUPT if the checkpoint (a C2SP signed note) does not belong to this journal.
         """
 
-    @rpc("timeline", ANY_CLIENT)
+    @rpc("timeline", OPERATORS)
     async def timeline(self, run: str | None = None, around: int | None = None) -> Timeline:
         """A run, or the entries around one entry, laid out for replay."""
 
-    @rpc("find_in_results", ANY_CLIENT)
+    @rpc("find_in_results", OPERATORS)
     async def find_in_results(
         self, words: list[str], run: str | None = None, around: int | None = None
     ) -> ContentHits:
@@ -466,11 +529,11 @@ class JournalApi(Protocol):
 class ServiceApi(Protocol):
     """The service as a whole: its state, Stop all, signed changes, and its end."""
 
-    @rpc("state", ANY_CLIENT)
+    @rpc("state", OPERATORS)
     async def state(self) -> ConsoleState:
         """The complete snapshot that a client starts from; call it again after `Missed`."""
 
-    @rpc("challenge", ANY_CLIENT)
+    @rpc("challenge", OPERATORS)
     async def challenge(self) -> str:
         """The challenge that an operator signs to `identify`; valid on this connection only."""
 
@@ -489,7 +552,7 @@ class ServiceApi(Protocol):
     async def accept_settings(self, signed: SignedChange | None = None) -> PolicyStatus:
         """Accept the settings in settings.toml that loosen security; effective at the next start."""
 
-    @rpc("stop_all", ANY_CLIENT)
+    @rpc("stop_all", OPERATORS)
     async def stop_all(self) -> str:
         """Stop all: the dispatcher sends nothing from now on. Returns a text about what was stopped."""
 
@@ -506,6 +569,7 @@ class Console(ABC):
     """The console API of one client. Every method raises `QuarterdeckError` with a code of `ErrorCode`."""
 
     devices: DevicesApi
+    agents: AgentsApi
     runs: RunsApi
     approvals: ApprovalsApi
     policy: PolicyApi

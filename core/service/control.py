@@ -52,9 +52,11 @@ class ServiceStatus(FrozenModel):
 
 
 async def ensure_service(
-    home: Home, client: Client, actor: str, stay: bool = False, timeout: float = 15.0
+    home: Home, client: Client, actor: str, stay: bool = False, timeout: float = 15.0, token: str = ""
 ) -> RemoteConsole:
     """Attach to the service of this home; start it if none runs. Concurrent callers end with one service.
+
+    `token` proves which agent an agent is.
 
     Raises:
         ServiceError: a process owns the home but does not answer within `timeout` seconds (`home_busy`), or
@@ -68,7 +70,7 @@ async def ensure_service(
     starts = 0
     while True:
         try:
-            return await RemoteConsole.connect(home, client, actor)
+            return await RemoteConsole.connect(home, client, actor, token=token)
         except ServiceError as error:
             if error.code is not ErrorCode.SERVICE_UNAVAILABLE:
                 raise

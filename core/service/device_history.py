@@ -20,12 +20,15 @@ from core.audit.events import (
 from core.audit.journal import Journal
 from core.dispatch.command_request import shows_whole_screen
 from core.fleet.device_state import PersistedState
-from core.fleet.models import Health, HealthChange, Refusal
+from core.fleet.models import Health, HealthChange, PastCall, Refusal
+from core.fleet.tool_search import Results
+from core.service.previews import quoted
 
 PAGE = 500
 # Pages of entries to search. A device with no entry in them is shown without its past.
 MOST_PAGES = 8
 CHANGES = 100
+CALLS = 5
 REFUSALS = 100
 
 
@@ -85,6 +88,34 @@ async def refusals_before(journal: Journal, before: str) -> list[Refusal]:
     return [_refusal(entry) for entry in reversed(page.entries) if entry.time < before]
 
 
+async def past_results(journal: Journal) -> dict[tuple[str, str], Results]:
+    """How the newest commands ended, by device and tool; entries of another version count nothing.
+
+    Raises:
+        JournalError: the journal cannot be read.
+    """
+    results: dict[tuple[str, str], Results] = {}
+    await journal.settle()
+    page = await journal.query(f"kind:{Kind.RESULT_RECORDED}", limit=PAGE)
+    for entry in page.entries:
+        if entry.status in list(ResultStatus):
+            key = (entry.device or "", entry.tool or "")
+            results[key] = results.get(key, Results()).after(ResultStatus(entry.status))
+    return results
+
+
+async def past_calls(journal: Journal, device: str, tool: str) -> list[PastCall]:
+    """The latest calls of a tool on a device that have ended, newest first.
+
+    Raises:
+        JournalError: the journal cannot be read.
+    """
+    await journal.settle()
+    kinds = f"kind:{Kind.RESULT_RECORDED},{Kind.COMMAND_REFUSED}"
+    page = await journal.query(f"{kinds} device:{quoted(device)} tool:{quoted(tool)}", limit=CALLS)
+    return [_past_call(entry) for entry in page.entries]
+
+
 async def _newest(journal: Journal, query: str) -> AsyncIterator[Entry]:
     before: int | None = None
     for _ in range(MOST_PAGES):
@@ -119,6 +150,21 @@ def _refusal(entry: Entry) -> Refusal:
         name=event.name or entry.device or "",
         reason=event.reason,
         count=event.count or 1,
+    )
+
+
+def _past_call(entry: Entry) -> PastCall:
+    result = entry.body.get("result")
+    error = result.get("error") if isinstance(result, dict) else None
+    message = error.get("message") if isinstance(error, dict) else None
+    return PastCall(
+        call_id=entry.call_id or "",
+        at=entry.time,
+        actor=entry.actor,
+        status=entry.status or "",
+        verdict=entry.verdict or "",
+        duration_ms=entry.duration_ms,
+        error=message if isinstance(message, str) else "",
     )
 
 

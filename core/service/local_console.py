@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+from core.service.api.agents import LocalAgents
 from core.service.api.approvals import LocalApprovals
 from core.service.api.client import Client
 from core.service.api.devices import LocalDevices
 from core.service.api.journal import LocalJournal
-from core.service.api.methods import ApiMethod
+from core.service.api.methods import ApiMethod, check_operator
 from core.service.api.policy import LocalPolicy
 from core.service.api.runs import LocalRuns
 from core.service.api.service import LocalService
@@ -23,12 +24,14 @@ class LocalConsole(Console):
     Each call is checked against the method's declaration before it reaches the implementation.
     """
 
-    def __init__(self, service: Service, actor: str) -> None:
+    def __init__(self, service: Service, actor: str, credential: str = "") -> None:
+        """`credential` is the digest of the token that an agent has shown."""
         super().__init__()
-        self._client = Client(service, actor)
+        self._client = Client(service, actor, credential)
         runs = LocalRuns(self._client)
         self._implementations = {
             "devices": LocalDevices(self._client),
+            "agents": LocalAgents(self._client, runs),
             "runs": runs,
             "approvals": LocalApprovals(self._client),
             "policy": LocalPolicy(self._client),
@@ -37,10 +40,12 @@ class LocalConsole(Console):
         }
 
     async def invoke(self, method: ApiMethod, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._client.check_standing()
         method.check_caller(self._client.actor)
         return await getattr(self._implementations[method.api], method.name)(*args, **kwargs)
 
     def events(self) -> AsyncIterator[Event]:
+        check_operator(self._client.actor, "follow events")
         return self._client.service.hub.subscribe()
 
     async def close(self) -> None:

@@ -14,9 +14,12 @@ from core.approvals.models import Operator
 from core.approvals.operators import adding, removing
 from core.changes import Change, ChangeKind
 from core.errors import BadInput, ErrorCode
-from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, check_name, token_digest, with_settings
+from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, check_name, with_settings
 from core.fleet.models import DeviceSettings
 from core.home import split_address
+from core.policy.agents import PREFIX as AGENT_PREFIX
+from core.policy.agents import AgentSettings, targets_words, token_prefix
+from core.policy.agents import loosenings as agent_loosenings
 from core.policy.loosening import loosenings
 from core.policy.policy_file import PolicyFile
 from core.policy.policy_store import checked_policy, text_digest
@@ -28,6 +31,7 @@ from core.service.trusted import (
     policy_change,
     reaches_beyond,
 )
+from core.tokens import token_digest
 
 
 class PlannedChange(NamedTuple):
@@ -250,6 +254,47 @@ def looks_at_production(file: PolicyFile) -> bool:
     return any(rule.production is not None for rule in file.rules)
 
 
+def agent_added(service: Service, name: str, settings: AgentSettings, token_sha256: str) -> PlannedChange:
+    """Adding an agent with the token of this digest; an agent of that name gets the new token.
+
+    Raises:
+        BadInput, Refused: the agent cannot be added.
+    """
+    service.agents.check_new(name)
+    before = service.agents.find(AGENT_PREFIX + name)
+    change = Change(
+        kind=ChangeKind.AGENT_ADDED,
+        subject=name,
+        before=agent_json(before.settings) if before is not None else {},
+        after={**agent_json(settings), "token_sha256": token_sha256},
+    )
+    return PlannedChange(
+        change,
+        [
+            f"A program with the new token acts as the agent {name}: it may ask for commands on "
+            f"{targets_words(settings.targets)}, with the profile {settings.profile.value}."
+        ],
+    )
+
+
+def agent_set(service: Service, name: str, settings: AgentSettings) -> PlannedChange:
+    """Replacing the settings of an agent. Loosens unless each of them is as strict as before.
+
+    Raises:
+        BadInput: there is no such agent.
+    """
+    before = service.agents.get(name).settings
+    change = Change(
+        kind=ChangeKind.AGENT_SET, subject=name, before=agent_json(before), after=agent_json(settings)
+    )
+    return PlannedChange(change, agent_loosenings(before, settings))
+
+
+def agent_json(settings: AgentSettings) -> dict[str, Any]:
+    """The settings of an agent as a statement and the journal hold them."""
+    return settings.model_dump(mode="json")
+
+
 async def of(service: Service, wish: Change, text: str) -> PlannedChange:
     """The change that a client requests, as the service would carry it out.
 
@@ -289,6 +334,11 @@ async def of(service: Service, wish: Change, text: str) -> PlannedChange:
             )
         case ChangeKind.OPERATOR_REMOVED:
             return operator_removed(service, wish.subject)
+        case ChangeKind.AGENT_ADDED:
+            offered = service.agents.offered.offer(token_prefix(wish.subject))
+            return agent_added(service, wish.subject, _agent_settings_in(after), offered)
+        case ChangeKind.AGENT_SET:
+            return agent_set(service, wish.subject, _agent_settings_in(after))
 
 
 def _settings_in(after: dict[str, Any]) -> DeviceSettings:
@@ -297,6 +347,13 @@ def _settings_in(after: dict[str, Any]) -> DeviceSettings:
         return DeviceSettings.model_validate(fields)
     except ValueError as error:
         raise BadInput(f"These are no settings of a device: {error}", ErrorCode.INVALID_ARGUMENTS) from error
+
+
+def _agent_settings_in(after: dict[str, Any]) -> AgentSettings:
+    try:
+        return AgentSettings.model_validate(after)
+    except ValueError as error:
+        raise BadInput(f"These are no settings of an agent: {error}") from error
 
 
 def _before(service: Service, name: str) -> dict[str, Any]:

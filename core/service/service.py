@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from typing import Literal
+from typing import Any, Literal
 
 import structlog
 
@@ -38,6 +38,7 @@ from core.ids import now_utc
 from core.policy.policy_store import Policy, text_digest
 from core.quick import made
 from core.secret_rule import SecretNames
+from core.service.agent_requests import AgentRequests
 from core.service.console import (
     ApprovalChanged,
     CellChanged,
@@ -80,11 +81,15 @@ class Service:
         self.journal = journal
         self.hub = EventHub()
         self.tasks = TaskGroupOwner("service")
-        self.policy = Policy(home.policy, self._policy_changed).restore(trusted.policy_text)
+        self.agents = trusted.agents
+        self.policy = Policy(home.policy, self._policy_changed, agents=self.agents).restore(
+            trusted.policy_text
+        )
         # Held by each writer of policy.toml from reading the file until it is written.
         self.policy_writing = asyncio.Lock()
         self.operators = trusted.operators
         self.operators_changing = asyncio.Lock()
+        self.agents_changing = asyncio.Lock()
         self.gate = trusted.gate
         self.registry = trusted.registry
         self._pins = trusted.pins
@@ -109,6 +114,7 @@ class Service:
             self.settings.approval_expiry,
             self._tell_approval,
             grants=self.policy.grants,
+            agents=self.agents,
         )
         self.live_secrets = LiveSecrets()
         self.fleet = Fleet(journal, self.policy, self._pins, self._tell_device, self.live_secrets)
@@ -117,6 +123,7 @@ class Service:
             devices=self.fleet,
             policy=self.policy,
             approvals=self.approvals,
+            agents=self.agents,
             journal=journal,
             redactor=self.redactor,
             live_secrets=self.live_secrets,
@@ -124,6 +131,7 @@ class Service:
         )
         runs = Environment(self.dispatcher, journal, self.approvals, RunDevices(self.fleet), self._tell_cell)
         self.runner = Runner(runs, self.tasks, self._tell_run, self.dispatcher.redacted)
+        self.agent_requests = AgentRequests(self.runner, journal, self.redactor.digest, self._schema_of)
         self.live_pictures = LiveView(self.dispatcher, self.fleet, self._journal_problem, self.tasks)
         self._late_answers = LateResults(journal, self.tasks, self.live_secrets)
         self.progress = ProgressLog(self.runner, journal.note, self._tell_cell, self.live_secrets)
@@ -226,6 +234,20 @@ class Service:
         from core.service.local_console import LocalConsole
 
         return LocalConsole(self, actor)
+
+    def agent_console(self, actor: str, token: str) -> Console:
+        """A console API for an agent that shows this token; it holds no longer than the token.
+
+        Raises:
+            Refused: it is not the token of the agent that `actor` names (code `agent_unknown`).
+        """
+        from core.service.local_console import LocalConsole
+
+        return LocalConsole(self, actor, self.agents.proved(actor, token))
+
+    def _schema_of(self, device: str, tool: str) -> Any:
+        offered = self.fleet.offered(device, tool)
+        return offered.input_schema if offered is not None else None
 
     @property
     def busy(self) -> bool:

@@ -20,10 +20,13 @@ from core.errors import BadInput, JournalError
 from core.fleet.known_devices import KnownDevices
 from core.fleet.tool_pins import Pins
 from core.home import Home, Settings, split_address
+from core.policy.agents import Agents
 from core.policy.loosening import loosenings
 from core.policy.policy_file import PolicyFile
 from core.policy.policy_store import checked_policy, text_digest
 from core.service.changes import ChangeGate, used_signatures
+from core.service.trusted_agents import KINDS as AGENT_KINDS
+from core.service.trusted_agents import restore_agents
 from core.service.trusted_devices import read_trusted_devices
 
 POLICY_SUBJECT = "policy.toml"
@@ -44,6 +47,7 @@ class Trusted:
     accepted_settings: dict[str, Any]
     registry: KnownDevices
     pins: Pins
+    agents: Agents
     notes: list[str] = field(default_factory=list)
 
 
@@ -121,8 +125,10 @@ async def read_trusted(home: Home, journal: Journal) -> Trusted:
         return signed_change(entry, kind, operators, key)
 
     registry, pins = await read_trusted_devices(home, journal, signed_in, notes)
+    entries = await _entries(journal, f"kind:{','.join(AGENT_KINDS)}")
+    agents = restore_agents(entries, signed_in, notes)
     held = settings_in_force(settings, accepted)
-    return Trusted(operators, gate, text, held, accepted, registry, pins, notes)
+    return Trusted(operators, gate, text, held, accepted, registry, pins, agents, notes)
 
 
 def signed_change(entry: Entry, kind: ChangeKind, operators: Operators, home_key: str) -> Change | None:

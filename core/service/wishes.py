@@ -14,6 +14,7 @@ from core.canonical_json import sha256_hex
 from core.changes import Change, ChangeKind
 from core.fleet.models import DeviceSettings, Tool
 from core.home import Settings
+from core.policy.agents import AgentSettings
 
 RESUME = Change(kind=ChangeKind.RESUME)
 
@@ -77,6 +78,16 @@ def operator_removed(operator: Operator) -> Change:
     from core.approvals.operators import removing
 
     return removing(operator)
+
+
+def agent_added(name: str, settings: AgentSettings) -> Change:
+    """Adding an agent, or giving it a new token."""
+    return Change(kind=ChangeKind.AGENT_ADDED, subject=name, after=settings.model_dump(mode="json"))
+
+
+def agent_set(name: str, settings: AgentSettings) -> Change:
+    """Replacing the settings of an agent."""
+    return Change(kind=ChangeKind.AGENT_SET, subject=name, after=settings.model_dump(mode="json"))
 
 
 def _given(settings: DeviceSettings) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from tests.bench import (
     fleet_bench,
     flip_bench,
     frames_bench,
+    gateway_bench,
     journal_bench,
     kill_bench,
     limits_bench,
@@ -27,6 +28,7 @@ from tests.bench import (
     policy_bench,
     round_trip_bench,
     screenshot_bench,
+    search_bench,
     window_bench,
 )
 from tests.bench.journal_bench import Figures
@@ -38,8 +40,8 @@ def main() -> int:
     parser.add_argument(
         "which",
         nargs="*",
-        help="round-trips, output, policy, batches, journal, window, fleet, screenshots, kills, flips, mcp, "
-        "limits, frames",
+        help="round-trips, output, policy, search, batches, journal, window, fleet, screenshots, kills, flips, "
+        "mcp, gateway, limits, frames",
     )
     parser.add_argument("--kills", type=int, default=kill_bench.KILLS)
     parser.add_argument(
@@ -52,6 +54,7 @@ def main() -> int:
         "output": output_bench.run,
         "policy": policy_bench.run,
         "batches": batch_bench.run,
+        "search": search_bench.run,
         "journal": lambda: journal_bench.run(given.million),
         "window": window_bench.run,
         "fleet": fleet_bench.run,
@@ -59,6 +62,7 @@ def main() -> int:
         "kills": lambda: kill_bench.run(given.kills),
         "flips": flip_bench.run,
         "mcp": mcp_bench.run,
+        "gateway": gateway_bench.run,
         "limits": limits_bench.run,
         "frames": frames_bench.run,
     }

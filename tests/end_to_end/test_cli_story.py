@@ -22,6 +22,8 @@ from tests.fakes.warm import COMMANDS, Fork
 
 RESULT_FIELDS = {
     "call_id",
+    "run",
+    "approval",
     "device",
     "tool_name",
     "status",
@@ -202,6 +204,10 @@ class TestAttached:
         if journalled:
             found = run(served, "audit", "find", f"call:{done.json['call_id']}", "--json").json["entries"]
             assert [one["kind"] for one in found] == ["command_refused"]
+        if code == "unknown_device":
+            # It has no run and no call, and is in the journal like any other request that was refused.
+            found = run(served, "audit", "find", "kind:command_refused device:nowhere", "--json")
+            assert found.json["entries"][0]["body"]["result"]["error"]["code"] == code
 
     def test_plain_errors_say_what_happened_then_what_to_do(self, served):
         done = run(served, "call", "this-computer", "nope")

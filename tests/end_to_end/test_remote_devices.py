@@ -19,9 +19,11 @@ from core.home import Home
 from core.ids import new_id
 from core.service.console import Console, DeviceForgotten
 from core.service.rpc.client import RemoteConsole
+from tests.fakes.agents import add_agent
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import make_listening_home, paired, stands
 from tests.fakes.service_process import ServiceProcess, service_process
+from tests.fakes.signing import anna
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -302,12 +304,13 @@ async def test_an_agent_changes_nothing_about_devices(own_service, home, client)
     console = await own_service.console()
     await console.devices.pair("lab-1", DeviceSettings(tags=["lab"]))
     before = (home.path / "devices.json").read_bytes()
-    agent = await RemoteConsole.connect(home, client, "agent:claude")
+    token = await add_agent(console, anna(home))
+    agent = await RemoteConsole.connect(home, client, "agent:claude", token=token)
     try:
         for method, arguments in WISHES:
             with pytest.raises(Refused):
                 pytest.fail(f"{method} gave {await getattr(agent.devices, method)(*arguments)}")
-            assert await agent.devices.details("lab-1"), method
+            assert [device.name for device in await agent.devices.match("name:lab-1")] == ["lab-1"], method
             assert (home.path / "devices.json").read_bytes() == before, method
             assert home.settings().listen == "127.0.0.1:0", method
     finally:

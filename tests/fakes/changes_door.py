@@ -23,7 +23,7 @@ from core.audit.entries import Entry, Kind
 from core.canonical_json import sha256_hex
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.errors import BadInput, ErrorCode, Refused
-from core.fleet.known_devices import KnownDevice, token_digest
+from core.fleet.known_devices import KnownDevice
 from core.fleet.models import Device, Listening
 from core.home import Settings
 from core.policy.loosening import is_as_strict, loosenings
@@ -35,6 +35,7 @@ from core.service.console import ContractChange, PolicyStatus
 from core.service.proposals import PlannedChange
 from core.service.service import Service
 from core.service.trusted import loosening_settings, pending_settings
+from core.tokens import token_digest
 from tests.fakes.journal_door import JournalDoor
 
 HOME_KEY = "5e" * 32

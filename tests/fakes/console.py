@@ -34,7 +34,9 @@ from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch, flatten
 from core.changes import SignedChange
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused, ServiceError
 from core.fleet.filter import parse_filter
-from core.fleet.models import Device, Health, Tool
+from core.fleet.models import Device, Health, Tool, ToolDescription, ToolHit
+from core.fleet.tool_scope import scope_of, undo_of
+from core.fleet.tool_search import Offer, ToolIndex
 from core.policy.models import Decision, Profile
 from core.policy.policy_file import with_profile
 from core.service import proposals
@@ -48,6 +50,7 @@ from core.service.console import (
     PolicyStatus,
     RunPage,
 )
+from core.service.envelope import Envelope, cell_envelope
 from tests.fakes.approvals_door import ApprovalsDoor
 from tests.fakes.changes_door import HOME_KEY
 from tests.fakes.decisions import decide_call
@@ -202,6 +205,24 @@ class FakeConsole(ApprovalsDoor):
             raise DeviceError(f"{device} is offline.")
         return list(self.tools_of[device])
 
+    async def on_search_tools(self, words: str, targets: str = "", limit: int = 20) -> list[ToolHit]:
+        await self._step("search_tools")
+        wanted = parse_filter(targets)
+        among = {device.name for device in self.fleet.values() if wanted.matches(device)}
+        index = ToolIndex()
+        await index.follow(
+            Offer(name, device.tags, device.health, {tool.tool_name: tool for tool in self.tools_of[name]})
+            for name, device in self.fleet.items()
+        )
+        return index.search(words, among, limit, {})
+
+    async def on_describe_tool(self, device: str, tool: str) -> ToolDescription:
+        await self._step("describe_tool")
+        described, there = self.tool_named(device, tool), self._device(device)
+        return ToolDescription(
+            tool=described, scope=scope_of(described, there), undo=undo_of(described), health=there.health
+        )
+
     async def on_match_devices(self, targets: str) -> list[Device]:
         await self._step("match_devices")
         wanted = parse_filter(targets)
@@ -246,6 +267,8 @@ class FakeConsole(ApprovalsDoor):
         batch: Batch,
         expected_devices: list[str] | None = None,
         inputs: dict[str, Any] | None = None,
+        said: str = "",
+        request_id: str = "",
     ) -> Run:
         await self._step("start_run")
         wanted = parse_filter(batch.targets)
@@ -257,7 +280,13 @@ class FakeConsole(ApprovalsDoor):
         return self.work.start(batch, names, "batch")
 
     async def on_call(
-        self, device: str, tool: str, parameters: dict[str, Any], timeout: float | None = None, said: str = ""
+        self,
+        device: str,
+        tool: str,
+        parameters: dict[str, Any],
+        timeout: float | None = None,
+        said: str = "",
+        request_id: str = "",
     ) -> Run:
         await self._step("call")
         found = self.tool_named(device, tool)
@@ -270,13 +299,20 @@ class FakeConsole(ApprovalsDoor):
         )
         return self.work.start(batch, [device], "call", said=said)
 
-    async def on_wait_run(self, run: str, timeout: float) -> Run:
+    async def on_wait_run(self, run: str, timeout: float, until_asked: bool = False) -> Run:
         await self._step("wait_run")
         return await self.work.wait(run, timeout)
 
     async def on_run(self, run: str) -> Run:
         await self._step("run")
         return self.work.find(run)
+
+    async def on_run_blob(self, run: str, sha256: str) -> bytes:
+        return await self.on_blob(sha256)
+
+    async def on_run_results(self, run: str) -> list[Envelope]:
+        await self._step("run_results")
+        return [cell_envelope(cell) for cell in self.work.find(run).cells]
 
     async def on_runs(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
         await self._step("runs")

@@ -15,7 +15,7 @@ from core.service.console import API_VERSION
 from core.service.rpc import protocol
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
-from tests.fakes.memory_console import MemoryHost
+from tests.fakes.memory_console import AGENT_TOKEN, MemoryHost
 from tests.fakes.patience import PATIENCE_S
 
 Attach = Callable[..., Any]
@@ -38,8 +38,13 @@ async def attaching(home: Home) -> AsyncIterator[Attach]:
     """Makes consoles that are attached to the socket; all of them are closed at the end."""
     consoles = []
 
-    async def one(client: protocol.Client = "test", actor: str = "operator:anna", timeout: float = 30) -> Any:
-        console = await RemoteConsole.connect(home, client, actor, request_timeout=timeout)
+    async def one(
+        client: protocol.Client = "test",
+        actor: str = "operator:anna",
+        timeout: float = 30,
+        token: str = AGENT_TOKEN,
+    ) -> Any:
+        console = await RemoteConsole.connect(home, client, actor, request_timeout=timeout, token=token)
         consoles.append(console)
         return console
 
@@ -53,7 +58,17 @@ async def attaching(home: Home) -> AsyncIterator[Attach]:
 async def raw(home: Home, **hello: Any) -> ClientConnection:
     connection = await unix_connect(str(home.socket), compression=None, max_size=protocol.MAX_FRAME)
     await connection.send(
-        to_json({"hello": {"api_version": API_VERSION, "client": "test", "actor": "cli:x", **hello}}),
+        to_json(
+            {
+                "hello": {
+                    "api_version": API_VERSION,
+                    "client": "test",
+                    "actor": "cli:x",
+                    "token": AGENT_TOKEN,
+                    **hello,
+                }
+            }
+        ),
         text=True,
     )
     return connection

@@ -19,10 +19,10 @@ from core.policy.models import Answer, Decision, Profile
 from core.policy.policy_check import PolicyCheck, PolicyText, Trial
 from core.policy.policy_store import Explanation
 from core.service.console import ContractChange, LivePicture, PolicyStatus
-from tests.fakes.handler_console import HandlerConsole
+from tests.fakes.agents_door import AgentsDoor
 
 
-class DecidingDoor(HandlerConsole):
+class DecidingDoor(AgentsDoor):
     """No grants, no helpers, an empty policy; what is asked for by id is not there."""
 
     async def on_edit_approval(self, approval: str, parameters: dict[str, Any]) -> Approval:

@@ -8,7 +8,6 @@ from typing import Any
 from core.audit.entries import Entry, Kind
 from core.changes import SignedChange
 from core.errors import BadInput
-from core.fleet.known_devices import token_digest
 from core.fleet.models import (
     Check,
     CheckState,
@@ -24,6 +23,7 @@ from core.fleet.models import (
 )
 from core.service import proposals
 from core.service.console import DeviceChanged, DeviceForgotten, LivePicture, LiveState
+from core.tokens import token_digest
 from tests.fakes.changes_door import TOKEN
 from tests.fakes.fleet_data import ago
 from tests.fakes.rules_door import RulesDoor

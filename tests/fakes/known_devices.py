@@ -7,12 +7,13 @@ from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
 from core.changes import Change, ChangeKind
-from core.fleet.known_devices import KnownDevice, KnownDevices, new_token, token_digest
+from core.fleet.known_devices import KnownDevice, KnownDevices
 from core.fleet.tool_pins import Pins
 from core.home import Home
 from core.ids import now_utc
 from core.service.trusted import signed_change
 from core.service.trusted_devices import read_trusted_devices
+from core.tokens import new_token, token_digest
 
 
 def pair(registry: KnownDevices, known: KnownDevice) -> str:

@@ -17,7 +17,20 @@ from core.canonical_json import sha256_hex
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import BadInput, ErrorCode, ErrorInfo, Refused
-from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool
+from core.fleet.models import (
+    Contract,
+    Device,
+    Effect,
+    Fact,
+    Health,
+    Risk,
+    Source,
+    Tool,
+    ToolDescription,
+    ToolHit,
+)
+from core.fleet.tool_scope import scope_of, undo_of
+from core.fleet.tool_search import Offer, ToolIndex
 from core.policy.models import Answer, Decision, Profile, Reason
 from core.replay.models import Timeline
 from core.replay.result_search import ContentHits
@@ -37,10 +50,12 @@ from core.service.console import (
     RunPage,
     VerifyReport,
 )
+from core.service.envelope import Envelope, cell_envelope
 from core.service.event_hub import EventHub
 from core.statements import SignedStatement, make_request
 from tests.fakes.memory_devices import TIME, MemoryDevices
 
+AGENT_TOKEN = "x.token"
 BLOB = b"\x00\xff" * 1000
 SCHEMA = {
     "type": "object",
@@ -100,6 +115,11 @@ class MemoryHost:
         self.actors.append(actor)
         return MemoryConsole(self, actor)
 
+    def agent_console(self, actor: str, token: str) -> MemoryConsole:
+        if token != AGENT_TOKEN:
+            raise Refused("This is not the token of an agent of this home.", ErrorCode.AGENT_UNKNOWN)
+        return self.console(actor)
+
 
 class MemoryConsole(MemoryDevices):
     def __init__(self, host: MemoryHost, actor: str) -> None:
@@ -130,6 +150,19 @@ class MemoryConsole(MemoryDevices):
         if device != "this-computer":
             raise BadInput(f"There is no device {device!r}.", ErrorCode.UNKNOWN_DEVICE)
         return list(self.host.tools.values())
+
+    async def on_search_tools(self, words: str, targets: str = "", limit: int = 20) -> list[ToolHit]:
+        index = ToolIndex()
+        await index.follow([Offer("this-computer", [], Health.ONLINE, self.host.tools)])
+        return index.search(words, None, limit, {})
+
+    async def on_describe_tool(self, device: str, tool: str) -> ToolDescription:
+        if tool not in {one.tool_name for one in await self.on_tools(device)}:
+            raise BadInput(f"There is no tool {tool!r}.", ErrorCode.UNKNOWN_TOOL)
+        described, [there] = self.host.tools[tool], (await self.on_state()).devices
+        return ToolDescription(
+            tool=described, scope=scope_of(described, there), undo=undo_of(described), health=there.health
+        )
 
     async def on_match_devices(self, targets: str) -> list[Device]:
         return (await self.on_state()).devices
@@ -164,6 +197,8 @@ class MemoryConsole(MemoryDevices):
         batch: Batch,
         expected_devices: list[str] | None = None,
         inputs: dict[str, Any] | None = None,
+        said: str = "",
+        request_id: str = "",
     ) -> Run:
         # Stands still where a test wants a call to be under way.
         self.host.asked["start_run"] += 1
@@ -175,7 +210,13 @@ class MemoryConsole(MemoryDevices):
         return await self.on_call("this-computer", step.tool, step.parameters)
 
     async def on_call(
-        self, device: str, tool: str, parameters: dict[str, Any], timeout: float | None = None, said: str = ""
+        self,
+        device: str,
+        tool: str,
+        parameters: dict[str, Any],
+        timeout: float | None = None,
+        said: str = "",
+        request_id: str = "",
     ) -> Run:
         await self.on_tools(device)
         if tool not in self.host.tools:
@@ -268,7 +309,7 @@ class MemoryConsole(MemoryDevices):
         self.host.ended[number].set()
         self.host.hub.publish(RunChanged(run=summary))
 
-    async def on_wait_run(self, run: str, timeout: float) -> Run:
+    async def on_wait_run(self, run: str, timeout: float, until_asked: bool = False) -> Run:
         self.host.asked["wait_run"] += 1
         self.host.entered.release()
         try:
@@ -286,6 +327,12 @@ class MemoryConsole(MemoryDevices):
         if run not in self.host.all_runs:
             raise BadInput(f"There is no run {run!r}.", ErrorCode.NOT_FOUND)
         return self.host.all_runs[run]
+
+    async def on_run_blob(self, run: str, sha256: str) -> bytes:
+        return await self.on_blob(sha256)
+
+    async def on_run_results(self, run: str) -> list[Envelope]:
+        return [cell_envelope(cell) for cell in (await self.on_run(run)).cells]
 
     async def on_runs(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
         return [run.summary for run in self.host.all_runs.values()][:limit]

@@ -34,6 +34,7 @@ from core.home import Home
 from core.policy.policy_file import read_policy_text
 from core.policy.policy_store import Policy, checked_policy
 from core.tasks import TaskGroupOwner
+from tests.fakes.agents import EveryAgent
 from tests.fakes.known_devices import pins_in
 from tests.fakes.signing import anna
 
@@ -239,7 +240,8 @@ async def open_rig(
         if approval.state.value == "waiting":
             asked.put_nowait(approval)
 
-    approvals = ApprovalQueue(operators, disk, expiry_s, publish, most_pause_s, policy.grants, clock)
+    agents = EveryAgent()
+    approvals = ApprovalQueue(operators, disk, expiry_s, publish, most_pause_s, policy.grants, clock, agents)
     live_secrets = LiveSecrets()
     pins = await pins_in(home, journal, operators)
     fleet = Fleet(disk, policy, pins, lambda device: None, live_secrets)
@@ -248,6 +250,7 @@ async def open_rig(
         devices=fleet,
         policy=policy,
         approvals=approvals,
+        agents=agents,
         journal=disk,
         redactor=Redactor.of(home.keys / "masking.salt"),
         live_secrets=live_secrets,

@@ -28,10 +28,11 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from core.fleet.known_devices import KnownDevice, new_token, token_digest
+from core.fleet.known_devices import KnownDevice
 from core.home import Home
 from core.ids import now_stamp, now_utc
 from core.tasks import TaskGroupOwner
+from core.tokens import new_token, token_digest
 from tests.fakes.known_devices import put_trusted
 
 ROOT = Path(__file__).parents[2]

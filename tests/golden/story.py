@@ -33,6 +33,7 @@ from core.errors import QuarterdeckError
 from core.fleet.models import DeviceSettings, Health, Risk
 from core.home import Home
 from core.ids import new_id
+from core.policy.agents import AgentSettings
 from core.policy.models import Profile
 from core.policy.policy_file import with_profile
 from core.policy.policy_store import text_digest
@@ -40,6 +41,7 @@ from core.service.console import Console
 from core.service.rpc.client import RemoteConsole
 from core.service.trusted import POLICY_SUBJECT
 from core.user import user_name
+from tests.fakes.agents import add_agent, set_agent
 from tests.fakes.desk import next_approval
 from tests.fakes.remote_device import make_listening_home, paired, stands
 from tests.fakes.scripted_device import ScriptedDevice, scripted, tool
@@ -218,11 +220,28 @@ async def reads(play: Play, console: Console, device: ScriptedDevice) -> None:
     run = await console.runs.call(SCRIPTED, LOOK, {"info_type": "seen"})
     await device.answer(await device.command(), {"media_type": "image/png", "data_base64": PIXEL})
     await device.answer(await device.command(), {"seen": []})
-    await ended(console, run)
+    result = (await ended(console, run)).cells[0].result
+    assert result is not None
+    await console.runs.evidence(run.summary.id, result.evidence[0].blob)
+    await console.runs.results(run.summary.id)
+    await console.devices.search("look", f"name:{SCRIPTED}")
+    await console.devices.describe(SCRIPTED, LOOK)
     for name, arguments in (("nothing", {}), ("shell_execute", {"command": 7}), ("shell_execute", {})):
         await ended(console, await console.runs.call(SCRIPTED, name, arguments))
     await ended(console, await console.runs.call(SCRIPTED, "shell_execute", {"command": "reboot"}))
     await refused(console.runs.call("nowhere", LOOK, {}))
+
+
+async def agents(play: Play, console: Console) -> None:
+    """An agent that is added, loosened, tightened and revoked."""
+    await refused(console.agents.add("clerk", AgentSettings()))
+    await add_agent(console, play.key, "clerk", AgentSettings(targets="tag:lab"))
+    await refused(console.agents.update("clerk", AgentSettings()))
+    await set_agent(console, play.key, "clerk", AgentSettings(targets="tag:lab", waiting=30))
+    await console.agents.update("clerk", AgentSettings(targets="tag:lab", paused=True))
+    await console.agents.list()
+    await console.agents.revoke("clerk")
+    await refused(console.agents.revoke("clerk"))
 
 
 async def approvals(play: Play, console: Console, watcher: Console, device: ScriptedDevice) -> None:
@@ -483,6 +502,7 @@ async def play_story(folder: Path) -> Play:
             await batches(play, console, device)
             await changes(play, console, watcher, device)
             await lost(play, console, device)
+            await agents(play, console)
         ours = await stack.enter_async_context(relayed_link(port, play.links[OURS]))
         play.root.mkdir()
         (folder / "ours").mkdir()

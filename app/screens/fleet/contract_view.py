@@ -14,7 +14,7 @@ from app.widgets.badges import Chip
 from app.widgets.labels import Label, escaped_tooltip
 from app.widgets.line_breaks import breakable
 from app.widgets.property_list import short_digest
-from core.fleet.models import Contract, Fact, Source, Tool
+from core.fleet.models import Contract, Fact, Source, Tool, ToolScope
 from core.text import escape_hidden
 
 MOST_LINES = 12
@@ -26,6 +26,9 @@ NAMES = {
     "idempotent": "Twice is as once",
     "open_world": "Reaches outside",
     "evidence": "Shows it worked",
+    "authentication": "Sign-in",
+    "account": "Acts as",
+    "repair": "If it fails",
 }
 SOURCES = {
     Source.OPERATOR: "set by an operator",
@@ -57,9 +60,13 @@ def fact_words(value: object) -> str:
 
 def contract_lines(contract: Contract, before: Contract | None = None) -> list[FactLine]:
     """The facts of a contract in their order; `before` is the contract that was trusted."""
+    return _lines_of(contract, before)
+
+
+def _lines_of(facts: Contract | ToolScope, before: Contract | ToolScope | None = None) -> list[FactLine]:
     lines = []
-    for key in Contract.model_fields:
-        fact = getattr(contract, key)
+    for key in type(facts).model_fields:
+        fact = getattr(facts, key)
         if not isinstance(fact, Fact):
             continue
         value = fact_words(fact.value)
@@ -70,12 +77,11 @@ def contract_lines(contract: Contract, before: Contract | None = None) -> list[F
     return lines
 
 
-class ContractFacts(QWidget):
-    """The facts of a contract, one below the other; what an operator set is marked."""
+class FactsView(QWidget):
+    """Facts, one below the other, each with who says so and why."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, keys: list[str], parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Contract")
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._grid.setHorizontalSpacing(8)
@@ -83,26 +89,53 @@ class ContractFacts(QWidget):
         self._grid.setColumnMinimumWidth(0, 112)
         self._grid.setColumnStretch(1, 1)
         self._rows: dict[str, _FactRow] = {}
-        self._digest = Label("", "mono_small", "text2", selectable=True)
-        for place, key in enumerate(one for one in Contract.model_fields if one != "digest"):
+        for place, key in enumerate(keys):
             row = self._rows[key] = _FactRow()
             self._grid.addWidget(row.name, place * 2, 0)
             self._grid.addWidget(row.line, place * 2, 1)
             self._grid.addWidget(row.why, place * 2 + 1, 1)
+
+    def show_lines(self, lines: list[FactLine]) -> None:
+        """Show these facts in their rows."""
+        for line in lines:
+            self._rows[line.key].show_line(line)
+
+    def words(self) -> list[str]:
+        """Each fact as it is read aloud."""
+        return [row.line.accessibleName() for row in self._rows.values()]
+
+
+class ContractFacts(FactsView):
+    """The facts of a contract; what an operator set is marked."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__([key for key in Contract.model_fields if key != "digest"], parent)
+        self.setAccessibleName("Contract")
+        self._digest = Label("", "mono_small", "text2", selectable=True)
         end = 2 * len(self._rows)
         self._grid.addWidget(Label("Contract", tone="text3"), end, 0)
         self._grid.addWidget(self._digest, end, 1)
 
     def show_contract(self, tool: Tool, before: Contract | None = None) -> None:
         """Show the contract of a tool; beside each fact that changed what it was in `before`."""
-        for line in contract_lines(tool.contract, before):
-            self._rows[line.key].show_line(line)
+        self.show_lines(contract_lines(tool.contract, before))
         self._digest.setText(short_digest(tool.contract.digest))
         self._digest.setToolTip(escaped_tooltip(tool.contract.digest))
 
-    def words(self) -> list[str]:
-        """Each fact as it is read aloud."""
-        return [row.line.accessibleName() for row in self._rows.values()]
+
+class ScopeFacts(FactsView):
+    """What a tool needs and reaches besides its contract; hidden until it is known."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(list(ToolScope.model_fields), parent)
+        self.setAccessibleName("Scope")
+        self.hide()
+
+    def show_scope(self, scope: ToolScope | None) -> None:
+        """Show a scope; None hides the last one."""
+        self.setVisible(scope is not None)
+        if scope is not None:
+            self.show_lines(_lines_of(scope))
 
 
 class _FactRow:

@@ -186,9 +186,14 @@ class DeviceModel(TableModel[Device]):
 
 def tool_title(tool: Tool) -> str:
     """A tool's name as it is shown, with its namespace where it is not one of our own device client's."""
-    if tool.namespace in (None, "", "builtin"):
-        return one_line(tool.tool_name)
-    return one_line(f"{tool.namespace}.{tool.tool_name}")
+    return title_of(tool.tool_name, tool.namespace)
+
+
+def title_of(tool_name: str, namespace: str | None) -> str:
+    """`tool_title` of a tool of this name and namespace."""
+    if namespace in (None, "", "builtin"):
+        return one_line(tool_name)
+    return one_line(f"{namespace}.{tool_name}")
 
 
 TOOL_COLUMNS: tuple[Column[Tool], ...] = (

@@ -9,8 +9,9 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QWidget
 
 from app.items.table_view import TableModel, TableView
+from app.query import Query, quietly
 from app.screens.fleet.contract_review_dialog import start_review
-from app.screens.fleet.contract_view import ContractFacts, DefinitionBox
+from app.screens.fleet.contract_view import ContractFacts, DefinitionBox, ScopeFacts
 from app.screens.fleet.device_rows import (
     UNAVAILABLE_COLUMNS,
     no_tools_words,
@@ -32,7 +33,7 @@ from app.widgets.line_breaks import breakable
 from app.widgets.master_detail import MasterDetail
 from app.widgets.property_list import copies_whole
 from app.widgets.util import ScrollArea
-from core.fleet.models import OTHERWISE, Device, Tool
+from core.fleet.models import OTHERWISE, Device, Tool, ToolDescription
 
 # Below this the contract would be cut beside the table, and the names of the tools in it.
 LEAST_BESIDE = 720
@@ -75,6 +76,9 @@ class ToolsTab(QWidget):
             TableModel(UNAVAILABLE_COLUMNS, attrgetter("tool")), "Tools that are not available"
         )
         self.details = ToolDetails()
+        self._described: Query[ToolDescription] = Query(
+            self, link, self.details.show_description, quietly, "describe the tool"
+        )
         self.details.called.connect(self._call)
         self.details.review_asked.connect(self._review)
         self._upper = upper = QWidget()
@@ -160,7 +164,13 @@ class ToolsTab(QWidget):
         return self._tools.get(self.table.current_key())
 
     def _show_tool(self, key: str) -> None:
-        self.details.show_tool(self._tools.get(key))
+        tool = self._tools.get(key)
+        self.details.show_tool(tool)
+        if tool is not None:
+            self._described.ensure(
+                lambda console: console.devices.describe(tool.device, tool.tool_key),
+                (tool.device, tool.tool_key, tool.contract.digest, tool.changed),
+            )
 
     def _call(self, key: str) -> None:
         if (tool := self._tools.get(key)) is not None:
@@ -189,6 +199,7 @@ class ToolDetails(ScrollArea):
     def __init__(self) -> None:
         super().__init__(name="Details of the tool")
         self._key = ""
+        self._described = ("", "")
         self._name = Label("", "mono", wrap=True, selectable=True)
         self._risk = RiskBadge("low")
         self.call = Button("Call…", icon="run")
@@ -199,6 +210,8 @@ class ToolDetails(ScrollArea):
         for label in (self._name, self._description):
             copies_whole(label)
         self._facts = ContractFacts()
+        self._scope = ScopeFacts()
+        self._undo = Label("", "meta", "text2", wrap=True)
         self._schema = DefinitionBox("Schema of the arguments")
         head = hbox((self._name, 1), self._risk, self.call, spacing=None)
         self._inner = QWidget()
@@ -208,6 +221,8 @@ class ToolDetails(ScrollArea):
             self.notice,
             self._description,
             self._facts,
+            self._scope,
+            self._undo,
             Label("Schema of the arguments", "label", "text3"),
             self._schema,
             STRETCH,
@@ -223,6 +238,11 @@ class ToolDetails(ScrollArea):
         self._inner.setVisible(tool is not None)
         if tool is None:
             return
+        if (tool.device, tool.tool_key) != self._described:
+            # Of another tool; what is known of this one comes with its description.
+            self._described = (tool.device, tool.tool_key)
+            self._scope.show_scope(None)
+            self._undo.setText("")
         self._key = tool.tool_key
         self._name.setText(breakable(tool_title(tool)))
         self._name.setAccessibleName(tool_title(tool))
@@ -234,3 +254,9 @@ class ToolDetails(ScrollArea):
         self._description.setText(breakable(tool.description) or "The device gives no description.")
         self._facts.show_contract(tool)
         self._schema.show_json(tool.input_schema)
+
+    def show_description(self, described: ToolDescription) -> None:
+        """Show what is known of the tool besides its contract, if it is still the one that is shown."""
+        if (described.tool.device, described.tool.tool_key) == self._described:
+            self._scope.show_scope(described.scope)
+            self._undo.setText(breakable(described.undo))

@@ -33,6 +33,7 @@ KIND_TONES = {
     EntryKind.LATE_ANSWER_RECEIVED: "warn",
     EntryKind.DEVICE_REVOKED: "warn",
     EntryKind.OPERATOR_REMOVED: "warn",
+    EntryKind.AGENT_REVOKED: "warn",
     EntryKind.FATIGUE_NOTED: "warn",
     EntryKind.CONTRACT_CHANGED: "warn",
     EntryKind.APPROVAL_EXPIRED: "warn",

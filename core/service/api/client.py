@@ -7,8 +7,11 @@ from typing import Any
 from core.audit.entries import Entry
 from core.audit.events import ChangeRefused, Event
 from core.changes import SignedChange
-from core.errors import Refused
+from core.errors import BadInput, ErrorCode, Refused
+from core.fleet.models import Device
 from core.ids import new_id
+from core.policy.agents import no_device
+from core.service.api.methods import is_person
 from core.service.proposals import PlannedChange
 from core.service.service import Service
 
@@ -16,14 +19,56 @@ from core.service.service import Service
 class Client:
     """What the API objects of one client share."""
 
-    def __init__(self, service: Service, actor: str) -> None:
+    def __init__(self, service: Service, actor: str, credential: str = "") -> None:
+        """`credential` is the digest of the token by which an agent proved itself; empty for people."""
         self.service = service
         self.actor = actor
+        self._credential = credential
         # Identifies the client where it keeps something going: a paused card, live pictures.
         self.reader = new_id()
         # The operator who has signed this connection's challenge (`identify`); empty until then.
         self.operator = ""
         self.challenge = new_id()
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether this client is an agent, which sees only what is its own."""
+        return not is_person(self.actor)
+
+    def check_standing(self) -> None:
+        """Check that an agent was not revoked, and has no new token, since it proved itself.
+
+        Raises:
+            Refused: it was (code `agent_unknown`).
+        """
+        if self._credential:
+            self.service.agents.check_credential(self.actor, self._credential)
+
+    def sees(self, device: Device) -> bool:
+        """Whether this device exists for this client."""
+        return self.service.agents.sees(self.actor, device)
+
+    def device(self, name: str) -> Device:
+        """A device that exists for this client.
+
+        Raises:
+            BadInput: there is none of that name (code `unknown_device`).
+        """
+        if not self.is_agent:
+            return self.service.fleet.get(name)
+        for device in self.service.fleet.devices():
+            if device.name == name and self.sees(device):
+                return device
+        raise BadInput(no_device(name), ErrorCode.UNKNOWN_DEVICE)
+
+    def check_own(self, actor: str, run: str) -> None:
+        """Check that a run of this actor exists for this client: an agent has only its own runs.
+
+        Raises:
+            BadInput: it does not; the message is the one of a run that is not known.
+        """
+        if self.is_agent and actor != self.actor:
+            raise BadInput(f"There is no run {run[:100]}.", ErrorCode.NOT_FOUND)
 
     async def signed(self, planned: PlannedChange, signed: SignedChange | None) -> dict[str, Any]:
         """Check the signature of a change that loosens security; returns the proof for its journal entry.

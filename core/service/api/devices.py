@@ -18,27 +18,31 @@ from core.aip.pairing import decode_pairing, encode_pairing
 from core.audit.events import DeviceForgotten as DeviceForgottenEvent
 from core.audit.events import DevicePaired, DeviceRevoked, DeviceSet, ListeningChanged
 from core.changes import SignedChange
-from core.errors import BadInput, JournalUnavailable
+from core.errors import BadInput, ErrorCode, JournalUnavailable
 from core.fleet.filter import parse_filter
-from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, paired_by, token_digest, with_settings
+from core.fleet.known_devices import THIS_COMPUTER, KnownDevice, paired_by, with_settings
 from core.fleet.models import (
     Check,
     ContractChange,
     Device,
     DeviceDetails,
     DeviceSettings,
+    Health,
     Listening,
     Pairing,
     Refusal,
     Tool,
+    ToolDescription,
+    ToolHit,
 )
+from core.fleet.tool_scope import scope_of, undo_of
 from core.service import proposals
-from core.service.api.client import ClientApi
+from core.service.api.client import Client, ClientApi
 from core.service.api.events import DeviceForgotten
 from core.service.api.models import LivePicture
 from core.service.console import DevicesApi
-from core.service.device_history import changes_before
-from core.service.service import Service
+from core.service.device_history import changes_before, past_calls, past_results
+from core.tokens import token_digest
 
 log = structlog.get_logger(__name__)
 
@@ -50,10 +54,39 @@ class LocalDevices(ClientApi, DevicesApi):
     """Implements `DevicesApi` in the service."""
 
     async def tools(self, device: str) -> list[Tool]:
+        self._client.device(device)
         return self._service.fleet.tools(device)
 
+    async def search(self, words: str, targets: str = "", limit: int = 20) -> list[ToolHit]:
+        service = self._service
+        # None is every device, which only people see.
+        narrowed = targets.strip() or self._client.is_agent
+        among = {device.name for device in matching_devices(self._client, targets)} if narrowed else None
+        if not service.fleet.knows_results:
+            service.fleet.remember_results(await past_results(service.journal))
+        return await service.fleet.search(words, among, limit)
+
+    async def describe(self, device: str, tool: str) -> ToolDescription:
+        service = self._service
+        there, people = self._client.device(device), not self._client.is_agent
+        offered = next(
+            (one for one in service.fleet.tools(device) if tool in (one.tool_name, one.tool_key)), None
+        )
+        if offered is None:
+            away = "" if there.health in (Health.ONLINE, Health.BUSY) else f" It is {there.health.value}."
+            raise BadInput(f"{device} has no tool {tool[:200]!r}.{away}", ErrorCode.UNKNOWN_TOOL)
+        return ToolDescription(
+            tool=offered,
+            scope=scope_of(offered, there),
+            undo=undo_of(offered),
+            health=there.health,
+            reason=there.reason,
+            # An agent learns nothing of what others asked for.
+            calls=await past_calls(service.journal, device, offered.tool_name) if people else [],
+        )
+
     async def match(self, targets: str) -> list[Device]:
-        return matching_devices(self._service, targets)
+        return matching_devices(self._client, targets)
 
     async def details(self, name: str) -> DeviceDetails:
         service = self._service
@@ -296,14 +329,15 @@ class LocalDevices(ClientApi, DevicesApi):
         return None
 
 
-def matching_devices(service: Service, targets: str) -> list[Device]:
-    """The devices that match a filter now.
+def matching_devices(client: Client, targets: str) -> list[Device]:
+    """The devices that match a filter now, and exist for this client.
 
     Raises:
         BadInput: the filter is malformed.
     """
     device_filter = parse_filter(targets)
-    return [device for device in service.fleet.devices() if device_filter.matches(device)]
+    devices = client.service.fleet.devices()
+    return [device for device in devices if device_filter.matches(device) and client.sees(device)]
 
 
 def _signed_digest(signed: SignedChange | None) -> str:

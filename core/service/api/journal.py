@@ -46,7 +46,9 @@ class LocalJournal(ClientApi, JournalApi):
         return await self._service.journal.numbers(query, before, min(max(limit, 1), MOST_NUMBERS))
 
     async def entry(self, seq: int) -> Entry:
-        return await self._service.journal.entry(seq)
+        entry = await self._service.journal.entry(seq)
+        await self._check_own(entry, f"There is no entry {seq}.")
+        return entry
 
     async def histogram(self, query: str = "", buckets: int = 80) -> list[Bucket]:
         return await self._service.journal.histogram(query, buckets)
@@ -61,6 +63,7 @@ class LocalJournal(ClientApi, JournalApi):
         page = await self._service.journal.query(f"call:{quoted(call_id)}", after=0, limit=500)
         if not page.entries:
             raise BadInput(f"There is no command {call_id}.", ErrorCode.NOT_FOUND)
+        await self._check_own(page.entries[0], f"There is no command {call_id}.")
         command = CommandState(call_id)
         for entry in page.entries:
             command.apply(entry, event_of(entry))
@@ -95,6 +98,17 @@ class LocalJournal(ClientApi, JournalApi):
     ) -> ContentHits:
         entries = await self._stretch(run, around)
         return await find_in_results(entries, words, self._service.journal.get_blob)
+
+    async def _check_own(self, entry: Entry, problem: str) -> None:
+        """Check that an entry exists for this client: for an agent, those of its own runs do."""
+        if not self._client.is_agent or entry.actor == self._client.actor:
+            return
+        try:
+            if entry.run is None:
+                raise BadInput(problem, ErrorCode.NOT_FOUND)
+            await self._runs.get(entry.run)
+        except BadInput as error:
+            raise BadInput(problem, ErrorCode.NOT_FOUND) from error
 
     async def _stretch(self, run: str | None, around: int | None) -> list[Entry]:
         """The entries of a run, or the entries around an entry; oldest first."""

@@ -24,8 +24,9 @@ _PEOPLE = ("operator:", "window:", "cli:")
 class Callers(Enum):
     """Which clients may call a method.
 
-    An agent may read and may request commands, which the policy judges. Only operators, people at a window or
-    a terminal, decide about requests and change what is permitted.
+    An agent may request commands, which the policy judges, and may read what is its own: the devices among
+    its targets, its runs and their entries. The implementations of such methods check that. Only operators,
+    people at a window or a terminal, see everything, decide about requests and change what is permitted.
     """
 
     ANY_CLIENT = "any client"
@@ -58,8 +59,8 @@ class ApiMethod:
         Raises:
             Refused: the method is for operators, and the actor is none.
         """
-        if self.callers is not ANY_CLIENT and not is_person(actor):
-            raise Refused(f"An agent may not {self.wire.replace('_', ' ')}.")
+        if self.callers is not ANY_CLIENT:
+            check_operator(actor, self.wire.replace("_", " "))
 
 
 Invoke = Callable[[ApiMethod, tuple[Any, ...], dict[str, Any]], Awaitable[Any]]
@@ -68,6 +69,16 @@ Invoke = Callable[[ApiMethod, tuple[Any, ...], dict[str, Any]], Awaitable[Any]]
 def is_person(actor: str) -> bool:
     """Whether an actor is a person at a window or a terminal."""
     return actor.startswith(_PEOPLE)
+
+
+def check_operator(actor: str, act: str) -> None:
+    """Check that an actor is a person; `act` is a phrase such as "follow events".
+
+    Raises:
+        Refused: it is an agent.
+    """
+    if not is_person(actor):
+        raise Refused(f"An agent may not {act}.")
 
 
 def rpc(

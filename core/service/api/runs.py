@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
 from core.audit.entries import Kind
 from core.audit.events import StepSettled
 from core.audit.journal import MAX_PAGE
@@ -29,18 +31,20 @@ from core.batch.planner import Planner
 from core.batch.resume import Remainder, check_resumable, remainder_of
 from core.batch.run_compare import RunComparison, compare_runs
 from core.batch.run_state import ActiveRun, already_resumed, settled
-from core.batch.runner import Inputs, Resumption
+from core.batch.runner import NO_INPUTS, Inputs, Resumption
 from core.batch.saved import SavedBatches
 from core.batch.undo_plan import UndoPlan
 from core.canonical_json import canonical_bytes
+from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode, JournalError, Refused
+from core.service.alternatives import FailedCall, alternatives_to
 from core.service.api.client import ClientApi
 from core.service.api.devices import matching_devices
-from core.service.api.methods import is_person
 from core.service.api.models import RunPage
 from core.service.api.undo import make_undo_plan, start_undo
 from core.service.console import RunsApi
+from core.service.envelope import Alternative, Envelope, cell_envelope
 from core.service.previews import quoted
 from core.service.run_devices import RunDevices
 
@@ -48,6 +52,10 @@ MOST_RUNS = 200
 MOST_CELLS = 1_000
 LONGEST_WAIT = 3600.0
 MOST_SAID = 20_000
+# Characters of a device's or tool's name in the entry of a request that did not become a command.
+_LONGEST_NAME = 200
+# Of the commands of a run that failed: for how many alternatives are looked for.
+_MOST_WITH_ALTERNATIVES = 10
 
 
 class LocalRuns(ClientApi, RunsApi):
@@ -56,7 +64,7 @@ class LocalRuns(ClientApi, RunsApi):
     async def plan(self, batch: Batch, inputs: dict[str, Any] | None = None) -> Plan:
         service = self._service
         check_given(batch, inputs or {})
-        devices = matching_devices(service, batch.targets)
+        devices = matching_devices(self._client, batch.targets)
         names = [device.name for device in devices]
         planner = Planner(
             batch, inputs or {}, service.dispatcher, RunDevices(service.fleet), self._client.actor
@@ -73,8 +81,10 @@ class LocalRuns(ClientApi, RunsApi):
         batch: Batch,
         expected_devices: list[str] | None = None,
         inputs: dict[str, Any] | None = None,
+        said: str = "",
+        request_id: str = "",
     ) -> Run:
-        devices = [device.name for device in matching_devices(self._service, batch.targets)]
+        devices = [device.name for device in matching_devices(self._client, batch.targets)]
         if not devices:
             raise BadInput(f"No device matches {batch.targets!r}.", ErrorCode.UNKNOWN_DEVICE)
         if expected_devices is not None and sorted(expected_devices) != sorted(devices):
@@ -82,16 +92,8 @@ class LocalRuns(ClientApi, RunsApi):
                 f"{batch.targets!r} now means {len(devices)} devices, not the {len(expected_devices)} "
                 "that were shown. Plan again."
             )
-        client = self._client
-        live = await self._service.runner.start(
-            batch,
-            devices,
-            client.actor,
-            "batch",
-            operator=client.operator,
-            inputs=self._inputs(batch, inputs or {}),
-        )
-        return live.whole()
+        given = self._inputs(batch, inputs or {})
+        return await self._begin(batch, devices, "batch", said, request_id, given)
 
     def _inputs(self, batch: Batch, given: dict[str, Any]) -> Inputs:
         values = check_inputs(batch, given)
@@ -101,7 +103,6 @@ class LocalRuns(ClientApi, RunsApi):
     async def resume(self, run: str, secrets: dict[str, Any] | None = None) -> Run:
         service, client = self._service, self._client
         before = await self.get(run)
-        self._check_own(before.summary)
         remainder = remainder_of(before)
         check_resumable(before, remainder)
         inputs = self._inputs_of(before, secrets or {})
@@ -109,6 +110,7 @@ class LocalRuns(ClientApi, RunsApi):
             run, remainder.carried, await self._earlier(before, remainder), self._changed_note(before.batch)
         )
         summary = before.summary
+        self._count(len(summary.devices) * len(flatten(before.batch.steps)))
         live = await service.runner.start(
             before.batch,
             summary.devices,
@@ -180,27 +182,71 @@ class LocalRuns(ClientApi, RunsApi):
         return cell
 
     async def call(
-        self, device: str, tool: str, parameters: dict[str, Any], timeout: float | None = None, said: str = ""
+        self,
+        device: str,
+        tool: str,
+        parameters: dict[str, Any],
+        timeout: float | None = None,
+        said: str = "",
+        request_id: str = "",
     ) -> Run:
-        if len(said) > MOST_SAID:
-            # The text is recorded with every entry of the run and shown on the card.
-            raise BadInput(
-                f"What is said about a call has at most {MOST_SAID:,} characters.", ErrorCode.TOO_LARGE
-            )
-        self._service.fleet.get(device)
-        canonical_bytes(parameters)
-        step = Step(id="call", tool=tool, parameters=parameters, timeout=timeout)
-        batch = Batch(name=tool[:200] or "call", targets=f"name:{device}", steps=[step])
         client = self._client
-        live = await self._service.runner.start(batch, [device], client.actor, "call", said, client.operator)
+        try:
+            _check_said(said)
+            client.device(device)
+            canonical_bytes(parameters)
+            step = _only_step(tool, parameters, timeout)
+        except BadInput as error:
+            # Each of them is journalled, so that they count like commands.
+            self._service.agents.spend(client.actor, 1)
+            request = CommandRequest(device[:_LONGEST_NAME], tool[:_LONGEST_NAME], parameters, client.actor)
+            self._service.dispatcher.refuse(request, error)
+            raise
+        batch = Batch(name=tool[:200], targets=f"name:{device}", steps=[step])
+        return await self._begin(batch, [device], "call", said, request_id)
+
+    async def _begin(
+        self,
+        batch: Batch,
+        devices: list[str],
+        kind: Literal["batch", "call"],
+        said: str,
+        request_id: str,
+        inputs: Inputs = NO_INPUTS,
+    ) -> Run:
+        _check_said(said)
+        client, runner = self._client, self._service.runner
+        if not client.is_agent:
+            live = await runner.start(batch, devices, client.actor, kind, said, client.operator, inputs)
+            return live.whole()
+        self._service.agents.check_asks(client.actor)
+        requests = self._service.agent_requests
+        async with requests.turns[client.actor]:
+            digest = requests.digest_of(batch, devices, inputs.values)
+            earlier = await requests.earlier(client.actor, request_id, digest)
+            if earlier is not None:
+                return await self.get(earlier)
+            self._service.agents.spend(client.actor, len(devices) * len(flatten(batch.steps)))
+            live = await runner.start(
+                batch,
+                devices,
+                client.actor,
+                kind,
+                said,
+                inputs=inputs,
+                request_id=request_id,
+                request_digest=digest,
+            )
         return live.whole()
 
-    async def wait(self, run: str, timeout: float) -> Run:
+    async def wait(self, run: str, timeout: float, until_asked: bool = False) -> Run:
         live = self._service.runner.find(run)
         if live is None or live.end is not None:
             return await self.get(run)
+        self._client.check_own(live.actor, run)
+        waits_for = live.asked if until_asked else live.ended
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(live.ended.wait(), min(max(timeout, 0.0), LONGEST_WAIT))
+            await asyncio.wait_for(waits_for.wait(), min(max(timeout, 0.0), LONGEST_WAIT))
         return live.whole()
 
     async def stop(self, run: str) -> RunSummary:
@@ -213,6 +259,7 @@ class LocalRuns(ClientApi, RunsApi):
     async def cells(self, run: str, after: int = 0, limit: int = 500) -> CellPage:
         live = self._service.runner.find(run)
         summary = live.summary() if live is not None else await self._summary(run)
+        self._client.check_own(summary.actor, run)
         after = max(0, after)
         end = after + max(1, min(max(limit, 1), MOST_CELLS) // max(len(summary.steps), 1))
         chosen = summary.devices[after:end]
@@ -227,6 +274,8 @@ class LocalRuns(ClientApi, RunsApi):
 
     async def output(self, run: str, device: str, step: str, after: int = 0) -> OutputChunk:
         live = self._service.runner.find(run)
+        if live is not None:
+            self._client.check_own(live.actor, run)
         cell = live.cells.get((device, step)) if live else None
         cell = cell or _cell_in(await self.get(run), device, step)
         if not cell.call_id:
@@ -250,7 +299,7 @@ class LocalRuns(ClientApi, RunsApi):
 
     async def undo(self, run: str, digest: str = "") -> Run:
         original, client = await self.get(run), self._client
-        self._check_own(original.summary)
+        self._count(len(original.cells))
         live = await start_undo(self._service, original, client.actor, client.operator, digest)
         return live.whole()
 
@@ -277,6 +326,16 @@ class LocalRuns(ClientApi, RunsApi):
         self._service.runner.unpause(live, self._client.actor)
         return live.summary()
 
+    def _count(self, commands: int) -> None:
+        """Count commands against an agent's limits.
+
+        Raises:
+            Refused: an agent is paused, or has reached its limit.
+        """
+        if self._client.is_agent:
+            self._service.agents.check_asks(self._client.actor)
+            self._service.agents.spend(self._client.actor, commands)
+
     async def _live(self, run: str) -> ActiveRun | None:
         """The run, which this client may control, if it has not ended."""
         live = self._service.runner.find(run)
@@ -284,22 +343,42 @@ class LocalRuns(ClientApi, RunsApi):
             # Says so if there is no such run.
             await self.get(run)
             return None
-        self._check_own(live.summary())
+        self._client.check_own(live.actor, run)
         return live if live.end is None else None
-
-    def _check_own(self, run: RunSummary) -> None:
-        if run.actor != self._client.actor and not is_person(self._client.actor):
-            raise Refused("An agent may not control another actor's run.")
 
     async def get(self, run: str) -> Run:
         live = self._service.runner.find(run)
         if live is not None:
+            self._client.check_own(live.actor, run)
             return live.whole()
         await self._service.journal.settle()
         entries = await self._service.journal.entries_of_run(run)
         if not entries:
             raise BadInput(f"There is no run {run}.", ErrorCode.NOT_FOUND)
+        self._client.check_own(entries[0].actor, run)
         return rebuild_run(entries)
+
+    async def evidence(self, run: str, sha256: str) -> bytes:
+        cells = (await self.get(run)).cells
+        results = [cell.result for cell in cells if cell.result is not None]
+        if not any(evidence.blob == sha256 for result in results for evidence in result.evidence):
+            raise BadInput(f"No result of {run} names this blob.", ErrorCode.NOT_FOUND)
+        return await self._service.journal.get_blob(sha256)
+
+    async def results(self, run: str) -> list[Envelope]:
+        whole = await self.get(run)
+        live = self._service.runner.find(run)
+        requested = _parameters(live.batch if live is not None else whole.batch)
+        envelopes: list[Envelope] = []
+        failed = 0
+        for cell in whole.cells:
+            others: list[Alternative] = []
+            if cell.result is not None and cell.result.error is not None and failed < _MOST_WITH_ALTERNATIVES:
+                failed += 1
+                call = FailedCall(whole.summary.actor, requested.get(cell.step, {}), cell.result)
+                others = await alternatives_to(self._service, call)
+            envelopes.append(cell_envelope(cell, others))
+        return envelopes
 
     async def find(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:
         service = self._service
@@ -331,8 +410,9 @@ class LocalRuns(ClientApi, RunsApi):
     async def list(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
         service = self._service
         seq = await self._start_of(before) if before else None
+        own = f" actor:{quoted(self._client.actor)}" if self._client.is_agent else ""
         page = await service.journal.query(
-            f"kind:{Kind.RUN_STARTED}", before=seq, limit=min(max(limit, 1), MOST_RUNS)
+            f"kind:{Kind.RUN_STARTED}{own}", before=seq, limit=min(max(limit, 1), MOST_RUNS)
         )
         return [await self._summary(entry.run) for entry in page.entries if entry.run]
 
@@ -374,6 +454,26 @@ def _cell_in(run: Run, device: str, step: str) -> Cell:
     if cell is None:
         raise BadInput(f"{run.summary.id} has no step {step} on {device}.", ErrorCode.NOT_FOUND)
     return cell
+
+
+def _only_step(tool: str, parameters: dict[str, Any], timeout: float | None) -> Step:
+    try:
+        return Step(id="call", tool=tool, parameters=parameters, timeout=timeout)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise BadInput(f"This is no call: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
+
+
+def _parameters(batch: Batch) -> dict[str, dict[str, Any]]:
+    return {step.id: step.parameters for step in flatten(batch.steps)}
+
+
+def _check_said(said: str) -> None:
+    if len(said) > MOST_SAID:
+        # The text is recorded with every entry of the run and shown on the card.
+        raise BadInput(
+            f"What is said about a call has at most {MOST_SAID:,} characters.", ErrorCode.TOO_LARGE
+        )
 
 
 def _unreadable(run: str, error: JournalError) -> RunSummary:

@@ -113,20 +113,24 @@ class RemoteConsole(Console):
         actor: str,
         timeout: float = CONNECT_TIMEOUT,
         request_timeout: float = REQUEST_TIMEOUT,
+        *,
+        token: str = "",
     ) -> RemoteConsole:
         """Attach to the service that owns `home` within `timeout` seconds.
 
-        `request_timeout`, in seconds, bounds each later call that declares no other time.
+        `request_timeout`, in seconds, bounds each later call that declares no other time. `token` proves
+        which agent an agent is.
 
         Raises:
             ServiceError: no service answers (`service_unavailable`), or it refuses this client (`home_busy`).
             BadInput: `actor` is malformed.
+            Refused: the token is not the agent's (`agent_unknown`).
         """
         try:
             async with asyncio.timeout(timeout):
                 connection = await dial(home, timeout, protocol.MAX_FRAME)
                 try:
-                    welcome = await _say_hello(connection, client, actor)
+                    welcome = await _say_hello(connection, client, actor, token)
                 except BaseException:
                     connection.transport.abort()
                     raise
@@ -285,8 +289,12 @@ class RemoteConsole(Console):
         await self._tasks.close()
 
 
-async def _say_hello(connection: ClientConnection, client: protocol.Client, actor: str) -> protocol.Welcome:
+async def _say_hello(
+    connection: ClientConnection, client: protocol.Client, actor: str, token: str
+) -> protocol.Welcome:
     hello = {"api_version": API_VERSION, "client": client, "actor": actor, "version": __version__}
+    if token:
+        hello["token"] = token
     await connection.send(protocol.encode({"hello": hello}), text=True)
     frame = protocol.decode(await connection.recv())
     if "error" in frame:

@@ -22,6 +22,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, ServiceError
 from core.json_walk import Members, is_finite, members_of, place_text, walk
+from core.policy.agents import PREFIX as AGENT_PREFIX
+from core.policy.agents import is_agent
 from core.service.api.methods import ApiMethod
 from core.service.console import API_VERSION, Event, api_methods
 
@@ -34,7 +36,10 @@ Client = Literal["window", "cli", "agent", "test"]
 
 
 class Hello(BaseModel):
-    """A client's claim of its identity. Its permissions depend on signatures, not on this claim."""
+    """A client's claim of its identity. `token` proves which agent an agent is.
+
+    A person's permissions depend on signatures, not on this claim.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -42,11 +47,12 @@ class Hello(BaseModel):
     client: Client
     actor: str = Field(pattern=ACTOR)
     version: str = Field(default="", max_length=64)
+    token: str = Field(default="", max_length=200, repr=False)
 
     @property
     def is_agent(self) -> bool:
         """Whether the client is an agent, by its kind or by its actor."""
-        return self.client == "agent" or self.actor.startswith("agent:")
+        return self.client == "agent" or is_agent(self.actor)
 
     def known_as(self, user: str) -> str:
         """The actor under which the client's requests are recorded; `user` is the socket peer's user name.
@@ -55,7 +61,7 @@ class Hello(BaseModel):
         always stays an agent, whatever name it claims.
         """
         if self.is_agent:
-            return f"agent:{self.actor.partition(':')[2]}"
+            return AGENT_PREFIX + self.actor.partition(":")[2]
         return f"cli:{user}" if self.client == "cli" else f"window:{user}"
 
 

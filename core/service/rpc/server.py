@@ -37,10 +37,14 @@ WRITE_LIMIT = 256 * 1024
 
 
 class Host(Protocol):
-    """The part of the service that the server uses: a console per actor."""
+    """The part of the service that the server uses: a console per client."""
 
     def console(self, actor: str) -> Console:
-        """A console for this actor."""
+        """A console for this person."""
+        ...
+
+    def agent_console(self, actor: str, token: str) -> Console:
+        """A console for an agent; raises `Refused` (code `agent_unknown`) if the token is not its own."""
         ...
 
 
@@ -110,11 +114,10 @@ class ControlServer:
         self._server = None
 
     async def _serve(self, connection: ServerConnection) -> None:
-        hello = await _greet(connection)
-        if hello is None:
+        accepted = await _greet(connection, self._host)
+        if accepted is None:
             return
-        actor = hello.known_as(user_name(peer_uid(connection.transport.get_extra_info("socket"))))
-        console = self._host.console(actor)
+        hello, actor, console = accepted
         client = _Client(connection, hello, actor, console, self._tasks, self._stuck_after)
         self._clients.add(client)
         self._count()
@@ -134,14 +137,19 @@ class ControlServer:
         now.set()
 
 
-async def _greet(connection: ServerConnection) -> protocol.Hello | None:
-    """Read a client's hello and send the welcome; None if the hello is refused or does not arrive."""
+async def _greet(connection: ServerConnection, host: Host) -> tuple[protocol.Hello, str, Console] | None:
+    """Read a client's hello and send the welcome; returns the hello, the client's actor and its console.
+
+    None if the hello is refused or does not arrive.
+    """
     try:
         async with asyncio.timeout(HELLO_WITHIN):
             hello = protocol.read_hello(await connection.recv())
+            actor = hello.known_as(user_name(peer_uid(connection.transport.get_extra_info("socket"))))
+            console = host.agent_console(actor, hello.token) if hello.is_agent else host.console(actor)
             welcome = protocol.Welcome(api_version=API_VERSION, version=__version__, pid=os.getpid())
             await connection.send(protocol.encode({"welcome": welcome.model_dump()}), text=True)
-            return hello
+            return hello, actor, console
     except QuarterdeckError as error:
         with contextlib.suppress(ConnectionClosed):
             await connection.send(protocol.encode_error(None, error.info), text=True)
@@ -217,7 +225,7 @@ class _Client:
             raise BadInput("The frame has none of method, subscribe, unsubscribe, forget.")
 
     async def _call(self, number: int, name: str, frame: dict[str, Any]) -> None:
-        binary = False
+        binary = gone = False
         try:
             method = self._allowed(name)
             arguments = method.decode_arguments(frame.get("params", {}))
@@ -225,12 +233,16 @@ class _Client:
             answer, binary = protocol.encode_result(number, method, value), method.gives_bytes
         except QuarterdeckError as error:
             answer = protocol.encode_error(number, error.info)
+            gone = error.code is ErrorCode.AGENT_UNKNOWN
         # Outermost handler: a fault in one call must not end the connection or the service.
         except Exception as error:
             log.exception("a call failed", method=name)
             fault = ErrorInfo.of(ErrorCode.INTERNAL, f"{name} failed: {type(error).__name__}.")
             answer = protocol.encode_error(number, fault)
         await self._send(answer, text=not binary)
+        if gone:
+            # A revoked agent; it learns at its next connection that its token is worthless.
+            await self._connection.close(1008, "The agent was revoked.")
 
     def _allowed(self, name: str) -> protocol.Method:
         method = protocol.methods().get(name)

@@ -261,33 +261,16 @@ def test_an_older_run_is_found_by_its_id(theme: Theme, tmp_path: Path) -> None:
     play_frame(theme, tmp_path, console, scenario)
 
 
-def described(name: str, *about: tuple[str, str]) -> Result:
-    return replace(hit(name, "on this-computer", "Call a tool"), about=about)
-
-
-def test_words_of_a_definition_find_a_tool_below_those_of_names_and_are_the_reason() -> None:
-    tools = [
-        described("get_system_info", ("description", "facts about it"), ("argument kind", "memory disk")),
-        described("free_memory", ("description", "drops caches")),
-        described("list_files", ("description", "rows of remembered files")),
+def test_what_the_service_found_keeps_its_order_and_what_is_typed_meanwhile_narrows_it() -> None:
+    found = [
+        replace(
+            hit("get_system_info", group="Call a tool"), fits="how much memory", order=0, reason="argument"
+        ),
+        replace(hit("free_memory", group="Call a tool"), fits="how much memory", order=1),
     ]
-    memory = find(tools, "memory")
-    assert [one.hit.title for one in memory] == ["free_memory", "get_system_info"]
-    assert [one.reason for one in memory] == ["", "argument kind: memory"]
-    asked = find([tools[0], tools[2]], "how much memory is free")
-    assert [one.hit.title for one in asked] == ["get_system_info"]
-    # A part of a word is none, words that say nothing count for nothing, and fewer than half are too few.
-    assert not find([tools[2]], "ember")
-    assert not find(tools, "how much is it")
-    assert not find([tools[0]], "memory zebra giraffe")
-
-
-def test_the_same_tool_of_many_devices_is_one_line_where_only_its_definition_led_to_it() -> None:
-    about = (("description", "reads memory"),)
-    many = [
-        replace(hit("get_system_info", f"on lab-{number}", "Call a tool"), about=about) for number in range(6)
-    ]
-    assert len(find([*many, described("dump", *about)], "memory")) == 2
+    assert [one.hit.title for one in find(found, "how much memory")] == ["get_system_info", "free_memory"]
+    assert [one.reason for one in find(found, "how much memory")] == ["argument", ""]
+    assert [one.hit.title for one in find(found, "memory")] == ["free_memory"]
 
 
 def test_a_command_is_found_by_how_its_words_begin_and_nothing_else() -> None:

@@ -21,6 +21,7 @@ from core.policy.policy_file import parse_policy
 from core.service.recovery import recover
 from core.service.service import Service
 from core.service.time_machine import try_over_journal
+from tests.fakes.agents import agent_of
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.operator_answers import TWO, asked, no, signed_grant, terms_for, yes
 from tests.fakes.rig import DEVICE, Rig, open_rig, tool_info
@@ -432,9 +433,8 @@ class TestThroughTheService:
     async def test_runs_of_an_agent_that_wait_go_on_and_a_cancelled_one_does_not(
         self, service: Service, home: Home, tmp_path: Path
     ):
-        console, agent = signing(service.console("operator:anna"), home), service.console("agent:clerk")
+        console, agent = signing(service.console("operator:anna"), home), await agent_of(service, "clerk")
         key = anna(home)
-        await console.approvals.register_operator(key.operator)
         places = [tmp_path / str(number) for number in range(4)]
         runs, approvals = [], []
         for place in places:

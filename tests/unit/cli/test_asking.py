@@ -171,6 +171,11 @@ class DeviceAway(MemoryConsole):
     async def on_tools(self, device: str) -> list[Any]:
         return []
 
+    async def on_call(
+        self, device: str, tool: str, parameters: dict[str, Any], timeout: float | None = None, said: str = ""
+    ) -> Any:
+        raise DeviceError(f"{device} is offline: it went home.")
+
 
 async def test_a_service_that_dies_in_the_middle_leaves_an_unknown_outcome_and_says_of_which_run(
     host: MemoryHost, key: Home, capsys: pytest.CaptureFixture[str]
@@ -182,7 +187,7 @@ async def test_a_service_that_dies_in_the_middle_leaves_an_unknown_outcome_and_s
     assert "quarterdeck runs show r1" in told["error"]["next"]
 
 
-async def test_a_device_that_is_away_is_offline_and_lacks_no_tool(
+async def test_a_call_to_a_device_that_is_away_is_left_to_the_service_to_refuse(
     host: MemoryHost, key: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert await made(DeviceAway(host, "cli:anna"), key, "change") == exit_codes.DEVICE_OFFLINE

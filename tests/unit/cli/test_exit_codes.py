@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from core.aip.messages import ResultStatus
-from core.cli.output import result_json
 from core.dispatch.models import LISTED_PAIRS, Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo
 from core.fleet.models import Effect, Risk
 from core.policy.models import Answer, Decision, Profile
 from core.service import exit_codes
+from core.service.envelope import envelope_of
 
 
 def a_result(verdict: Verdict, basis: Basis, status: ResultStatus, code: ErrorCode | None) -> CommandResult:
@@ -50,14 +50,14 @@ def test_what_failed_or_was_refused_keeps_the_code_of_its_error():
 def test_what_may_have_begun_and_is_not_known_to_read_is_never_called_retryable(code: ErrorCode):
     begun = [pair for pair in LISTED_PAIRS if pair[1] not in (Basis.NOTHING_SENT, Basis.DEVICE_REFUSED)]
     for verdict, basis in begun:
-        told = result_json(a_result(verdict, basis, ResultStatus.FAILURE, code))
-        assert told["error"]["retryable"] is False
+        told = envelope_of(a_result(verdict, basis, ResultStatus.FAILURE, code))
+        assert told.error.retryable is False
 
 
 def test_what_was_not_begun_is_retryable_as_its_code_says():
     for code, retryable in ((ErrorCode.DEVICE_OFFLINE, True), (ErrorCode.INVALID_ARGUMENTS, False)):
-        told = result_json(a_result(Verdict.REFUSED, Basis.NOTHING_SENT, ResultStatus.FAILURE, code))
-        assert told["error"]["retryable"] is retryable
+        told = envelope_of(a_result(Verdict.REFUSED, Basis.NOTHING_SENT, ResultStatus.FAILURE, code))
+        assert told.error.retryable is retryable
 
 
 @pytest.mark.parametrize("effect", [*Effect])
@@ -66,5 +66,5 @@ def test_only_a_read_that_got_no_answer_may_be_asked_again(effect: Effect):
     decision = Decision(
         answer=Answer.ALLOW, risk=Risk.LOW, effect=effect, profile=Profile.GUARDED, summary="", reasons=[]
     )
-    told = result_json(lost.model_copy(update={"decision": decision}))
-    assert told["error"]["retryable"] is (effect is Effect.OBSERVE)
+    told = envelope_of(lost.model_copy(update={"decision": decision}))
+    assert told.error.retryable is (effect is Effect.OBSERVE)

@@ -11,13 +11,14 @@ import pytest
 
 from core.aip.messages import ResultStatus
 from core.canonical_json import sha256_hex
-from core.cli.output import result_json
+from core.cli.output import envelope_json
 from core.cli.saving import Saving, file_name
 from core.cli.session import Session
 from core.dispatch.models import Basis, CommandResult, Evidence, Verdict
 from core.errors import BadInput, ErrorCode
 from core.home import Home
 from core.service import exit_codes
+from core.service.envelope import envelope_of
 
 PICTURE = b"\x89PNG\r\n\x1a\n not quite"
 
@@ -69,9 +70,9 @@ async def test_a_picture_becomes_a_file_for_its_owner_alone(home: Home, tmp_path
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert saving.code(exit_codes.DONE) == exit_codes.DONE
-    [told] = result_json(result, saving.files)["evidence"]
+    [told] = envelope_json(envelope_of(result), saving.files)["evidence"]
     assert told["file"] == str(file)
-    assert "file" not in result_json(result)["evidence"][0]
+    assert envelope_json(envelope_of(result))["evidence"][0]["file"] is None
 
 
 async def test_no_file_is_written_over_and_no_link_is_followed(home: Home, tmp_path: Path):

@@ -9,17 +9,9 @@ from pathlib import Path
 import pytest
 
 from core.errors import BadInput, ErrorCode
-from core.fleet.known_devices import (
-    MOST_OFFERED,
-    Copy,
-    KnownDevice,
-    KnownDevices,
-    check_name,
-    read_copy,
-    token_digest,
-    with_settings,
-)
+from core.fleet.known_devices import Copy, KnownDevice, KnownDevices, check_name, read_copy, with_settings
 from core.fleet.models import DeviceSettings
+from core.tokens import MOST_OFFERED, token_digest
 from tests.fakes.full_disk import full_disk_for
 from tests.fakes.known_devices import dialled, pair, pair_listening
 

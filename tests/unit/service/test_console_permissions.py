@@ -21,17 +21,18 @@ from tests.fakes.memory_console import MemoryHost
 
 # By wire name. A new method of the API has to be entered here, in one table or the other.
 ANY = frozenset(
-    "approval approvals batches blob call cancel_run cancel_step challenge command compare_runs "
-    "contract_change device_details doctor entries entry entry_numbers explain explanation facets fatigue "
-    "find_in_results find_runs grants helpers histogram listening load_batch match_devices plan proof "
-    "refusals resume_run run run_cells run_output runs saved_batches start_run state stop_all timeline "
-    "tools undo_plan undo_run verify wait_run".split()
+    "batches call cancel_run cancel_step command compare_runs describe_tool entry load_batch match_devices "
+    "plan resume_run run run_blob run_cells run_output run_results runs saved_batches search_tools start_run "
+    "tools undo_plan undo_run wait_run".split()
 )
 OPERATORS_ONLY = frozenset(
-    "accept_policy accept_settings check_policy decide delete_batch edit_approval forget hold identify "
-    "listen pair pair_listening pause_run policy_text preview propose reconnect register_operator "
-    "remove_operator rename_batch resume review_contract revoke revoke_grant run_helper save_batch "
-    "save_policy set_device set_profile settle_step shut_down try_policy unpause_run watch_pictures".split()
+    "accept_policy accept_settings add_agent agents approval approvals blob challenge check_policy "
+    "contract_change decide delete_batch device_details doctor edit_approval entries entry_numbers explain "
+    "explanation facets fatigue find_in_results find_runs forget grants helpers histogram hold identify "
+    "listen listening pair pair_listening pause_run policy_text preview proof propose reconnect refusals "
+    "register_operator remove_operator rename_batch resume review_contract revoke revoke_agent revoke_grant "
+    "run_helper save_batch save_policy set_agent set_device set_profile settle_step shut_down state stop_all "
+    "timeline try_policy unpause_run verify watch_pictures".split()
 )
 AGENTS = [("agent", "agent:x"), ("agent", "operator:anna"), ("window", "agent:x")]
 PEOPLE = [("window", "operator:anna"), ("cli", "cli:anna"), ("test", "window:anna")]
@@ -132,7 +133,7 @@ async def test_a_method_that_is_not_in_the_table_does_not_exist(home: Home, host
 async def test_a_console_in_the_service_s_process_has_the_declared_methods_and_no_others(service: Service):
     console = service.console("agent:claude")
     declared = {(method.api, method.name) for method in api_methods().values()}
-    for api in ("devices", "runs", "approvals", "policy", "journal", "service"):
+    for api in ("devices", "agents", "runs", "approvals", "policy", "journal", "service"):
         names = {name for name in dir(getattr(console, api)) if not name.startswith("_")}
         assert names == {name for of, name in declared if of == api}
 

@@ -17,6 +17,7 @@ from core.home import Home
 from core.policy.models import Profile
 from core.service.console import Console
 from core.service.service import Service
+from tests.fakes.agents import agent_of
 from tests.fakes.desk import choose_channel, next_approval, open_service
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import TEXT, ScriptedTools, tool_info
@@ -52,9 +53,9 @@ async def desk(service: Service) -> ScriptedTools:
 async def test_an_agent_cancels_its_own_runs_and_nobody_elses(
     console: Console, service: Service, desk: ScriptedTools
 ):
-    agent = service.console("agent:claude")
+    agent = await agent_of(service)
     theirs = await console.runs.call("desk", "enter", {"text": "x"})
-    with pytest.raises(Refused):
+    with pytest.raises(BadInput):
         await agent.runs.stop(theirs.summary.id)
     own = await agent.runs.call("desk", "enter", {"text": "y"})
     await agent.runs.stop(own.summary.id)
@@ -67,16 +68,14 @@ async def test_an_agent_does_not_put_its_steps_into_an_operators_batch(console: 
     batch = Batch(name="tidy", targets="name:desk", steps=[Step(id="a", tool="enter", parameters={})])
     await console.runs.save_batch("tidy", batch)
     with pytest.raises(Refused):
-        await service.console("agent:claude").runs.save_batch(
-            "tidy", batch.model_copy(update={"name": "evil"})
-        )
+        await (await agent_of(service)).runs.save_batch("tidy", batch.model_copy(update={"name": "evil"}))
     assert (await console.runs.load_batch("tidy")).name == "tidy"
 
 
 async def test_an_agent_neither_renames_nor_deletes_an_operators_batch(console: Console, service: Service):
     batch = Batch(name="tidy", targets="name:desk", steps=[Step(id="a", tool="enter", parameters={})])
     await console.runs.save_batch("tidy", batch)
-    agent = service.console("agent:claude")
+    agent = await agent_of(service)
     with pytest.raises(Refused):
         await agent.runs.rename_batch("tidy", "evil")
     with pytest.raises(Refused):

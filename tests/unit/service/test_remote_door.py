@@ -23,7 +23,7 @@ from core.service.rpc.server import ControlServer
 from core.service.rpc.transport import port_file
 from core.statements import SignedStatement, Statement
 from tests.fakes.control_socket import raw
-from tests.fakes.memory_console import MemoryHost
+from tests.fakes.memory_console import AGENT_TOKEN, MemoryHost
 
 
 def signed() -> SignedStatement:
@@ -60,6 +60,16 @@ class TestAgents:
             assert refused.value.code is ErrorCode.DENIED_BY_POLICY
         assert not host.asked
 
+    @pytest.mark.parametrize(
+        ("client", "actor"), [("agent", "agent:x"), ("agent", "operator:anna"), ("window", "agent:x")]
+    )
+    @pytest.mark.parametrize("token", ["", "x.other", "x.token ", "\u0000"])
+    async def test_an_agent_without_its_token_is_not_let_in(self, attach, host, client, actor, token):
+        with pytest.raises(Refused) as refused:
+            await attach(client, actor, token=token)
+        assert refused.value.code is ErrorCode.AGENT_UNKNOWN
+        assert not host.actors
+
     def test_an_agent_is_one_under_whatever_name_it_comes(self):
         def known_as(client: protocol.Client, actor: str) -> str:
             return protocol.Hello(api_version=1, client=client, actor=actor).known_as("ben")
@@ -73,7 +83,7 @@ class TestAgents:
             assert hello.known_as("ben") == known_as
 
     async def test_an_agent_cannot_get_round_it_with_odd_frames(self, home, server, host):
-        connection = await raw(home, client="agent", actor="agent:x")
+        connection = await raw(home, client="agent", actor="agent:x", token=AGENT_TOKEN)
         await connection.recv()
         for name in ("resume ", "RESUME", "__class__", "host", "_decision", ["resume"], None, "close"):
             await connection.send(to_json({"id": 1, "method": name, "params": {}}), text=True)

@@ -483,7 +483,7 @@ class TestWhatIsSigned:
             first = await desk.sign(_pairing("lab-1"))
             for _ in range(150):
                 await desk.console.service.propose(_pairing("lab-1"))
-            offered = desk.service.registry._offered
+            offered = desk.service.registry._offered._offered
             assert len(offered) == 100
             assert not await desk.lets_in(next(iter(offered.values())))
             with pytest.raises(Refused):

@@ -1,0 +1,229 @@
+"""Commands about agents: list, add, set and revoke them, and serve them by the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
+from core.cli.base import EVERYWHERE, CommonOptions, end_on_signals, examples, in_session
+from core.cli.output import as_json, note, say, table, time_cell
+from core.cli.session import Session
+from core.cli.signing import KeySource, sign_change
+from core.errors import BadInput
+from core.policy.agents import MOST_A_MINUTE, MOST_WAITING, Agent, AgentSettings, name_in, targets_words
+from core.policy.models import Profile
+from core.service import exit_codes
+from core.service.wishes import agent_added, agent_set
+
+TOKEN_VARIABLE = "QUARTERDECK_TOKEN"
+_LONGEST_TOKEN = 4_096
+
+app = typer.Typer(
+    help="The programs that may ask for commands through the gateway.",
+    epilog=EVERYWHERE,
+    no_args_is_help=True,
+)
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
+ProfileOption = Annotated[
+    Profile | None, typer.Option("--profile", help="What runs unasked; the device's profile limits it too.")
+]
+TargetsOption = Annotated[
+    str | None,
+    typer.Option("--targets", metavar="FILTER", help="The devices that exist for it; empty means every one."),
+]
+PerMinuteOption = Annotated[
+    int | None,
+    typer.Option(min=1, max=MOST_A_MINUTE, metavar="NUMBER", help="How many commands it may start a minute."),
+]
+WaitingOption = Annotated[
+    int | None,
+    typer.Option(min=1, max=MOST_WAITING, metavar="NUMBER", help="How many of its requests may wait."),
+]
+
+
+@app.command("list", epilog=EVERYWHERE)
+def agents_list(context: typer.Context) -> None:
+    """List the agents, with their limits."""
+
+    async def work(session: Session) -> None:
+        agents = await session.console.agents.list()
+        if context.obj.json:
+            say(as_json([agent.model_dump(mode="json") for agent in agents]))
+        else:
+            head = ["Name", "Profile", "Targets", "A minute", "Waiting", "Paused", "Added (UTC)"]
+            say(table(head, [_row(agent) for agent in agents]))
+
+    in_session(context, work)
+
+
+def _row(agent: Agent) -> list[object]:
+    settings = agent.settings
+    return [
+        agent.name,
+        settings.profile.value,
+        settings.targets or "every device",
+        settings.per_minute,
+        settings.waiting,
+        "yes" if settings.paused else "",
+        time_cell(agent.added_at),
+    ]
+
+
+@app.command("add", epilog=examples("agents add night-shift --targets 'tag:lab' --profile observe"))
+def agents_add(
+    context: typer.Context,
+    name: NameArgument,
+    profile: ProfileOption = None,
+    targets: TargetsOption = None,
+    per_minute: PerMinuteOption = None,
+    waiting: WaitingOption = None,
+    operator: OperatorOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+) -> None:
+    """Add an agent and print its token, once. An operator signs this.
+
+    Adding a name again gives that agent a new token and makes the one that it had worthless.
+    """
+    settings = _changed(AgentSettings(), profile, targets, per_minute, waiting, None)
+    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
+
+    async def work(session: Session) -> None:
+        signed = await sign_change(session, unlocking, agent_added(name, settings))
+        added = await session.console.agents.add(name, settings, signed)
+        if context.obj.json:
+            say(as_json({"agent": added.agent.model_dump(mode="json"), "token": added.token}))
+            return
+        note(
+            f"{name} may ask for commands on {targets_words(settings.targets)}. Its token is shown only now; "
+            f"give it to the program as {TOKEN_VARIABLE}, or in a file (gateway --token-file):"
+        )
+        say(added.token)
+
+    in_session(context, work)
+
+
+@app.command("set", epilog=EVERYWHERE)
+def agents_set(
+    context: typer.Context,
+    name: NameArgument,
+    profile: ProfileOption = None,
+    targets: TargetsOption = None,
+    per_minute: PerMinuteOption = None,
+    waiting: WaitingOption = None,
+    paused: Annotated[
+        bool | None, typer.Option("--pause/--go-on", help="Refuse all that it asks for, or no longer.")
+    ] = None,
+    operator: OperatorOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+) -> None:
+    """Change an agent's limits. What tightens holds at once; an operator signs the rest."""
+    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
+
+    async def work(session: Session) -> None:
+        known = {agent.name: agent.settings for agent in await session.console.agents.list()}
+        settings = _changed(known.get(name, AgentSettings()), profile, targets, per_minute, waiting, paused)
+        signed = await sign_change(session, unlocking, agent_set(name, settings))
+        agent = await session.console.agents.update(name, settings, signed)
+        say(as_json(agent.model_dump(mode="json")) if context.obj.json else f"The limits of {name} are set.")
+
+    in_session(context, work)
+
+
+@app.command("revoke", epilog=EVERYWHERE)
+def agents_revoke(context: typer.Context, name: NameArgument) -> None:
+    """Make an agent's token worthless, cancel its runs and withdraw its requests."""
+
+    async def work(session: Session) -> None:
+        await session.console.agents.revoke(name)
+        say(as_json({"revoked": name}) if context.obj.json else f"{name} is revoked.")
+
+    in_session(context, work)
+
+
+def _changed(
+    settings: AgentSettings,
+    profile: Profile | None,
+    targets: str | None,
+    per_minute: int | None,
+    waiting: int | None,
+    paused: bool | None,
+) -> AgentSettings:
+    given = {
+        "profile": profile,
+        "targets": targets,
+        "per_minute": per_minute,
+        "waiting": waiting,
+        "paused": paused,
+    }
+    changed = {name: value for name, value in given.items() if value is not None}
+    try:
+        return AgentSettings.model_validate({**settings.model_dump(), **changed})
+    except ValueError as error:
+        raise BadInput(f"--targets: {error}") from error
+
+
+def gateway(
+    context: typer.Context,
+    name: Annotated[
+        str | None, typer.Option("--as", metavar="NAME", help="The agent, over standard input and output.")
+    ] = None,
+    http: Annotated[
+        str | None,
+        typer.Option("--http", metavar="HOST:PORT", help="Serve every agent here, on loopback, instead."),
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", metavar="FILE", help=f"Else the variable {TOKEN_VARIABLE}.")
+    ] = None,
+) -> None:
+    """Serve agents by the Model Context Protocol, as an agent program starts it.
+
+    With --as it serves one agent on standard input and output; its token is in the environment variable
+    QUARTERDECK_TOKEN or in --token-file. With --http every agent shows its own token.
+    """
+    if (name is None) is (http is None):
+        raise BadInput("Give --as NAME for one agent on standard input and output, or --http HOST:PORT.")
+    given: CommonOptions = context.obj
+
+    async def work() -> None:
+        end_on_signals()
+        # Imported here: the SDK takes longer to import than any other command takes.
+        if http is not None:
+            from core.gateway.http import serve_http
+
+            await serve_http(given.home, http, lambda url: note(f"The gateway is at {url}."))
+        else:
+            from core.gateway.stdio import serve_stdio
+
+            await serve_stdio(given.home, _token_of(name or "", token_file))
+
+    asyncio.run(work())
+    raise typer.Exit(exit_codes.DONE)
+
+
+def _token_of(name: str, file: Path | None) -> str:
+    """The token of an agent, from its file or the environment; never from the command line.
+
+    Raises:
+        BadInput: there is none, or it is another agent's.
+    """
+    if file is None:
+        token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    else:
+        try:
+            with file.open("rb") as opened:
+                token = opened.read(_LONGEST_TOKEN).decode("ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInput(f"The token cannot be read from {file}: {error}") from error
+    if not token:
+        raise BadInput(f"There is no token: set {TOKEN_VARIABLE}, or give --token-file FILE.")
+    if name_in(token) != name:
+        raise BadInput(f"This is not a token of the agent {name}.")
+    return token

@@ -1,0 +1,278 @@
+"""`quarterdeck search`, `describe`, `do`: find a tool, read all about it, propose a batch for an intent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from core.batch.batch_file import batch_to_yaml
+from core.batch.models import Batch, Step
+from core.cli.base import examples, in_session
+from core.cli.output import (
+    SCOPE_NAMES,
+    as_json,
+    claim_cell,
+    facts,
+    lines,
+    note,
+    one_line,
+    say,
+    shown_json,
+    styled,
+    table,
+    time_cell,
+    tool_cell,
+)
+from core.cli.session import Session
+from core.errors import BadInput, ErrorCode
+from core.fleet.models import Contract, Fact, Tool, ToolDescription, ToolHit, ToolScope
+from core.policy.analysis.arguments import PATH_NAME, snake
+
+# A tool that fits less well is not proposed as a step.
+LEAST_SCORE = 15.0
+_PARTS = re.compile(r"\s*(?:[,;]|\band then\b|\bthen\b|\band\b)\s*", re.IGNORECASE)
+_PATH = re.compile(r"(?<!\S)(?:~|/)[^\s,;]*")
+_MOST_REASON = 160
+_CONTRACT_NAMES = {
+    "effect": "Effect",
+    "risk": "Risk",
+    "reversible": "Can be undone",
+    "idempotent": "Twice is as once",
+    "open_world": "Reaches outside",
+    "evidence": "Shows it worked",
+}
+WordsArgument = Annotated[list[str], typer.Argument(metavar="WORDS...")]
+PatternOption = Annotated[
+    str,
+    typer.Option("--device", metavar="PATTERN", help="Only devices that match this filter, as `tag:lab`."),
+]
+
+
+def search(
+    context: typer.Context,
+    words: WordsArgument,
+    device: PatternOption = "",
+    limit: Annotated[int, typer.Option(min=1, max=200, metavar="NUMBER", help="How many at most.")] = 20,
+) -> None:
+    """Find tools of all devices by what they are called and what they do, best first, with the reason.
+
+    Typing errors are forgiven. Devices that offer the same tool share a line, unless a word names a device.
+    """
+
+    async def work(session: Session) -> None:
+        hits = await session.console.devices.search(" ".join(words), _filter(device), limit)
+        if context.obj.json:
+            say(as_json({"hits": [hit.model_dump(mode="json") for hit in hits]}))
+            return
+        say(table(("DEVICE", "TOOL", "RISK", "EFFECT", "WHY", "WHAT IT DOES"), map(_row, hits)))
+        if not hits:
+            note("No tool fits these words.")
+
+    in_session(context, work, wait_for_devices=True)
+
+
+def describe(
+    context: typer.Context,
+    device: Annotated[str, typer.Argument(metavar="DEVICE")],
+    tool: Annotated[str, typer.Argument(metavar="TOOL")],
+) -> None:
+    """Show one tool in full: contract and scope with the source of each fact, arguments, latest calls."""
+
+    async def work(session: Session) -> None:
+        described = await session.console.devices.describe(device, tool)
+        if context.obj.json:
+            say(as_json(described.model_dump(mode="json")))
+        else:
+            say(description_text(described))
+
+    in_session(context, work, wait_for_devices=True, device=device)
+
+
+def do(
+    context: typer.Context,
+    words: WordsArgument,
+    device: PatternOption = "",
+    save: Annotated[
+        str | None, typer.Option("--save", metavar="NAME", help="Save the batch under this name.")
+    ] = None,
+) -> None:
+    """Propose a batch for an intent, from the search alone. Nothing is sent.
+
+    Parts joined by "and", "then" or commas become steps. Arguments are taken from the words where a tool
+    lists the values that it takes, or wants a path; what is missing is named. Open a saved batch in the
+    window's builder, or plan it there.
+    """
+
+    async def work(session: Session) -> None:
+        proposal = await propose(session, " ".join(words), device)
+        text = batch_to_yaml(proposal.batch)
+        if save is not None:
+            await session.console.runs.save_batch(save, proposal.batch)
+        if context.obj.json:
+            batch = proposal.batch.model_dump(mode="json", by_alias=True)
+            say(as_json({"batch": batch, "notes": proposal.notes, "saved": save}))
+            return
+        say(text.rstrip("\n"))
+        for remark in proposal.notes:
+            note(one_line(remark))
+        if save is not None:
+            note(f"Saved as {one_line(save)}. Nothing was sent.")
+
+    in_session(context, work, wait_for_devices=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A batch for an intent, and remarks on what it lacks."""
+
+    batch: Batch
+    notes: list[str]
+
+
+async def propose(session: Session, intent: str, pattern: str) -> Proposal:
+    """Propose a batch: one step for each part of an intent.
+
+    Raises:
+        BadInput: no tool fits a part (code `not_found`), or the pattern is no filter.
+    """
+    parts = [part for part in _PARTS.split(intent) if part.strip()] or [intent]
+    targets = _filter(pattern)
+    if not targets:
+        # One device for all steps: the one on which the first step fits best.
+        first = await _best(session, parts[0], "")
+        targets = f'name:"{first.device}"'
+    steps: list[Step] = []
+    notes: list[str] = []
+    for number, part in enumerate(parts, 1):
+        hit = await _best(session, part, targets)
+        tool = (await session.console.devices.describe(hit.device, hit.tool)).tool
+        taken = dict(_arguments_in(part, tool))
+        steps.append(Step(id=f"step-{number}", tool=hit.tool, parameters=taken))
+        missing = [name for name in _required(tool) if name not in taken]
+        why = f"step-{number}: {hit.tool} for “{part.strip()}” ({'; '.join(hit.reasons)})"
+        notes.append(f"{why}; it still needs {', '.join(missing)}." if missing else f"{why}.")
+    batch = Batch(name=intent.strip()[:200], targets=targets, steps=list(steps))
+    return Proposal(batch, notes)
+
+
+async def _best(session: Session, part: str, targets: str) -> ToolHit:
+    hits = await session.console.devices.search(part.strip()[:500], targets, 1)
+    if not hits or hits[0].score < LEAST_SCORE:
+        where = f" on {targets}" if targets else ""
+        raise BadInput(f"No tool{where} fits “{part.strip()}” well enough.", ErrorCode.NOT_FOUND)
+    return hits[0]
+
+
+def _filter(pattern: str) -> str:
+    """A device filter; a plain name or a name with wildcards is taken for the name."""
+    pattern = pattern.strip()
+    return f"name:{pattern}" if pattern and not re.search(r"[\s:]", pattern) else pattern
+
+
+def _properties(tool: Tool) -> dict[str, Any]:
+    properties = tool.input_schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
+
+
+def _required(tool: Tool) -> list[str]:
+    required = tool.input_schema.get("required")
+    return [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+
+
+def _arguments_in(words: str, tool: Tool) -> Iterator[tuple[str, str]]:
+    """The arguments that an intent names: a value from an argument's list, and a path for the first path."""
+    said = {word.casefold() for word in re.findall(r"\w+", words)}
+    paths = iter(_PATH.findall(words))
+    for name, schema in _properties(tool).items():
+        allowed = schema.get("enum") if isinstance(schema, dict) else None
+        if isinstance(allowed, list):
+            named = [value for value in allowed if isinstance(value, str) and value.casefold() in said]
+            if named:
+                yield name, named[0]
+        elif PATH_NAME.search(snake(name)) and (path := next(paths, None)) is not None:
+            yield name, path
+
+
+def _row(hit: ToolHit) -> tuple[object, ...]:
+    device = hit.device if hit.devices < 2 else f"{hit.device} and {hit.devices - 1} more"
+    state = "" if not hit.changed else " (blocked: review it)"
+    what = hit.title or hit.description.split("\n", 1)[0]
+    return (
+        device,
+        tool_cell(hit.tool),
+        hit.risk.value,
+        hit.effect.value,
+        claim_cell("; ".join(hit.reasons), _MOST_REASON),
+        f"{claim_cell(what, _MOST_REASON)}{state}",
+    )
+
+
+def description_text(described: ToolDescription) -> str:
+    """A tool as a person reads it."""
+    tool = described.tool
+    state = f"blocked: it {tool.change}" if tool.changed else "trusted"
+    reason = f": {described.reason}" if described.reason else ""
+    head = facts(
+        [
+            ("Tool", tool.tool_name),
+            ("Title", tool.title or ""),
+            ("Device", f"{tool.device} ({described.health.value}{reason})"),
+            ("Server", tool.namespace or ""),
+            ("State", state),
+        ]
+    )
+    parts = [
+        head,
+        lines(tool.description),
+        _facts_text("Contract", tool.contract, _CONTRACT_NAMES),
+        f"  Digest  {tool.contract.digest}",
+        _facts_text("Scope", described.scope, SCOPE_NAMES),
+        f"{styled('Undo', 'bold')}\n  {one_line(described.undo)}",
+        f"{styled('Arguments', 'bold')}\n{_schema_text(tool)}",
+        f"{styled('Latest calls', 'bold')}\n{_calls_text(described)}",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _facts_text(title: str, model: Contract | ToolScope, names: dict[str, str]) -> str:
+    rows = []
+    for key, name in names.items():
+        fact: Fact[Any] = getattr(model, key)
+        value = {True: "yes", False: "no"}.get(fact.value, fact.value)
+        rows.append((f"  {name}", getattr(value, "value", value), f"[{fact.source.value}]", fact.why))
+    return f"{styled(title, 'bold')}\n{table(('', '', '', ''), rows).split(chr(10), 1)[1]}"
+
+
+def _schema_text(tool: Tool) -> str:
+    return shown_json(tool.input_schema)
+
+
+def _calls_text(described: ToolDescription) -> str:
+    if not described.calls:
+        return "  It has not been called here yet."
+    rows = [
+        (time_cell(call.at), call.actor, call.status, call.verdict, call.call_id, call.error)
+        for call in described.calls
+    ]
+    return table(("TIME (UTC)", "WHO", "STATUS", "VERDICT", "CALL", "ERROR"), rows)
+
+
+SEARCH_HELP = examples(
+    "search how much memory is free",
+    "search screnshot",
+    "search 'list branches' --device tag:lab --limit 5",
+    "search write file --json",
+)
+DESCRIBE_HELP = examples(
+    "describe this-computer write_file",
+    "describe lab-1 github_list_branches --json",
+)
+DO_HELP = examples(
+    'do "memory and list the processes"',
+    'do "read file /etc/hostname, then screenshot" --device tag:lab',
+    'do "disk usage" --save disk-check',
+)

@@ -1,0 +1,88 @@
+"""An agent's connection to the service, made when it is needed and again after the service has restarted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+
+from core.errors import ErrorCode, Refused
+from core.gateway.tickets import Tickets
+from core.home import OPERATOR_NAME, Home
+from core.policy.agents import PREFIX, name_in
+from core.service.control import ensure_service
+from core.service.rpc.client import RemoteConsole
+from core.tokens import token_digest
+
+MOST_SESSIONS = 100
+
+
+class AgentSession:
+    """One agent at the control socket. Everything that the gateway does for the agent goes through it."""
+
+    def __init__(self, home: Home, token: str) -> None:
+        """`token` names the agent; the service checks it when the session connects.
+
+        Raises:
+            Refused: the token names no agent (code `agent_unknown`).
+        """
+        self.name = name_in(token)
+        if not OPERATOR_NAME.fullmatch(self.name):
+            raise Refused("This is not the token of an agent.", ErrorCode.AGENT_UNKNOWN)
+        self.tickets = Tickets(token)
+        self._home = home
+        self._token = token
+        self._console: RemoteConsole | None = None
+        self._connecting = asyncio.Lock()
+
+    async def console(self) -> RemoteConsole:
+        """The agent's console; starts the service of the home if none runs.
+
+        Raises:
+            Refused: the token is not the agent's, or no longer (code `agent_unknown`).
+            ServiceError: the service cannot be reached.
+        """
+        async with self._connecting:
+            if self._console is None or self._console.closed.is_set():
+                actor = PREFIX + self.name
+                self._console = await ensure_service(self._home, "agent", actor, token=self._token)
+            return self._console
+
+    async def close(self) -> None:
+        """Detach from the service; the agent's runs go on."""
+        if self._console is not None:
+            await self._console.close()
+
+
+class AgentSessions:
+    """The sessions of the agents that speak HTTP, by the digest of their tokens."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._sessions: OrderedDict[str, AgentSession] = OrderedDict()
+
+    async def of(self, token: str) -> AgentSession:
+        """The connected session of the agent with this token.
+
+        Raises:
+            Refused: it is not the token of an agent (code `agent_unknown`).
+            ServiceError: the service cannot be reached.
+        """
+        digest = token_digest(token)
+        session = self._sessions.get(digest) or AgentSession(self._home, token)
+        try:
+            await session.console()
+        except Refused:
+            self._sessions.pop(digest, None)
+            raise
+        self._sessions[digest] = session
+        self._sessions.move_to_end(digest)
+        while len(self._sessions) > MOST_SESSIONS:
+            _, oldest = self._sessions.popitem(last=False)
+            await oldest.close()
+        return session
+
+    async def close(self) -> None:
+        """Detach every agent."""
+        for session in self._sessions.values():
+            await session.close()
+        self._sessions.clear()

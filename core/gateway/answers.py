@@ -1,0 +1,117 @@
+"""The answers of the gateway's tools: results of runs in an envelope, long values cut, pictures scaled.
+
+Everything that a device or another program wrote stays a value inside JSON. In the text of an answer, hidden
+characters are written as their JSON escapes: the same value, but visible.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from mcp import types
+from PIL import Image, UnidentifiedImageError
+
+from core.batch.models import RunState, RunSummary
+from core.errors import ErrorInfo, QuarterdeckError
+from core.service.envelope import Envelope, envelope_error
+from core.text import escape_hidden
+
+MOST_CHARACTERS = 12_000
+"""Characters of one result in an answer, and of one part of a long output."""
+LONGEST_EDGE = 1_280
+"""Pixels of the longer edge of a picture that is sent to an agent."""
+MOST_PIXELS = 64_000_000
+Item = dict[str, Any]
+
+
+def visible_json(value: Any) -> str:
+    """Compact JSON of exactly this value, with every hidden character as its JSON escape."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    hidden = {ord(sign) for sign in set(text) if escape_hidden(sign, False) != sign}
+    return text.translate({code: json.dumps(chr(code))[1:-1] for code in hidden - {0x7F}} | {0x7F: "\\u007f"})
+
+
+def answer(
+    value: Item, *, is_error: bool = False, pictures: Sequence[types.ImageContent] = ()
+) -> types.CallToolResult:
+    """A tool's answer: the same value as text and as structured content, then pictures."""
+    text = types.TextContent(type="text", text=visible_json(value))
+    return types.CallToolResult(content=[text, *pictures], structured_content=value, is_error=is_error)
+
+
+def error_answer(error: QuarterdeckError) -> types.CallToolResult:
+    """The answer of a call that was not carried out."""
+    return answer({"error": error_item(error.info)}, is_error=True)
+
+
+def error_item(error: ErrorInfo) -> Item:
+    """An error in the envelope's form."""
+    return envelope_error(error).model_dump(mode="json")
+
+
+def run_item(run: RunSummary, envelopes: list[Envelope], ticket: str) -> Item:
+    """The state of a run: the outcome of what has ended, what waits for an operator, and the next step."""
+    item: Item = {
+        "ticket": ticket,
+        "state": run.state.value,
+        "results": [_cut(envelope) for envelope in envelopes if envelope.verdict is not None],
+        "waiting": [_cut(envelope) for envelope in envelopes if envelope.approval is not None],
+        "next": next_step(run.state, ticket),
+    }
+    return item | ({"note": run.note} if run.note else {})
+
+
+def run_failed(run: RunSummary) -> bool:
+    """Whether a run has ended and not everything in it was done."""
+    return run.state.ended and run.state is not RunState.DONE
+
+
+def _cut(envelope: Envelope) -> Item:
+    """An envelope as JSON; a long result is cut, and `get_evidence` gives the rest."""
+    item: Item = envelope.model_dump(mode="json")
+    text = result_text(envelope.result)
+    if len(text) > MOST_CHARACTERS:
+        item["result"] = {
+            "cut": text[:MOST_CHARACTERS],
+            "characters": len(text),
+            "rest": f"get_evidence with item {envelope.call_id} and offset {MOST_CHARACTERS}",
+        }
+    return item
+
+
+def result_text(result: Any) -> str:
+    """A result as the text of which `get_evidence` gives parts."""
+    if isinstance(result, str):
+        return result
+    return "" if result is None else visible_json(result)
+
+
+def next_step(state: RunState, ticket: str) -> str:
+    """What the agent does next; empty if the run is over."""
+    if state is RunState.WAITING:
+        return f"An operator decides. Call wait_run with the ticket {ticket}; do not ask again."
+    if state is RunState.RUNNING:
+        return f"Call wait_run with the ticket {ticket}."
+    if state is RunState.INTERRUPTED:
+        return "The service ended meanwhile. Ask again for what was not sent."
+    return ""
+
+
+def picture(data: bytes, media_type: str) -> types.ImageContent | None:
+    """A picture scaled down to `LONGEST_EDGE`; None if the bytes are no picture of a known form."""
+    try:
+        with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "WEBP", "GIF")) as image:
+            if image.width * image.height > MOST_PIXELS:
+                return None
+            if max(image.size) > LONGEST_EDGE:
+                image.thumbnail((LONGEST_EDGE, LONGEST_EDGE))
+                scaled = io.BytesIO()
+                image.convert("RGB").save(scaled, "JPEG", quality=80)
+                data, media_type = scaled.getvalue(), "image/jpeg"
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError):
+        return None
+    return types.ImageContent(type="image", data=base64.b64encode(data).decode(), mime_type=media_type)

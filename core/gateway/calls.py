@@ -1,0 +1,306 @@
+"""What each tool of the gateway does, for one agent: calls of its console, and nothing beside."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from mcp import types
+
+from core.batch.models import Batch, Parallel, Run, RunSummary, Step
+from core.dispatch.models import CommandResult, Evidence
+from core.errors import BadInput, ErrorCode
+from core.fleet.models import Device, ToolDescription
+from core.gateway import tools
+from core.gateway.agent_session import AgentSession
+from core.gateway.answers import (
+    MOST_CHARACTERS,
+    Item,
+    answer,
+    picture,
+    result_text,
+    run_failed,
+    run_item,
+)
+from core.service.envelope import Envelope
+
+ANSWER_WITHIN = 10.0
+"""Seconds in which a run that needs no approval is answered at once."""
+_SLICE = 5.0
+_MOST_DEVICES = 200
+# A text that can be a device's name; any other is a filter.
+_NAME = re.compile(r"[^\s\"'*?:!,]+")
+
+# Reports progress: done, total, and a sentence.
+Report = Callable[[float, float, str], Awaitable[None]]
+
+
+async def _no_report(done: float, total: float, words: str) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class RunStanding:
+    """A run as it stands, with its ticket: a tool's answer, or a task."""
+
+    run: RunSummary
+    envelopes: list[Envelope]
+    ticket: str
+
+    def item(self) -> Item:
+        """The run as JSON."""
+        return run_item(self.run, self.envelopes, self.ticket)
+
+    def answer(self) -> types.CallToolResult:
+        """The answer of a tool."""
+        return answer(self.item(), is_error=run_failed(self.run))
+
+
+Outcome = types.CallToolResult | RunStanding
+
+
+class ToolCalls:
+    """Carries out the tools for one agent."""
+
+    def __init__(self, session: AgentSession, report: Report = _no_report) -> None:
+        self._session = session
+        self._report = report
+
+    async def call(self, arguments: tools.Arguments) -> Outcome:
+        """Carry out one tool, by the type of its arguments.
+
+        Raises:
+            QuarterdeckError: it was not carried out.
+        """
+        match arguments:
+            case tools.ListDevices():
+                return await self._list_devices(arguments)
+            case tools.SearchTools():
+                return await self._search_tools(arguments)
+            case tools.DescribeTool():
+                return await self._describe_tool(arguments)
+            case tools.RunCommands():
+                return await self._run_commands(arguments)
+            case tools.RunBatch():
+                return await self._run_batch(arguments)
+            case tools.WaitRun():
+                return await self._wait_run(arguments)
+            case tools.CancelRun():
+                return await self._cancel_run(arguments)
+            case tools.GetEvidence():
+                return await self._get_evidence(arguments)
+            case _:
+                raise AssertionError(f"No tool has the arguments {type(arguments).__name__}.")
+
+    async def standing(self, ticket: str) -> RunStanding:
+        """A run of this agent as it stands.
+
+        Raises:
+            BadInput: it is no ticket of this agent.
+        """
+        run = self._session.tickets.run(ticket)
+        return await self._standing(await (await self._session.console()).runs.get(run))
+
+    async def cancel(self, ticket: str) -> RunStanding:
+        """Cancel a run of this agent; returns it as it stands then.
+
+        Raises:
+            BadInput: it is no ticket of this agent.
+        """
+        run = self._session.tickets.run(ticket)
+        console = await self._session.console()
+        await console.runs.stop(run)
+        return await self._standing(await console.runs.wait(run, ANSWER_WITHIN))
+
+    async def _standing(self, run: Run) -> RunStanding:
+        run_id = run.summary.id
+        envelopes = await (await self._session.console()).runs.results(run_id)
+        return RunStanding(run.summary, envelopes, self._session.tickets.of(run_id))
+
+    async def _list_devices(self, asked: tools.ListDevices) -> Outcome:
+        devices = await (await self._session.console()).devices.match(asked.filter)
+        shown = [device_item(device) for device in devices[:_MOST_DEVICES]]
+        return answer({"devices": shown, "more": len(devices) - len(shown)})
+
+    async def _search_tools(self, asked: tools.SearchTools) -> Outcome:
+        hits = await (await self._session.console()).devices.search(asked.words, asked.filter, asked.limit)
+        shown = [hit.model_dump(mode="json", exclude_defaults=True) for hit in hits]
+        return answer({"tools": shown})
+
+    async def _describe_tool(self, asked: tools.DescribeTool) -> Outcome:
+        described = await (await self._session.console()).devices.describe(asked.device, asked.tool)
+        return answer({"tool": tool_item(described)})
+
+    async def _run_commands(self, asked: tools.RunCommands) -> Outcome:
+        console = await self._session.console()
+        device = await self._device(asked.devices)
+        if device is not None and len(asked.commands) == 1:
+            [command] = asked.commands
+            run = await console.runs.call(
+                device, command.tool, command.arguments, asked.timeout, asked.reason, asked.request_id
+            )
+            return await self._begun(run)
+        steps = [
+            Step(id=f"c{number}", tool=one.tool, parameters=one.arguments, timeout=asked.timeout)
+            for number, one in enumerate(asked.commands, 1)
+        ]
+        batch = Batch(
+            name=f"{len(steps)} commands" if len(steps) > 1 else steps[0].tool[:200],
+            targets=_named(device) if device is not None else asked.devices,
+            steps=[Parallel(parallel=steps)] if asked.parallel else list(steps),
+        )
+        return await self._begun(
+            await console.runs.start(batch, said=asked.reason, request_id=asked.request_id)
+        )
+
+    async def _run_batch(self, asked: tools.RunBatch) -> Outcome:
+        console = await self._session.console()
+        if not asked.batch:
+            names = await console.runs.batch_names()
+            batches = [await console.runs.load_batch(name) for name in names]
+            return answer(
+                {"batches": [batch_item(name, one) for name, one in zip(names, batches, strict=True)]}
+            )
+        batch = await console.runs.load_batch(asked.batch)
+        if asked.devices:
+            device = await self._device(asked.devices)
+            targets = _named(device) if device is not None else asked.devices
+            batch = batch.model_copy(update={"targets": targets})
+        return await self._begun(
+            await console.runs.start(batch, said=asked.reason, request_id=asked.request_id)
+        )
+
+    async def _begun(self, run: Run) -> RunStanding:
+        """The run once it has ended or asks an operator; as it stands if neither happens soon."""
+        console = await self._session.console()
+        return await self._standing(await console.runs.wait(run.summary.id, ANSWER_WITHIN, until_asked=True))
+
+    async def _wait_run(self, asked: tools.WaitRun) -> Outcome:
+        console = await self._session.console()
+        if not asked.ticket:
+            runs = [run for run in await console.runs.list(limit=200) if not run.state.ended]
+            open_runs = [
+                {
+                    "ticket": self._session.tickets.of(run.id),
+                    "state": run.state.value,
+                    "name": run.name,
+                    "started_at": run.started_at,
+                }
+                for run in runs
+            ]
+            return answer({"open": open_runs})
+        run_id = self._session.tickets.run(asked.ticket)
+        until = time.monotonic() + asked.seconds
+        while True:
+            left = max(0.0, until - time.monotonic())
+            run = await console.runs.wait(run_id, min(_SLICE, left))
+            ended = sum(cell.ended_at is not None for cell in run.cells)
+            await self._report(ended, len(run.cells), run.summary.state.value)
+            if run.summary.state.ended or left <= _SLICE:
+                return await self._standing(run)
+
+    async def _cancel_run(self, asked: tools.CancelRun) -> Outcome:
+        return await self.cancel(asked.ticket)
+
+    async def _get_evidence(self, asked: tools.GetEvidence) -> Outcome:
+        console = await self._session.console()
+        run_id = self._session.tickets.run(asked.ticket)
+        run = await console.runs.get(run_id)
+        results = [cell.result for cell in run.cells if cell.result is not None]
+        if not asked.item:
+            return answer({"items": [item for result in results for item in evidence_items(result)]})
+        for result in results:
+            if result.call_id == asked.item:
+                return answer(_part(result_text(result.result), asked.offset))
+            for evidence in result.evidence:
+                if evidence.blob == asked.item:
+                    data = await console.runs.evidence(run_id, evidence.blob)
+                    return await _evidence_answer(evidence, data, asked.offset)
+        raise BadInput("No result of this run has such an item.", ErrorCode.NOT_FOUND)
+
+    async def _device(self, devices: str) -> str | None:
+        """The device that is meant by its exact name; None if `devices` is a filter."""
+        name = devices.strip()
+        if not _NAME.fullmatch(name):
+            return None
+        visible = await (await self._session.console()).devices.match(_named(name))
+        return next((device.name for device in visible if device.name == name), None)
+
+
+def _named(device: str) -> str:
+    return f'name:"{device}"'
+
+
+def device_item(device: Device) -> Item:
+    """A device as an agent sees it."""
+    item: Item = {
+        "name": device.name,
+        "health": device.health.value,
+        "platform": device.platform,
+        "tags": device.tags,
+        "tools": device.tool_count,
+    }
+    if device.production:
+        item["production"] = True
+    return item | ({"reason": device.reason} if device.reason else {})
+
+
+def tool_item(described: ToolDescription) -> Item:
+    """A tool as an agent sees it before it calls it."""
+    tool = described.tool
+    contract = tool.contract
+    return {
+        "device": tool.device,
+        "tool": tool.tool_name,
+        "namespace": tool.namespace,
+        "description": tool.description,
+        "arguments": tool.input_schema,
+        "effect": contract.effect.value.value,
+        "risk": contract.risk.value.value,
+        "undo": described.undo,
+        "scope": described.scope.model_dump(mode="json", exclude_defaults=True),
+        "health": described.health.value,
+        "changed": tool.changed,
+    }
+
+
+def batch_item(name: str, batch: Batch) -> Item:
+    """A saved batch as an operation."""
+    return {
+        "batch": name,
+        "description": batch.description,
+        "targets": batch.targets,
+        "steps": len(batch.steps),
+    }
+
+
+def evidence_items(result: CommandResult) -> list[Item]:
+    """What `get_evidence` can give of one result."""
+    items: list[Item] = [
+        {"item": one.blob, "media_type": one.media_type, "size": one.size, "device": result.device}
+        for one in result.evidence
+    ]
+    if len(result_text(result.result)) > MOST_CHARACTERS:
+        size = len(result_text(result.result))
+        items.append(
+            {"item": result.call_id, "media_type": "text/plain", "size": size, "device": result.device}
+        )
+    return items
+
+
+async def _evidence_answer(evidence: Evidence, data: bytes, offset: int) -> types.CallToolResult:
+    if evidence.media_type.startswith("image/"):
+        # Scaling takes some ten milliseconds.
+        scaled = await asyncio.to_thread(picture, data, evidence.media_type)
+        if scaled is None:
+            raise BadInput("This picture cannot be decoded.", ErrorCode.BAD_RESULT)
+        return answer({"items": [evidence.model_dump(mode="json")]}, pictures=[scaled])
+    return answer(_part(data.decode("utf-8", "replace"), offset))
+
+
+def _part(text: str, offset: int) -> Item:
+    end = offset + MOST_CHARACTERS
+    return {"text": text[offset:end]} | ({"next_offset": end} if end < len(text) else {})

@@ -1,0 +1,135 @@
+"""What a search for tools costs: 2,000 different tools on 80 devices, beside the limit and a plain scan."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import random
+import statistics
+import time
+
+from core.aip.messages import ToolInfo
+from core.fleet.contracts import read_tool, tool_of
+from core.fleet.models import Health, Tool
+from core.fleet.tool_search import Offer, ToolIndex
+from tests.bench.journal_bench import Figures
+
+LIMIT_MS = 1.5
+TOOLS, DEVICES = 2_000, 80
+ROUNDS = 2_000
+_VERBS = (
+    "get list read write create delete update search start stop restart move copy upload download watch "
+    "merge close open send render query export import resolve assign label archive scan"
+).split()
+_NOUNS = (
+    "file folder process memory disk network interface user account issue branch commit repository page "
+    "element window screenshot registry service container pod namespace secret database table row column "
+    "message channel ticket invoice customer calendar event contact sensor camera door light alarm report"
+).split()
+_SERVERS = ("github", "filesystem", "kubernetes", "browser", "postgres", "mail", "builtin", "home")
+_FILL = (
+    "returns the result as text with one line for each item that matches and an optional limit of how many "
+    "are wanted newest first together with its state owner size and time of the last change if it is known "
+    "use this when the caller needs details which other operations of the same server do not have free used"
+).split()
+QUERIES = (
+    "how much memory is free",
+    "screenshot",
+    "screnshot",
+    "delete branch github",
+    "list files in a folder lab-7",
+    "re",
+    "g",
+    "restart the service on rack-3",
+    "prosesses",
+    "get_memory",
+    "what is the state of the network interface and which process uses it",
+    "calender evnt",
+    "zzzz qqqq",
+    "open a ticket for this customer",
+)
+
+
+def run() -> Figures:
+    """Search; raises when the 95th percentile is above the limit."""
+    offers = make_offers()
+    index = ToolIndex()
+    started = time.perf_counter()
+    asyncio.run(index.follow(offers))
+    built = (time.perf_counter() - started) * 1000
+    started = time.perf_counter()
+    asyncio.run(index.follow(offers))
+    again = (time.perf_counter() - started) * 1000
+    gc.collect()
+    texts = [f"{tool.tool_name} {tool.description}".casefold() for tool in _tools(offers)]
+    times = [_timed(lambda query=query: index.search(query, None, 20, {})) for query in _queries()]
+    scan = [_timed(lambda query=query: _scan(texts, query)) for query in _queries()]
+    p95 = statistics.quantiles(times, n=20)[18]
+    if p95 > LIMIT_MS:
+        raise AssertionError(f"a search in {TOOLS:,} tools takes {p95:.2f} ms at the 95th percentile")
+    return [
+        (f"{TOOLS:,} tools: a search, median / p95 (limit {LIMIT_MS} ms)", _figures(times)),
+        ("the same, a scan of all texts for all words, no ranking", _figures(scan)),
+        ("the slowest single search", f"{max(times):.3f} ms"),
+        ("index built, and looked at again without a change", f"{built:.0f} / {again:.3f} ms"),
+    ]
+
+
+def make_offers() -> list[Offer]:
+    """Devices with 25 tools each, all of them different."""
+    chance = random.Random(7)
+    pairs = itertools.cycle(itertools.product(_VERBS, _NOUNS))
+    offers = []
+    for number in range(DEVICES):
+        kind = "lab" if number % 2 else "rack"
+        name = f"{kind}-{number}"
+        tools = [_tool(chance, name, *next(pairs)) for _ in range(TOOLS // DEVICES)]
+        offers.append(Offer(name, [kind, "linux"], Health.ONLINE, {tool.tool_name: tool for tool in tools}))
+    return offers
+
+
+def _tool(chance: random.Random, device: str, verb: str, noun: str) -> Tool:
+    server = chance.choice(_SERVERS)
+    name = f"{server}_{verb}_{noun}_{device[-1]}"
+    words = " ".join(chance.choices(_FILL, k=40))
+    info = ToolInfo(
+        tool_key=f"action::{name}",
+        tool_name=name,
+        tool_type="action",
+        namespace=server,
+        title=f"{verb.title()} {noun}",
+        description=f"{verb.title()}s a {noun} of {server}: {words}. {device}",
+        input_schema={
+            "type": "object",
+            "properties": {
+                f"{noun}_id": {"type": "string", "description": f"The {noun} to {verb}."},
+                chance.choice(_NOUNS): {"type": "string", "enum": chance.sample(_NOUNS, 4)},
+            },
+        },
+    )
+    return tool_of(device, read_tool(info), change="")
+
+
+def _tools(offers: list[Offer]) -> list[Tool]:
+    return [tool for offer in offers for tool in offer.tools.values()]
+
+
+def _queries() -> list[str]:
+    return [QUERIES[number % len(QUERIES)] for number in range(ROUNDS)]
+
+
+def _scan(texts: list[str], query: str) -> list[str]:
+    words = query.split()
+    return [text for text in texts if all(word in text for word in words)]
+
+
+def _timed(work: object) -> float:
+    assert callable(work)
+    started = time.perf_counter()
+    work()
+    return (time.perf_counter() - started) * 1000
+
+
+def _figures(times: list[float]) -> str:
+    return f"{statistics.median(times):.3f} / {statistics.quantiles(times, n=20)[18]:.3f} ms"

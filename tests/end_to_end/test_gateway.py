@@ -1,0 +1,110 @@
+"""Agents with official SDK clients, by the gateway, at a device: asked, approved, denied, collected later."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from core.approvals.operator_keys import OperatorKey
+from core.home import Home
+from core.service.console import Console
+from tests.fakes.agents import add_agent
+from tests.fakes.desk import approve, choose_channel, next_approval
+from tests.fakes.gateway import (
+    LEGACY,
+    MODERN,
+    Connect,
+    asked,
+    asks_and_collects,
+    http_gateway,
+    over_http,
+    over_stdio,
+    touch,
+)
+from tests.fakes.service_process import ServiceProcess, service_process, until_online
+from tests.fakes.signing import anna
+from tests.fakes.tasks_client import TasksExtension
+
+
+@pytest.fixture
+async def service(home: Home) -> AsyncIterator[ServiceProcess]:
+    home.create()
+    choose_channel(home, "in-process")
+    async with service_process(home) as process:
+        yield process
+
+
+@pytest.fixture
+async def console(service: ServiceProcess) -> Console:
+    console = await service.console()
+    await console.approvals.register_operator(anna(service.home).operator)
+    await until_online(console)
+    return console
+
+
+@pytest.fixture
+def key(console: Console, home: Home) -> OperatorKey:
+    return anna(home)
+
+
+@pytest.fixture
+async def token(console: Console, key: OperatorKey) -> str:
+    return await add_agent(console, key, "claude")
+
+
+@pytest.fixture(params=["stdio", "http"])
+async def connect(request: pytest.FixtureRequest, home: Home, console: Console) -> AsyncIterator[Connect]:
+    """Connects an agent program with a token: `connect(token, mode)`."""
+    if request.param == "stdio":
+        yield lambda token, mode=LEGACY, **more: over_stdio(home, token, mode, **more)
+        return
+    async with http_gateway(home) as url:
+        yield lambda token, mode=LEGACY, **more: over_http(url, token, mode, **more)
+
+
+@pytest.mark.parametrize("mode", [LEGACY, MODERN])
+async def test_an_agent_lists_reads_asks_and_collects(
+    connect: Connect, console: Console, key: OperatorKey, token: str, tmp_path: Path, mode: str
+):
+    async with connect(token, mode) as client:
+        await asks_and_collects(client, console, key, tmp_path / "made")
+    assert (tmp_path / "made").exists()
+
+
+async def test_a_client_of_tasks_gets_its_task_done(
+    connect: Connect, console: Console, key: OperatorKey, token: str, tmp_path: Path
+):
+    tasks = TasksExtension()
+    async with connect(token, MODERN, extensions=[tasks]) as client, asyncio.TaskGroup() as group:
+        call = group.create_task(client.call_tool("run_commands", touch(tmp_path / "made")))
+        await approve(console, await next_approval(console), key)
+        answer = await call
+    assert [task.status for task in tasks.seen] == ["working"]
+    assert answer.structured_content["state"] == "done"
+    assert (tmp_path / "made").exists()
+
+
+async def test_a_result_is_collected_by_another_connection_and_after_a_restart_of_the_service(
+    home: Home, key: OperatorKey, service: ServiceProcess, console: Console, token: str, tmp_path: Path
+):
+    ask = touch(tmp_path / "made") | {"request_id": "one"}
+    async with over_stdio(home, token) as client:
+        ticket = (await asked(client, "run_commands", **ask))["ticket"]
+    # The program is gone; its request is not.
+    await approve(console, await next_approval(console), key)
+    async with over_stdio(home, token) as client:
+        assert (await asked(client, "wait_run", ticket=ticket))["state"] == "done"
+        await service.kill()
+        async with service_process(home) as again:
+            await until_online(await again.console())
+            assert (await asked(client, "wait_run", ticket=ticket))["state"] == "done"
+            assert (await asked(client, "run_commands", **ask))["ticket"] == ticket
+            changed = await client.call_tool(
+                "run_commands", touch(tmp_path / "other") | {"request_id": "one"}
+            )
+            assert changed.is_error
+            assert changed.structured_content["error"]["code"] == "invalid_arguments"
+    assert not (tmp_path / "other").exists()

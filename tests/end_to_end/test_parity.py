@@ -1,0 +1,181 @@
+"""The same request through every door leaves the same journal entries and gets the same envelope.
+
+`ACTIONS` × `DOORS`: a new action or door is one line. Only ids, times and the actor may differ.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from core.cli.output import envelope_json
+from core.errors import QuarterdeckError
+from core.home import Home
+from core.service.console import Console
+from core.service.envelope import refused_envelope
+from core.service.rpc.client import RemoteConsole
+from core.service.rpc.server import ControlServer
+from core.service.service import Service
+from tests.fakes.desk import online
+from tests.fakes.lab_device import pair
+from tests.fakes.program import run
+from tests.fakes.remote_device import PATIENCE, make_listening_home
+from tests.fakes.signing import accepted, signing
+
+POLICY = """
+profile = "guarded"
+[[rule]]
+id = "no-processes"
+decision = "deny"
+tool = "list_processes"
+reason = "Not here."
+"""
+
+
+@dataclass(frozen=True)
+class Action:
+    """One call, and the outcome that every door must report of it: its error's code, empty for none."""
+
+    device: str
+    tool: str
+    code: str
+    arguments: dict[str, str] = field(default_factory=dict)
+
+    def within(self, folder: Path) -> Action:
+        """The action in this folder, which the device may read."""
+        found = {name: value.replace("FOLDER", str(folder)) for name, value in self.arguments.items()}
+        return replace(self, arguments=found)
+
+
+ACTIONS = {
+    "a read": Action("this-computer", "list_directory", "", {"path": "FOLDER"}),
+    "an unknown device": Action("nowhere", "read_file", "unknown_device"),
+    "an unknown tool": Action("this-computer", "nothing", "unknown_tool"),
+    "an unknown argument": Action(
+        "this-computer", "read_file", "invalid_arguments", {"file_path": "a", "b": "c"}
+    ),
+    "a missing argument": Action("this-computer", "read_file", "invalid_arguments"),
+    "a value that is not allowed": Action(
+        "this-computer", "get_system_info", "invalid_arguments", {"info_type": "nonsense"}
+    ),
+    "a path that is not allowed": Action(
+        "this-computer", "read_file", "path_not_allowed", {"file_path": "/etc/shadow"}
+    ),
+    "a tool that is denied": Action("this-computer", "list_processes", "denied_by_policy"),
+    "a tool that fails": Action(
+        "this-computer", "read_file", "tool_failed", {"file_path": "FOLDER/no-such-file"}
+    ),
+    "a device that is offline": Action("lab-1", "poke", "device_offline"),
+    "a call that needs an approval": Action(
+        "this-computer", "shell_execute", "approval_pending", {"command": "printf hello"}
+    ),
+}
+
+Door = Callable[[Home, Action], Awaitable[dict[str, Any]]]
+
+
+async def by_window(home: Home, action: Action) -> dict[str, Any]:
+    """As the window calls: through the control socket, with typed arguments."""
+    console = await RemoteConsole.connect(home, "window", "window:anna")
+    try:
+        try:
+            started = await console.runs.call(action.device, action.tool, dict(action.arguments))
+        except QuarterdeckError as error:
+            return envelope_json(refused_envelope(action.device, action.tool, error.info))
+        await _until_it_rests(console, started.summary.id)
+        [envelope] = await console.runs.results(started.summary.id)
+        return envelope_json(envelope)
+    finally:
+        await console.close()
+
+
+async def _until_it_rests(console: Console, wanted: str) -> None:
+    """Until the run has ended, or waits for an operator."""
+    async with asyncio.timeout(PATIENCE):
+        events = console.events()
+        while (found := await console.runs.get(wanted)).summary.state.value == "running":
+            await anext(events)
+        assert found
+
+
+async def by_command_line(home: Home, action: Action) -> dict[str, Any]:
+    """The program itself, with words."""
+    words = [f"{name}={value}" for name, value in action.arguments.items()]
+    ended = await asyncio.to_thread(run, home, "call", action.device, action.tool, *words, "--json")
+    assert isinstance(ended.json, dict)
+    return ended.json
+
+
+DOORS: dict[str, Door] = {"window": by_window, "command line": by_command_line}
+
+_IDS = [
+    (re.compile(r"\b(?:a-)?[0-9A-HJKMNP-TV-Z]{26}\b"), "<id>"),
+    (re.compile(r"\br-\d{4,}\b"), "<run>"),
+    (re.compile(r"\b\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)"), "<time>"),
+    (re.compile(r"\b(?:window|cli):[\w.-]+"), "<actor>"),
+]
+# A request's digest covers its call id.
+_VARIES = frozenset(
+    {"seq", "time", "duration_ms", "took_ms", "digest", "asked_at", "expires_at", "remaining_s"}
+)
+
+
+def settled(value: Any) -> Any:
+    """A value without ids, times and the actor."""
+    match value:
+        case dict():
+            return {name: settled(part) for name, part in value.items() if name not in _VARIES}
+        case list():
+            return [settled(part) for part in value]
+        case str():
+            for pattern, name in _IDS:
+                value = pattern.sub(name, value)
+            return value
+        case _:
+            return value
+
+
+@asynccontextmanager
+async def served(path: Path) -> AsyncIterator[tuple[Home, Service]]:
+    """A service with its control socket, this computer in its process, and lab-1 paired and away."""
+    home = make_listening_home(path / "home")
+    await accepted(home, POLICY)
+    service = await Service.open(home)
+    server = ControlServer(service, home)
+    await server.open()
+    try:
+        await online(service)
+        await pair(signing(service.console("operator:anna"), home))
+        yield home, service
+    finally:
+        await server.close()
+        await service.close()
+
+
+async def _entries_since(service: Service, last: int) -> list[Any]:
+    await service.journal.settle()
+    page = await service.journal.query("", after=last, limit=100)
+    return [settled(entry.model_dump(mode="json")) for entry in page.entries]
+
+
+async def test_every_door_leaves_the_same_entries_and_gets_the_same_envelope(
+    memory_path: Path, tmp_path: Path
+):
+    async with served(memory_path) as (home, service):
+        for name, action in ((name, action.within(tmp_path)) for name, action in ACTIONS.items()):
+            answers: dict[str, tuple[Any, Any]] = {}
+            for door, ask in DOORS.items():
+                await service.journal.settle()
+                last = service.journal.state.entries
+                envelope = await ask(home, action)
+                answers[door] = (settled(envelope), await _entries_since(service, last))
+                assert (envelope["error"] or {"code": ""})["code"] == action.code, (name, door, envelope)
+            first = answers["window"]
+            assert first[1], f"{name} is not in the journal"
+            for door, answer in answers.items():
+                assert answer == first, (name, door)

@@ -1,0 +1,112 @@
+"""`search`, `describe`, `do`, completion and help, as a person at a terminal meets them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+
+from app.__main__ import COMPLETE
+from core.batch.batch_file import read_batch
+from core.batch.models import flatten
+from core.cli.app import app
+from core.cli.completion import VARIABLE
+from core.home import Home
+from tests.fakes.program import environment, make_home, program, run
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    home = make_home(tmp_path_factory.mktemp("served") / "home")
+    assert run(home, "service", "start").code == 0
+    yield home
+    assert run(home, "service", "stop", "--cancel-work").code == 0
+
+
+def sent(home: Home) -> int:
+    total = run(home, "audit", "find", "kind:command_sent", "--json").json["total"]
+    assert isinstance(total, int)
+    return total
+
+
+def test_a_question_finds_the_tool_that_answers_it(served: Home):
+    hits = run(served, "search", "how", "much", "memory", "is", "free", "--json").json["hits"]
+    assert hits[0]["tool"] == "get_system_info"
+    assert any("memory" in reason for reason in hits[0]["reasons"])
+    shown = run(served, "search", "screnshot", "--device", "this-*")
+    assert shown.code == 0
+    assert "screenshot" in shown.out
+    assert run(served, "search", "screenshot", "--device", "nowhere", "--json").json["hits"] == []
+
+
+def test_a_description_has_every_fact_with_its_source(served: Home):
+    told = run(served, "describe", "this-computer", "write_file", "--json").json
+    contract = {name: fact for name, fact in told["tool"]["contract"].items() if name != "digest"}
+    assert all(fact["source"] and fact["why"] for fact in (*told["scope"].values(), *contract.values()))
+    shown = run(served, "describe", "this-computer", "write_file")
+    for words in ("Risk", "[built-in]", "Network", "Undo", "Latest calls", "file_path"):
+        assert words in shown.out
+    unknown = run(served, "describe", "this-computer", "nothing", "--json")
+    assert (unknown.code, unknown.json["error"]["code"]) == (2, "unknown_tool")
+
+
+def test_an_intent_becomes_a_batch_and_nothing_is_sent(served: Home):
+    before = sent(served)
+    done = run(served, "do", "memory and then list processes", "--save", "look")
+    batch = read_batch(done.out, "stdout")
+    assert [step.tool for step in flatten(batch.steps)] == ["get_system_info", "list_processes"]
+    assert flatten(batch.steps)[0].parameters == {"info_type": "memory"}
+    assert (served.batches / "look.yaml").read_text() == done.out
+    lacking = run(served, "do", "write a file", "--json").json
+    assert "still needs" in lacking["notes"][0]
+    assert run(served, "do", "zzzz qqqq", "--json").json["error"]["code"] == "not_found"
+    assert sent(served) == before
+
+
+def test_nothing_in_a_home_is_saved_by_a_proposal_alone(served: Home):
+    names = sorted(path.name for path in served.batches.glob("*"))
+    run(served, "do", "screenshot")
+    assert sorted(path.name for path in served.batches.glob("*")) == names
+
+
+@pytest.mark.parametrize(
+    ("shell", "asked"),
+    [
+        ("bash", {"COMP_WORDS": "quarterdeck appro", "COMP_CWORD": "1"}),
+        ("zsh", {"_TYPER_COMPLETE_ARGS": "quarterdeck appro"}),
+        ("fish", {"_TYPER_COMPLETE_ARGS": "quarterdeck appro", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}),
+    ],
+)
+def test_a_shell_completes_the_commands(tmp_path: Path, shell: str, asked: dict[str, str]):
+    script = run(Home(tmp_path / "home"), "completion", shell)
+    assert (script.code, VARIABLE in script.out) == (0, True)
+    done = subprocess.run(
+        program(Home(tmp_path / "home"), "x")[:3],
+        env={**environment(), **asked, VARIABLE: f"complete_{shell}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "approvals" in done.stdout
+    assert "devices" not in done.stdout
+
+
+def test_the_window_is_not_opened_by_a_shell_that_completes():
+    assert COMPLETE == VARIABLE
+
+
+def commands(group: object, path: str = "") -> Iterator[tuple[str, str]]:
+    for name, command in getattr(group, "commands", {}).items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{path} {name}")
+        else:
+            yield f"{path} {name}".strip(), command.epilog or ""
+
+
+@pytest.mark.parametrize(("name", "epilog"), list(commands(typer.main.get_command(app))))
+def test_the_help_of_every_command_has_an_example_of_it(name: str, epilog: str):
+    assert f"quarterdeck {name}" in epilog

@@ -1,0 +1,149 @@
+"""The tools of the gateway, called by an official SDK client in this process, over a real control socket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.approvals.operator_keys import OperatorKey
+from core.audit.entries import Kind
+from core.batch.models import Batch, Step
+from core.policy.agents import AgentSettings
+from core.policy.models import Profile
+from core.service.console import Console
+from tests.fakes.agents import add_agent
+from tests.fakes.desk import approve, deny, next_approval
+from tests.fakes.gateway import HERE, LEGACY, MODERN, Connect, asked, asks_and_collects, touch
+
+
+@pytest.mark.parametrize("mode", [LEGACY, MODERN])
+async def test_an_agent_lists_reads_asks_and_collects(
+    connect: Connect, console: Console, key: OperatorKey, token: str, tmp_path: Path, mode: str
+):
+    async with connect(token, mode) as client:
+        await asks_and_collects(client, console, key, tmp_path / "made")
+    assert (tmp_path / "made").exists()
+
+
+async def test_a_denial_reaches_the_agent_with_the_operators_reason(
+    connect: Connect, console: Console, key: OperatorKey, token: str, tmp_path: Path
+):
+    async with connect(token) as client:
+        waits = await asked(client, "run_commands", **touch(tmp_path / "made"))
+        await deny(console, await next_approval(console), key, "Not on a Friday.")
+        ended = await client.call_tool("wait_run", {"ticket": waits["ticket"]})
+        assert ended.is_error
+        [result] = ended.structured_content["results"]
+        assert result["error"]["code"] == "denied_by_operator"
+        assert "Not on a Friday." in result["error"]["message"]
+    assert not (tmp_path / "made").exists()
+
+
+async def test_an_agent_that_gave_up_and_asks_again_does_not_do_it_twice(
+    connect: Connect, console: Console, key: OperatorKey, token: str, tmp_path: Path
+):
+    log = tmp_path / "log"
+    command = {"tool": "shell_execute", "arguments": {"command": f"echo x >> {log}"}}
+    ask: dict[str, Any] = {"devices": HERE, "commands": [command]}
+    filled = {"tool": "shell_execute", "arguments": {**command["arguments"], "timeout": 30}}
+    async with connect(token) as client, connect(token) as other:
+        first = await asked(client, "run_commands", **ask)
+        again = await asked(other, "run_commands", **ask)
+        with_default = await asked(other, "run_commands", devices=HERE, commands=[filled])
+        assert first["ticket"] == again["ticket"]
+        described = await asked(client, "describe_tool", device=HERE, tool="shell_execute")
+        if described["tool"]["arguments"]["properties"]["timeout"].get("default") == 30:
+            assert with_default["ticket"] == first["ticket"]
+        assert len(await console.approvals.list()) == len({first["ticket"], with_default["ticket"]})
+        await approve(console, await next_approval(console), key)
+        assert (await asked(client, "wait_run", ticket=first["ticket"]))["state"] == "done"
+    assert log.read_text() == "x\n"
+
+
+async def test_a_cancelled_run_asks_no_longer(connect: Connect, console: Console, token: str, tmp_path: Path):
+    async with connect(token) as client:
+        waits = await asked(client, "run_commands", **touch(tmp_path / "made"))
+        assert (await asked(client, "cancel_run", ticket=waits["ticket"]))["state"] == "cancelled"
+    assert not await console.approvals.list()
+
+
+async def test_commands_in_sequence_and_in_parallel_and_a_saved_batch(
+    connect: Connect, console: Console, token: str
+):
+    reads = [{"tool": "get_system_info", "arguments": {"info_type": kind}} for kind in ("memory", "cpu")]
+    step = Step(id="look", tool="get_system_info", parameters={"info_type": "disk"})
+    await console.runs.save_batch("look", Batch(name="look", targets=f"name:{HERE}", steps=[step]))
+    async with connect(token) as client:
+        for parallel in (False, True):
+            done = await asked(client, "run_commands", devices="", commands=reads, parallel=parallel)
+            assert [result["status"] for result in done["results"]] == ["success", "success"]
+        [batch] = (await asked(client, "run_batch"))["batches"]
+        assert (batch["batch"], batch["steps"]) == ("look", 1)
+        assert (await asked(client, "run_batch", batch="look"))["state"] == "done"
+
+
+async def test_pictures_come_scaled_and_long_results_in_parts(
+    connect: Connect, console: Console, token: str, tmp_path: Path
+):
+    big = tmp_path / "big"
+    big.write_text("line of text\n" * 20_000)
+    async with connect(token) as client:
+        done = await asked(
+            client,
+            "run_commands",
+            devices=HERE,
+            commands=[{"tool": "read_file", "arguments": {"file_path": str(big)}}],
+        )
+        items = (await asked(client, "get_evidence", ticket=done["ticket"]))["items"]
+        assert items
+        text, offset = "", 0
+        while offset is not None:
+            part = await asked(
+                client, "get_evidence", ticket=done["ticket"], item=items[0]["item"], offset=offset
+            )
+            text, offset = text + part["text"], part.get("next_offset")
+        assert "line of text" in text
+        assert len(text) >= items[0]["size"] or len(text.encode()) == items[0]["size"]
+
+
+async def test_resources_are_a_device_a_run_and_an_entry_of_ones_own(
+    connect: Connect, console: Console, key: OperatorKey, token: str
+):
+    read = [{"tool": "get_system_info", "arguments": {"info_type": "memory"}}]
+    async with connect(token) as client:
+        assert [one.name for one in (await client.list_resources()).resources] == [HERE]
+        assert HERE in (await client.read_resource(f"quarterdeck://device/{HERE}")).contents[0].text
+        done = await asked(client, "run_commands", devices=HERE, commands=read)
+        ticket = done["ticket"]
+        assert '"done"' in (await client.read_resource(f"quarterdeck://run/{ticket}")).contents[0].text
+        entries = (await console.journal.entries(f"kind:{Kind.RUN_STARTED}")).entries
+        own = await client.read_resource(f"quarterdeck://entry/{entries[0].seq}")
+        assert "agent:claude" in own.contents[0].text
+        for other in ("entry/1", "run/t-AAAA", "device/nowhere", "x/y", "entry/99999999999999999999"):
+            with pytest.raises(Exception, match=r"ticket|resource|entry"):
+                await client.read_resource(f"quarterdeck://{other}")
+
+
+async def test_targets_and_profile_limit_what_an_agent_sees_and_does(
+    connect: Connect, console: Console, key: OperatorKey
+):
+    nothing = await add_agent(console, key, "blind", AgentSettings(targets="tag:nowhere"))
+    looking = await add_agent(console, key, "looker", AgentSettings(profile=Profile.OBSERVE))
+    read = [{"tool": "get_system_info", "arguments": {"info_type": "memory"}}]
+    change = [{"tool": "shell_execute", "arguments": {"command": "true"}}]
+    async with connect(nothing) as client:
+        assert (await asked(client, "list_devices"))["devices"] == []
+        assert (await asked(client, "search_tools", words="memory"))["tools"] == []
+        for tool, arguments in (
+            ("run_commands", {"devices": HERE, "commands": read}),
+            ("describe_tool", {"device": HERE, "tool": "get_system_info"}),
+        ):
+            unknown = await client.call_tool(tool, arguments)
+            assert unknown.structured_content["error"]["code"] == "unknown_device"
+    async with connect(looking) as client:
+        assert (await asked(client, "run_commands", devices=HERE, commands=read))["state"] == "done"
+        denied = await client.call_tool("run_commands", {"devices": HERE, "commands": change})
+        assert denied.structured_content["results"][0]["error"]["code"] == "denied_by_policy"
+    assert not await console.approvals.list()
