@@ -55,7 +55,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 NAME, TITLE, SERVER, ARGUMENT, DESCRIPTION = "name", "title", "server", "argument", "description"
 # What a word counts by the field in which it is found; a device's name or tag counts less than a tool's name.
-_WEIGHTS = {NAME: 100.0, TITLE: 80.0, SERVER: 70.0, ARGUMENT: 45.0, DESCRIPTION: 40.0}
+_WEIGHTS = {NAME: 100.0, TITLE: 80.0, SERVER: 70.0, DESCRIPTION: 45.0, ARGUMENT: 40.0}
 _NAMES = (NAME, TITLE, SERVER)
 _DEVICE_WEIGHT = 60.0
 _WHOLE_NAME = 15.0
