@@ -55,7 +55,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 NAME, TITLE, SERVER, ARGUMENT, DESCRIPTION = "name", "title", "server", "argument", "description"
 # What a word counts by the field in which it is found; a device's name or tag counts less than a tool's name.
-_WEIGHTS = {NAME: 100.0, TITLE: 80.0, SERVER: 70.0, ARGUMENT: 45.0, DESCRIPTION: 40.0}
+_WEIGHTS = {NAME: 100.0, TITLE: 80.0, SERVER: 70.0, DESCRIPTION: 45.0, ARGUMENT: 40.0}
 _NAMES = (NAME, TITLE, SERVER)
 _DEVICE_WEIGHT = 60.0
 _WHOLE_NAME = 15.0
@@ -299,10 +299,13 @@ class ToolIndex:
         # Imported here, as it takes longer than the first hundred searches.
         from rapidfuzz import fuzz, process
 
-        like = process.extract(
-            _stem(word), self._terms, scorer=fuzz.ratio, score_cutoff=_LEAST_RATIO, limit=_MOST_LIKE
-        )
-        return {term: _LIKE * ratio / 100 for term, ratio, _ in like}
+        like: dict[str, float] = {}
+        for spelling in {word, _stem(word)}:
+            for term, ratio, _ in process.extract(
+                spelling, self._terms, scorer=fuzz.ratio, score_cutoff=_LEAST_RATIO, limit=_MOST_LIKE
+            ):
+                like[term] = max(like.get(term, 0.0), _LIKE * ratio / 100)
+        return like
 
     def _names_containing(self, word: str) -> Iterator[str]:
         # One search in one text: a loop over thousands of terms takes a tenth of a millisecond.

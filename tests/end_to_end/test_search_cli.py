@@ -19,57 +19,55 @@ from tests.fakes.program import environment, make_home, program, run
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    home = make_home(tmp_path_factory.mktemp("served") / "home")
-    assert run(home, "service", "start").code == 0
-    yield home
-    assert run(home, "service", "stop", "--cancel-work").code == 0
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """Without a service: each command runs the core itself."""
+    return make_home(tmp_path_factory.mktemp("hosted") / "home")
 
 
-def sent(home: Home) -> int:
-    total = run(home, "audit", "find", "kind:command_sent", "--json").json["total"]
+def runs(home: Home) -> int:
+    total = run(home, "audit", "find", "kind:run_started", "--json").json["total"]
     assert isinstance(total, int)
     return total
 
 
-def test_a_question_finds_the_tool_that_answers_it(served: Home):
-    hits = run(served, "search", "how", "much", "memory", "is", "free", "--json").json["hits"]
+def test_a_question_finds_the_tool_that_answers_it(home: Home):
+    hits = run(home, "search", "how", "much", "memory", "is", "free", "--json").json["hits"]
     assert hits[0]["tool"] == "get_system_info"
     assert any("memory" in reason for reason in hits[0]["reasons"])
-    shown = run(served, "search", "screnshot", "--device", "this-*")
+    shown = run(home, "search", "prosesses", "--device", "this-*")
     assert shown.code == 0
-    assert "screenshot" in shown.out
-    assert run(served, "search", "screenshot", "--device", "nowhere", "--json").json["hits"] == []
+    assert "list_processes" in shown.out
+    assert run(home, "search", "memory", "--device", "nowhere", "--json").json["hits"] == []
 
 
-def test_a_description_has_every_fact_with_its_source(served: Home):
-    told = run(served, "describe", "this-computer", "write_file", "--json").json
+def test_a_description_has_every_fact_with_its_source(home: Home):
+    told = run(home, "describe", "this-computer", "write_file", "--json").json
     contract = {name: fact for name, fact in told["tool"]["contract"].items() if name != "digest"}
     assert all(fact["source"] and fact["why"] for fact in (*told["scope"].values(), *contract.values()))
-    shown = run(served, "describe", "this-computer", "write_file")
+    shown = run(home, "describe", "this-computer", "write_file")
     for words in ("Risk", "[built-in]", "Network", "Undo", "Latest calls", "file_path"):
         assert words in shown.out
-    unknown = run(served, "describe", "this-computer", "nothing", "--json")
+    unknown = run(home, "describe", "this-computer", "nothing", "--json")
     assert (unknown.code, unknown.json["error"]["code"]) == (2, "unknown_tool")
 
 
-def test_an_intent_becomes_a_batch_and_nothing_is_sent(served: Home):
-    before = sent(served)
-    done = run(served, "do", "memory and then list processes", "--save", "look")
+def test_an_intent_becomes_a_batch_and_nothing_is_sent(home: Home):
+    before = runs(home)
+    done = run(home, "do", "memory and then list processes", "--save", "look")
     batch = read_batch(done.out, "stdout")
     assert [step.tool for step in flatten(batch.steps)] == ["get_system_info", "list_processes"]
     assert flatten(batch.steps)[0].parameters == {"info_type": "memory"}
-    assert (served.batches / "look.yaml").read_text() == done.out
-    lacking = run(served, "do", "write a file", "--json").json
+    assert (home.batches / "look.yaml").read_text() == done.out
+    lacking = run(home, "do", "write a file", "--json").json
     assert "still needs" in lacking["notes"][0]
-    assert run(served, "do", "zzzz qqqq", "--json").json["error"]["code"] == "not_found"
-    assert sent(served) == before
+    assert run(home, "do", "zzzz qqqq", "--json").json["error"]["code"] == "not_found"
+    assert runs(home) == before
 
 
-def test_nothing_in_a_home_is_saved_by_a_proposal_alone(served: Home):
-    names = sorted(path.name for path in served.batches.glob("*"))
-    run(served, "do", "screenshot")
-    assert sorted(path.name for path in served.batches.glob("*")) == names
+def test_nothing_in_a_home_is_saved_by_a_proposal_alone(home: Home):
+    names = sorted(path.name for path in home.batches.glob("*"))
+    run(home, "do", "list processes")
+    assert sorted(path.name for path in home.batches.glob("*")) == names
 
 
 @pytest.mark.parametrize(
