@@ -23,9 +23,9 @@ from tests.fakes.memory_console import MemoryHost
 ANY = frozenset(
     "approval approvals batches blob call cancel_run cancel_step challenge command compare_runs "
     "contract_change device_details doctor entries entry entry_numbers explain explanation facets fatigue "
-    "find_in_results find_runs grants helpers histogram listening load_batch match_devices plan proof refusals "
-    "resume_run run run_cells run_output runs saved_batches start_run state stop_all timeline tools undo_plan "
-    "undo_run verify wait_run".split()
+    "find_in_results find_runs grants helpers histogram listening load_batch match_devices plan proof "
+    "refusals resume_run run run_cells run_output runs saved_batches start_run state stop_all timeline tools "
+    "undo_plan undo_run verify wait_run".split()
 )
 OPERATORS_ONLY = frozenset(
     "accept_policy accept_settings check_policy decide delete_batch edit_approval forget hold identify "
