@@ -40,8 +40,8 @@ def main() -> int:
     parser.add_argument(
         "which",
         nargs="*",
-        help="round-trips, output, policy, search, batches, journal, window, fleet, screenshots, kills, flips, "
-        "mcp, gateway, limits, frames",
+        help="round-trips, output, policy, search, batches, journal, window, fleet, screenshots, kills, "
+        "flips, mcp, gateway, limits, frames",
     )
     parser.add_argument("--kills", type=int, default=kill_bench.KILLS)
     parser.add_argument(
