@@ -38,13 +38,14 @@ DONE, FAILED, SKIPPED = CellState.DONE, CellState.FAILED, CellState.SKIPPED
 OK = (DONE, SKIPPED)
 BROKE = End(FAILED, ErrorCode.TOOL_FAILED)
 FLAKY = End(FAILED, ErrorCode.TIMEOUT, may_retry=True)
+UNSAFE = End(FAILED, ErrorCode.TIMEOUT)
 OFFLINE = End(FAILED, ErrorCode.DEVICE_OFFLINE, may_retry=True)
 LOST = End(CellState.UNKNOWN, ErrorCode.OUTCOME_UNKNOWN, may_retry=True)
 DENIED = End(CellState.REFUSED, ErrorCode.DENIED_BY_POLICY)
 CHANGED = End(CellState.REFUSED, ErrorCode.CONTRACT_CHANGED, again=True)
 STOPPED_BY_DEVICE = End(CellState.CANCELLED, ErrorCode.CANCELLED)
 MISSING = End(CellState.NO_SUCH_TOOL, ErrorCode.UNKNOWN_TOOL)
-ENDS = [End(DONE), End(DONE), End(SKIPPED), BROKE, FLAKY, OFFLINE, LOST, DENIED, CHANGED, MISSING]
+ENDS = [End(DONE), End(DONE), End(SKIPPED), BROKE, FLAKY, UNSAFE, OFFLINE, LOST, DENIED, CHANGED, MISSING]
 TROUBLES = {
     Trouble.FAILED: lambda end: (
         end.state in (FAILED, CellState.NO_SUCH_TOOL) and end.code is not OFFLINE.code
