@@ -156,6 +156,17 @@ def test_a_resumed_run_begins_at_the_failed_step(served, place):
         (place / "work" / "none.txt").unlink()
 
 
+def test_on_a_terminal_a_run_has_a_bar_while_it_goes_on(served, place, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    shown = Terminal(served, "run", str(place / "two.yaml"))
+    try:
+        shown.sees("of 3 steps")
+        assert shown.ends() == 6
+    finally:
+        shown.leave()
+    assert "Two steps" in shown.seen
+
+
 PRINTS = "echo first; while [ ! -e {gate} ]; do sleep 0.05; done; echo last"
 
 
