@@ -1,4 +1,4 @@
-"""What is checked of a decision once more just before sending; what an edit or the size of arguments changes."""
+"""What is checked of a decision just before sending; what an edit and the size of arguments change."""
 
 from __future__ import annotations
 
