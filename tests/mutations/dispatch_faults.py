@@ -179,7 +179,7 @@ FAULTS = [
         "        if not command.request.may_wait:\n",
         "        if False:\n",
         "a live picture waits in the operators' queue",
-        (f"{_UNIT}test_glimpse.py", f"{_UNIT}test_evidence.py"),
+        ("tests/unit/service/test_live_pictures.py", f"{_UNIT}test_glimpse.py"),
     ),
     Fault(
         f"{_AT}approval_stage.py",
