@@ -115,13 +115,15 @@ async def fleet(desk: ConsoleApplication, console: FakeConsole) -> None:
     desk.window.open("fleet")
     screen = desk.window.current
     assert isinstance(screen, FleetScreen)
+    began = time.thread_time()
     table = plain_table()
-    peer = best_ms(table.viewport().repaint)
+    filled = (time.thread_time() - began) * 1000
+    painted = best_ms(table.viewport().grab)
     for wall in (False, True):
         screen.show_as(wall)
         view, name = screen.listing.view, "tiles" if wall else "a table"
         await seen(lambda view=view: screen.listing.shown_count() == DEVICES and view.isVisible())
-        tell(f"1,000 devices painted as {name}", best_ms(view.viewport().repaint), "a plain table", peer)
+        tell(f"1,000 devices painted as {name}", best_ms(view.viewport().grab), "a plain table", painted)
         changed = [
             device.model_copy(update={"tool_count": device.tool_count + 1 + wall})
             for device in console.fleet.values()
@@ -131,7 +133,7 @@ async def fleet(desk: ConsoleApplication, console: FakeConsole) -> None:
         for device in changed:
             console.emit(DeviceChanged(device=device))
         longest = await longest_turn_ms(lambda shown=shown: shown)
-        tell(f"1,000 devices change at once, longest turn, {name}", longest, "a plain table painted", peer)
+        tell(f"1,000 devices change at once, longest turn, {name}", longest, "a plain table filled", filled)
     table.deleteLater()
 
 

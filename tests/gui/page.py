@@ -45,14 +45,15 @@ def button_named(inside: QWidget, *words: str) -> QAbstractButton:
 
 
 def part_of(choice: Segmented, words: str) -> QAbstractButton:
-    """The part of a choice that says these words.
+    """The part of a choice that says these words; a count may stand behind them.
 
     Raises:
-        AssertionError: there is none.
+        AssertionError: there is none, or several.
     """
-    parts = {part.text(): part for part in choice.findChildren(QAbstractButton)}
-    assert words in parts, list(parts)
-    return parts[words]
+    parts = choice.findChildren(QAbstractButton)
+    found = [part for part in parts if part.text() == words or part.text().startswith(f"{words} ")]
+    assert len(found) == 1, [part.text() for part in parts]
+    return found[0]
 
 
 def problem_in(dialog: Dialog) -> str:

@@ -23,6 +23,7 @@ _GRANTS = (
 )
 _EDITS = (f"{_UNIT}test_edits.py", f"{_UNIT}test_under_grant.py", f"{_UNIT}test_door.py")
 _OPERATORS = (
+    f"{_UNIT}test_restored_operators.py",
     f"{_UNIT}test_operator_keys.py",
     "tests/unit/service/test_signed_changes.py",
     f"{_UNIT}test_what_loosens.py",

@@ -10,6 +10,7 @@ _PERMITS = (f"{_UNIT}test_permits.py",)
 _STAGES = (f"{_UNIT}test_stages.py",)
 _EVIDENCE = (f"{_UNIT}test_evidence.py", f"{_UNIT}test_freshness.py")
 _WAITING = (
+    f"{_UNIT}test_still_allowed.py",
     "tests/unit/approvals/test_under_grant.py",
     "tests/unit/approvals/test_grants.py",
     "tests/unit/policy/test_approvals.py",
@@ -23,7 +24,12 @@ _SECRETS = (
     f"{_UNIT}test_secrets_everywhere.py",
     f"{_UNIT}test_own_words.py",
 )
-_ARGUMENTS = (f"{_UNIT}test_arguments.py", f"{_UNIT}test_call_preparer.py", f"{_UNIT}test_stages.py")
+_ARGUMENTS = (
+    f"{_UNIT}test_still_allowed.py",
+    f"{_UNIT}test_arguments.py",
+    f"{_UNIT}test_call_preparer.py",
+    f"{_UNIT}test_stages.py",
+)
 _OUTCOMES = (f"{_UNIT}test_outcomes.py", f"{_UNIT}test_answers.py")
 
 FAULTS = [
@@ -173,7 +179,7 @@ FAULTS = [
         "        if not command.request.may_wait:\n",
         "        if False:\n",
         "a live picture waits in the operators' queue",
-        (f"{_UNIT}test_glimpse.py", f"{_UNIT}test_evidence.py"),
+        ("tests/unit/service/test_live_pictures.py", f"{_UNIT}test_glimpse.py"),
     ),
     Fault(
         f"{_AT}approval_stage.py",

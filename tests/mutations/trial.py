@@ -67,7 +67,7 @@ class Trials:
         for item in session.items:
             by_file.setdefault(item.path.relative_to(ROOT).as_posix(), []).append(item)
         for fault in self._faults:
-            items = [item for file in fault.tests for item in by_file[file]]
+            items = [item for file in dict.fromkeys(fault.tests) for item in by_file[file]]
             self._tell(fault, self._tried(fault, items))
         return True
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from core.approvals.answering_rules import check_still_secret
 from core.approvals.models import ApprovalState
 from core.audit.entries import Kind
-from core.errors import JournalUnavailable, QuarterdeckError, Refused
+from core.commitments import SECRET_MARK
+from core.errors import BadInput, JournalUnavailable, QuarterdeckError, Refused
 from core.home import Home
 from core.policy.models import Answer
 from tests.fakes.operator_answers import SHELL, asked, no, yes
@@ -86,3 +88,12 @@ class TestEdits:
             await task
             assert [one.parameters for one in rig.tools.seen] == [{"user": "bert", "word": "tr0ub4dor"}]
             assert "tr0ub4dor" not in str(await rig.entries())
+
+
+def test_an_edit_that_would_show_a_secret_is_refused():
+    """It changes the argument that makes another one secret, and leaves that one as it was."""
+    stand_in = {SECRET_MARK: "ab" * 32}
+    edited = {"kind": "note", "fields": [{"value": stand_in}]}
+    check_still_secret(edited, edited)
+    with pytest.raises(BadInput, match="a secret would be shown"):
+        check_still_secret(edited, {"kind": "note", "fields": [{"value": "hunter2"}]})

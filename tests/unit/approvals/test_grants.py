@@ -78,6 +78,19 @@ class TestGrants:
             rig.approvals.withdraw("enough")
             await task
 
+    async def test_a_grant_signed_for_one_request_does_not_come_with_the_approval_of_another(
+        self, home: Home
+    ):
+        async with open_rig(home) as rig:
+            task = rig.start("shell_execute", **SHELL)
+            approval = await asked(rig)
+            terms = terms_for(approval, "anna").model_copy(update={"approval": "a-another"})
+            with pytest.raises(Refused, match="belongs to another approval"):
+                await rig.approvals.decide(yes(rig.key, approval), signed_grant(rig.key, terms))
+            assert rig.policy.grants.all() == []
+            rig.approvals.withdraw("enough")
+            await task
+
     async def test_a_grant_altered_in_the_journal_does_not_come_back_with_it(self, home: Home):
         async with open_rig(home) as rig:
             task = rig.start("shell_execute", **SHELL)

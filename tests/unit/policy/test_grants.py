@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from core.audit.entries import Entry, Kind
 from core.errors import Refused
 from core.fleet.models import Risk
 from core.policy.constraints import Constraint
+from core.policy.engine import PolicyQuery
 from core.policy.models import Answer
+from core.policy.policy_store import Policy
 from core.policy.rules import MatchContext
 from tests.fakes.policy_calls import a_device, a_question, a_tool, judged
 
@@ -227,6 +230,17 @@ def test_a_grant_lets_through_what_the_profile_asks_and_nothing_stronger():
     assert judged('profile = "lockdown"', **held).answer is Answer.ASK
     assert judged('profile = "observe"', **held).answer is Answer.DENY
     assert judged("", **held, problem="broken").answer is Answer.ASK
+
+
+def test_what_the_file_turns_into_asking_names_no_grant(tmp_path: Path):
+    path = tmp_path / "policy.toml"
+    path.write_text('[[contract]]\ntool = "write_file"\nrisk = "low"\nwhy = "A toy."\n')
+    policy = Policy(path, grants=book(terms())).restore("")
+    query = PolicyQuery(a_device(), a_tool(), SENT, SENT, "agent:claude")
+    said = policy.decide(query)
+    assert (said.answer, said.grant) == (Answer.ASK, "")
+    policy.accept(path.read_text())
+    assert policy.decide(query).answer is Answer.ALLOW
 
 
 def test_a_near_grant_says_what_it_lacks():

@@ -188,6 +188,13 @@ def test_device_tag_actor_effect_and_time_all_have_to_hold():
         assert judged(policy, **{**held, **change}).answer is Answer.ASK
 
 
+@pytest.mark.parametrize("meant", [True, False])
+def test_a_rule_for_production_or_for_the_rest_applies_to_nothing_else(meant: bool):
+    text = rule("deny", f"production = {str(meant).lower()}")
+    assert judged(text, device=a_device(production=meant)).answer is Answer.DENY
+    assert judged(text, device=a_device(production=not meant)).answer is not Answer.DENY
+
+
 def test_a_window_over_midnight_belongs_to_the_day_it_began_on():
     window = TimeWindow.model_validate({"days": ["fri"], "from": "22:00", "to": "06:00"})
     covered = {

@@ -99,6 +99,17 @@ def test_what_the_file_denied_before_it_broke_stays_denied_though_it_was_never_a
     assert policy.decide(query).answer is Answer.DENY
 
 
+@pytest.mark.parametrize(("accepted", "in_file"), [(3, 2), (2, 3)])
+def test_where_both_texts_ask_the_larger_number_of_operators_is_asked(
+    tmp_path: Path, accepted: int, in_file: int
+):
+    path, sent = tmp_path / "policy.toml", {"file_path": "/x", "content": ""}
+    path.write_text(rule("ask", f"approvers = {in_file}"))
+    policy = Policy(path).restore(rule("ask", f"approvers = {accepted}"))
+    query = PolicyQuery(device=a_device(), tool=a_tool(), parameters=sent, redacted=sent)
+    assert policy.decide(query).approvers == 3
+
+
 def test_a_file_that_was_changed_back_in_size_and_time_is_read_again(tmp_path: Path):
     path = tmp_path / "policy.toml"
     path.write_text(rule("deny", name="a"))

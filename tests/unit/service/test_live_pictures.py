@@ -187,6 +187,8 @@ async def test_a_device_rests_between_two_pictures(bay: Bay, clock: Clock) -> No
     bay.desk = bay.open(Pace(pause=3.0, look=0.002))
     bay.watch("a")
     await bay.more("a", 1)
+    # Its rest begins when it has been recorded.
+    await clock.is_looked_at()
     # Neither another wish nor a switch that is turned off and on makes it come sooner.
     bay.watch()
     bay.watch("a", anew=True)
@@ -288,6 +290,7 @@ async def test_one_that_never_answers_is_asked_more_and_more_seldom(bay: Bay, cl
     bay.watch("a")
     for count, pause in enumerate((2.0, 4.0, 8.0, 8.0), 1):
         await until(lambda count=count: bay.taken["a"] >= count)
+        await clock.is_looked_at()
         clock.now += pause - 0.1
         await clock.is_looked_at()
         assert bay.taken["a"] == count
