@@ -371,6 +371,13 @@ async def batches(play: Play, console: Console, device: ScriptedDevice) -> None:
     await refused(console.runs.undo(run.summary.id))
     await console.journal.timeline(run.summary.id)
     await console.journal.find_in_results(["no", "such"], run.summary.id)
+    await refused(console.runs.pause(run.summary.id))
+    await refused(console.runs.unpause(run.summary.id))
+    await refused(console.runs.cancel_step(run.summary.id, SCRIPTED, "press"))
+    await console.runs.settle(run.summary.id, SCRIPTED, "press", "done")
+    resumed = await console.runs.resume(run.summary.id)
+    await device.answer(await device.command(), {"seen": []})
+    await ended(console, resumed)
 
 
 async def files(play: Play, console: Console) -> None:
