@@ -47,7 +47,7 @@ WaitingOption = Annotated[
 ]
 
 
-@app.command("list", epilog=EVERYWHERE)
+@app.command("list", epilog=examples("agents list", "agents list --json"))
 def agents_list(context: typer.Context) -> None:
     """List the agents, with their limits."""
 
@@ -109,7 +109,9 @@ def agents_add(
     in_session(context, work)
 
 
-@app.command("set", epilog=EVERYWHERE)
+@app.command(
+    "set", epilog=examples("agents set night-shift --pause", "agents set night-shift --profile observe")
+)
 def agents_set(
     context: typer.Context,
     name: NameArgument,
@@ -137,7 +139,7 @@ def agents_set(
     in_session(context, work)
 
 
-@app.command("revoke", epilog=EVERYWHERE)
+@app.command("revoke", epilog=examples("agents revoke night-shift"))
 def agents_revoke(context: typer.Context, name: NameArgument) -> None:
     """Make an agent's token worthless, cancel its runs and withdraw its requests."""
 

@@ -154,7 +154,7 @@ def undo(
     in_session(context, work, wait_for_devices=True)
 
 
-@app.command("list", epilog=EVERYWHERE)
+@app.command("list", epilog=examples("runs list", "runs list --limit 200 --json"))
 def list_runs(
     context: typer.Context,
     limit: Annotated[int, typer.Option(min=1, max=200, metavar="NUMBER", help="How many at most.")] = 50,
@@ -163,7 +163,7 @@ def list_runs(
     in_session(context, lambda session: show.runs(session, limit, context.obj.json))
 
 
-@app.command("show", epilog=EVERYWHERE)
+@app.command("show", epilog=examples("runs show r-0042", "runs show r-0042 --save pictures"))
 def show_run(
     context: typer.Context,
     run: RunArgument,
@@ -185,7 +185,7 @@ def show_run(
     in_session(context, work)
 
 
-@app.command("output", epilog=EVERYWHERE)
+@app.command("output", epilog=examples("runs output r-0042 lab-1 clean"))
 def show_output(
     context: typer.Context,
     run: RunArgument,
