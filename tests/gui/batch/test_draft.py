@@ -133,7 +133,7 @@ def test_open_lists_saved_batches_and_examples_and_is_worked_by_keyboard(
         await seen(lambda: sheet_of(desk))
         focus = QApplication.focusWidget()
         assert focus is not None
-        QTest.keyClicks(focus, "look at")
+        QTest.keyClicks(focus, "look at this")
         QTest.keyClick(focus, Key.Key_Return)
         await seen(lambda: screen.editor.content.name == "Look at this computer")
         assert [step.group for step in screen.editor.content.steps] == [1, 1, 1]

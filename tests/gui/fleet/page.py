@@ -81,7 +81,9 @@ class ToolPage:
     @property
     def description(self) -> Label:
         """What the device says of it."""
-        return self._labels("text2")[0]
+        inner = self.details.widget()
+        # The facts and the scope have labels of their own, further inside.
+        return next(label for label in self._labels("text2") if label.parent() is inner)
 
     @property
     def facts(self) -> list[str]:
