@@ -72,7 +72,7 @@ from core.service.api.models import (
 from core.service.envelope import Envelope
 from core.statements import SignedStatement
 
-API_VERSION = 3
+API_VERSION = 4
 
 # Re-exports the API's models and events, so that clients import everything from this module.
 __all__ = [

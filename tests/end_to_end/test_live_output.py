@@ -15,7 +15,8 @@ from core.errors import BadInput, ErrorCode
 from core.fleet.models import DeviceSettings, Health
 from core.home import Home
 from core.service.console import Console
-from tests.fakes.desk import PATIENCE, approve, next_approval
+from tests.fakes.desk import approve, next_approval
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import RemoteDevice, make_listening_home, paired, stands
 from tests.fakes.service_process import service_process
 from tests.fakes.signing import accepted, anna
@@ -53,7 +54,7 @@ async def begin(console: Console, home: Home, gate: Path) -> str:
 async def output_until(console: Console, run: str, done: Callable[[OutputChunk, Run], bool]) -> OutputChunk:
     """Follow as a client does, by the events; the whole output once `done`."""
     events = console.events()
-    async with asyncio.timeout(PATIENCE * 3):
+    async with asyncio.timeout(PATIENCE_S * 3):
         while True:
             chunk = await console.runs.output(run, "lab-1", "call")
             if done(chunk, await console.runs.get(run)):
@@ -102,8 +103,8 @@ async def test_what_came_before_the_end_is_kept_whole(
             since = await console.runs.output(run, "lab-1", "call", first.next)
             assert since.text == "".join(f"line {number}\n" for number in range(1, 6))
             await end(console, run, device)
-            async with asyncio.timeout(PATIENCE * 3):
-                ended = await console.runs.wait(run, PATIENCE * 3)
+            async with asyncio.timeout(PATIENCE_S * 3):
+                ended = await console.runs.wait(run, PATIENCE_S * 3)
             assert ended.cells[0].state is state
             kept = await console.runs.output(run, "lab-1", "call")
             # A shell may say in the end that its child was killed.
@@ -135,7 +136,7 @@ async def test_the_output_of_a_cell_that_is_not_there_is_not_found(home: Home, t
     async with service_process(home) as service:
         console = await service.console()
         run = await console.runs.call("this-computer", "get_system_info", {"info_type": "memory"})
-        await console.runs.wait(run.summary.id, PATIENCE)
+        await console.runs.wait(run.summary.id, PATIENCE_S)
         none = await console.runs.output(run.summary.id, "this-computer", "call")
         assert (none.pieces, none.ended) == ([], True)
         with pytest.raises(BadInput) as caught:

@@ -18,8 +18,9 @@ from core.aip.frames import read_error_text
 from core.aip.messages import Command, Result, ResultStatus
 from core.device import DeviceConfig, Router, build_router
 from core.errors import ErrorCode
-from tests.fakes.mcp_hosted import PATIENCE, TOKEN
+from tests.fakes.mcp_hosted import TOKEN
 from tests.fakes.mcp_server import rogue
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.read_shell import NO_READ_SHELL
 
 
@@ -40,7 +41,7 @@ class Device:
     async def call(self, name: str, /, **parameters: Any) -> Result:
         [tool] = [info for info in self.router.tools() if info.tool_name == name]
         command = Command(tool_name=name, tool_type=tool.tool_type, parameters=parameters, call_id="c")
-        return await self.router.run(command, PATIENCE)
+        return await self.router.run(command, PATIENCE_S)
 
     async def done(self, name: str, /, **parameters: Any) -> Any:
         result = await self.call(name, **parameters)
@@ -77,7 +78,7 @@ async def device(
     router.on_tools_changed = announced
     try:
         if router.hosted is not None:
-            await router.hosted.settled(PATIENCE)
+            await router.hosted.settled(PATIENCE_S)
         yield built
     finally:
         await router.close()

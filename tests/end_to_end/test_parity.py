@@ -23,8 +23,9 @@ from core.service.rpc.server import ControlServer
 from core.service.service import Service
 from tests.fakes.desk import online
 from tests.fakes.lab_device import pair
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import run
-from tests.fakes.remote_device import PATIENCE, make_listening_home
+from tests.fakes.remote_device import make_listening_home
 from tests.fakes.signing import accepted, signing
 
 POLICY = """
@@ -96,7 +97,7 @@ async def by_window(home: Home, action: Action) -> dict[str, Any]:
 
 async def _until_it_rests(console: Console, wanted: str) -> None:
     """Until the run has ended, or waits for an operator."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         events = console.events()
         while (found := await console.runs.get(wanted)).summary.state.value == "running":
             await anext(events)

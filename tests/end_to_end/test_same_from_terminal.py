@@ -13,7 +13,7 @@ import pytest_asyncio
 from core.batch.batch_file import read_batch
 from core.home import Home
 from core.service.console import Console
-from tests.fakes.desk import PATIENCE
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import run
 from tests.fakes.service_process import ServiceProcess, service_process, until_online
 from tests.fakes.signing import accepted
@@ -72,7 +72,7 @@ async def test_the_terminal_and_the_api_leave_the_same_entries(served):
     path = place / "parity.yaml"
     batch = read_batch(path.read_text(), str(path))
     by_api = await console.runs.start(batch, inputs={"text": "the same"})
-    await console.runs.wait(by_api.summary.id, PATIENCE)
+    await console.runs.wait(by_api.summary.id, PATIENCE_S)
     words = ("run", str(path), "--input", "text=the same", "--json")
     done = await asyncio.to_thread(run, service.home, *words)
     assert done.code == 6, done

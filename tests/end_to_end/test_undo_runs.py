@@ -18,7 +18,9 @@ from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.models import DeviceSettings, Health
 from core.policy.models import Answer, Profile
 from core.service.console import Console
-from tests.fakes.desk import PATIENCE, approve, next_approval
+from tests.fakes.agents import add_agent
+from tests.fakes.desk import approve, next_approval
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import make_listening_home, paired, stands
 from tests.fakes.service_process import service_process
 from tests.fakes.signing import accepted, anna
@@ -63,7 +65,7 @@ def write(step: str, path: Path, content: str, **more: Any) -> dict[str, Any]:
 
 
 async def ended(console: Console, run: Run) -> Run:
-    run = await console.runs.wait(run.summary.id, PATIENCE)
+    run = await console.runs.wait(run.summary.id, PATIENCE_S)
     assert run.summary.state.ended
     return run
 
@@ -231,9 +233,10 @@ async def test_an_agent_does_not_undo_what_an_operator_ran(lab):
 
     path = lab.roots["alpha"] / "agent.txt"
     run = await ran(lab, "name:alpha", write("only", path, "x"))
-    agent = await RemoteConsole.connect(lab.home, "agent", "agent:clerk")
+    token = await add_agent(lab.console, anna(lab.home), "clerk")
+    agent = await RemoteConsole.connect(lab.home, "agent", "agent:clerk", token=token)
     try:
-        with pytest.raises(Refused, match="may not control another actor's run"):
+        with pytest.raises(BadInput, match="There is no run"):
             await agent.runs.undo(run.summary.id)
     finally:
         await agent.close()

@@ -23,7 +23,8 @@ from core.gateway.server import make_server
 from core.home import Home
 from core.service.console import Console
 from core.tasks import TaskGroupOwner
-from tests.fakes.desk import PATIENCE, approve, next_approval
+from tests.fakes.desk import approve, next_approval
+from tests.fakes.patience import PATIENCE_S
 
 MODERN, LEGACY = "2026-07-28", "legacy"
 HERE = "this-computer"
@@ -65,7 +66,7 @@ async def over_stdio(home: Home, token: str, mode: str = LEGACY, **more: Any) ->
         env={**os.environ, "QUARTERDECK_TOKEN": token},
     )
     # Its first answer takes as long as the program takes to start.
-    async with Client(server, mode=mode, read_timeout_seconds=PATIENCE * 3, **more) as client:
+    async with Client(server, mode=mode, read_timeout_seconds=PATIENCE_S * 3, **more) as client:
         yield client
 
 
@@ -86,7 +87,7 @@ async def http_gateway(home: Home) -> AsyncIterator[str]:
     process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
     assert process.stderr is not None
     try:
-        async with asyncio.timeout(PATIENCE * 3):
+        async with asyncio.timeout(PATIENCE_S * 3):
             line = (await process.stderr.readline()).decode()
         yield line.removeprefix("The gateway is at ").strip().removesuffix(".")
     finally:
@@ -98,9 +99,9 @@ async def http_gateway(home: Home) -> AsyncIterator[str]:
 @asynccontextmanager
 async def over_http(url: str, token: str, mode: str = LEGACY, **more: Any) -> AsyncIterator[Client]:
     """An agent program that talks to a gateway that is running."""
-    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE) as http:
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_S) as http:
         transport = streamable_http_client(url, http_client=http)
-        async with Client(transport, mode=mode, read_timeout_seconds=PATIENCE, **more) as client:
+        async with Client(transport, mode=mode, read_timeout_seconds=PATIENCE_S, **more) as client:
             yield client
 
 

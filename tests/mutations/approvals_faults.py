@@ -131,9 +131,9 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}queue.py",
-        " or agents_count >= MOST_WAITING_OF_AGENTS",
-        "",
-        "agents under many names fill the queue",
+        "            room = min(room, most - self._by_actor[actor])\n",
+        "            pass\n",
+        "one agent fills the queue",
         _QUEUE,
     ),
     Fault(

@@ -77,7 +77,7 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}dispatcher.py",
-        "                await self._check_still_allowed(command, decision, approval)\n",
+        "                await self._check_still_allowed(command, decision, approval, waited_s)\n",
         "                pass\n",
         "a policy that became stricter during the wait is not asked again",
         _WAITING,
@@ -120,7 +120,8 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}dispatcher.py",
-        "        self._live_secrets.remember(request.device, request.run, command.arguments)\n",
+        "        self._live_secrets.remember("
+        "request.device, request.run, command.arguments, request.secrets.values)\n",
         "",
         "a secret that a device repeats later is shown",
         _SECRETS,
@@ -218,7 +219,7 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}approval_stage.py",
-        "            check_time(signed.statement.expires)\n",
+        "            check_time(signed.statement.expires, waited_s=allowance)\n",
         "            pass\n",
         "an approval that expired during the evidence is used",
         (f"{_UNIT}test_evidence.py", *_WAITING),

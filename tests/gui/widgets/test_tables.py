@@ -314,14 +314,6 @@ def test_a_running_cell_turns_while_it_is_in_sight(theme: Theme, qtbot: QtBot) -
     qtbot.waitUntil(lambda: not pulse.running, timeout=20_000)
 
 
-def test_a_reset_keeps_the_current_row(table: TableView) -> None:
-    table.show_rows(rows_of("a", "b", "c"))
-    table.choose("b")
-    table.rows_model.beginResetModel()
-    table.rows_model.endResetModel()
-    assert table.current_key() == "b"
-
-
 def test_showing_two_hundred_thousand_cells_asks_for_those_in_sight(theme: Theme, qtbot: QtBot) -> None:
     table = TableView(COLUMNS, "Devices")
     qtbot.addWidget(table)

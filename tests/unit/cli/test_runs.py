@@ -46,6 +46,7 @@ async def test_a_step_that_was_not_begun_is_skipped_with_why(
         "message": "Not begun: an earlier step did not succeed.",
         "next": results[1]["error"]["next"],
         "retryable": True,
+        "alternatives": [],
     }
     assert [result["stage"] for result in results] == ["harden", None, None]
     assert [result["basis"] for result in results] == ["nothing_sent"] * 3

@@ -295,6 +295,8 @@ def test_every_line_that_the_readme_or_a_help_shows_is_understood():
     for line in lines:
         first, *others = line.partition(" > ")[0].split(" | ")
         for words in ([*shlex.split(first)], *([*shlex.split(first)[:-1], one] for one in others)):
+            # The program takes it from wherever it stands, before the command reads its words.
+            words = [word for word in words if word != "--json"]
             command = whole
             while hasattr(command, "commands") and words:
                 command, words = command.commands[words[0]], words[1:]

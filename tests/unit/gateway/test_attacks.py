@@ -25,8 +25,9 @@ from core.service.rpc.client import RemoteConsole
 from core.text import hidden_characters
 from tests.fakes.agents import add_agent, set_agent
 from tests.fakes.control_socket import raw
-from tests.fakes.desk import PATIENCE, next_approval
+from tests.fakes.desk import next_approval
 from tests.fakes.gateway import ASKS, HERE, READS, asked, http_in_process, in_process, over_http
+from tests.fakes.patience import PATIENCE_S
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -52,7 +53,7 @@ async def test_a_token_that_is_forged_foreign_or_revoked_opens_nothing(
     random = token.rpartition(".")[2]
     headers = {"Accept": "application/json, text/event-stream"}
     forged = ["claude.", f"other.{random}", f"claude.{random}x", f"claude.{random[:-1]}", random, "é.x"]
-    async with http_in_process(home) as url, httpx2.AsyncClient(timeout=PATIENCE, headers=headers) as page:
+    async with http_in_process(home) as url, httpx2.AsyncClient(timeout=PATIENCE_S, headers=headers) as page:
 
         async def status(given: str, scheme: str = "Bearer") -> int:
             authorization = {"Authorization": f"{scheme} {given}".encode()}
@@ -82,7 +83,7 @@ async def test_a_session_is_of_no_use_to_another_agent(
 ):
     other = await add_agent(console, key, "other")
     headers = {"Accept": "application/json, text/event-stream"}
-    async with http_in_process(home) as url, httpx2.AsyncClient(timeout=PATIENCE, headers=headers) as page:
+    async with http_in_process(home) as url, httpx2.AsyncClient(timeout=PATIENCE_S, headers=headers) as page:
         begun = await page.post(url, json=INITIALIZE, headers={"Authorization": f"Bearer {token}"})
         session = {"Mcp-Session-Id": begun.headers["mcp-session-id"], "Mcp-Protocol-Version": "2025-11-25"}
         listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
@@ -108,7 +109,7 @@ async def test_a_session_is_of_no_use_to_another_agent(
 async def test_a_web_page_does_not_reach_the_gateway(
     home: Home, console: Console, token: str, headers: dict[str, str], status: int
 ):
-    async with http_in_process(home) as url, httpx2.AsyncClient(timeout=PATIENCE) as page:
+    async with http_in_process(home) as url, httpx2.AsyncClient(timeout=PATIENCE_S) as page:
         port = url.rpartition(":")[2].partition("/")[0]
         given = {name: value.format(port=port) for name, value in headers.items()}
         answer = await page.post(url, json=INITIALIZE, headers={"Authorization": f"Bearer {token}", **given})
@@ -165,7 +166,7 @@ async def test_ten_mebibytes_of_argument_are_refused_and_the_gateway_goes_on(
         assert len(refused.content[0].text) < 4_000
         assert (await asked(client, "run_commands", **READS))["state"] == "done"
     headers = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {token}"}
-    async with http_in_process(home) as url, httpx2.AsyncClient(timeout=PATIENCE, headers=headers) as page:
+    async with http_in_process(home) as url, httpx2.AsyncClient(timeout=PATIENCE_S, headers=headers) as page:
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"arguments": huge}}
         assert (await page.post(url, json=call)).status_code == 413
 

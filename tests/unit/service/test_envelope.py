@@ -20,7 +20,8 @@ from core.service.envelope import Envelope, envelope_schema
 from core.service.service import Service
 from tests.fakes.desk import choose_channel, next_approval, open_service
 from tests.fakes.lab_device import AWAY, pair
-from tests.fakes.remote_device import PATIENCE, make_listening_home, stands
+from tests.fakes.patience import PATIENCE_S
+from tests.fakes.remote_device import make_listening_home, stands
 from tests.fakes.scripted_device import scripted
 from tests.fakes.signing import accepted, signing
 
@@ -38,7 +39,7 @@ reason = "A test's."
 
 async def outcome(console: Console, device: str, name: str, **parameters: object) -> Envelope:
     run = await console.runs.call(device, name, dict(parameters))
-    await console.runs.wait(run.summary.id, PATIENCE)
+    await console.runs.wait(run.summary.id, PATIENCE_S)
     [envelope] = await console.runs.results(run.summary.id)
     return envelope
 

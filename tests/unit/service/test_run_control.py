@@ -12,6 +12,7 @@ from core.batch.models import Batch, CellState, Run, RunState
 from core.errors import BadInput, Refused
 from core.home import Home
 from core.service.service import Service
+from tests.fakes.agents import agent_of
 from tests.fakes.desk import approve, choose_channel, next_approval, open_service
 from tests.fakes.signing import anna
 
@@ -32,9 +33,12 @@ async def ended(service: Service, run: Run) -> Run:
     return await service.console("operator:anna").runs.wait(run.summary.id, PATIENCE)
 
 
+def batch_of(*steps: dict[str, Any], **more: Any) -> Batch:
+    return Batch.model_validate({"name": "test", "steps": steps, **more})
+
+
 async def played(service: Service, *steps: dict[str, Any], actor: str = "operator:anna", **more: Any) -> Run:
-    batch = Batch.model_validate({"name": "test", "steps": steps, **more})
-    return await ended(service, await service.console(actor).runs.start(batch))
+    return await ended(service, await service.console(actor).runs.start(batch_of(*steps, **more)))
 
 
 async def test_a_failed_run_is_resumed_at_its_failed_step_and_only_once(service: Service):
@@ -80,11 +84,14 @@ async def test_a_failed_step_is_not_settled_as_not_done_and_an_unknown_place_is_
 
 
 async def test_an_agent_controls_its_own_runs_only(service: Service):
-    agent = service.console("agent:clerk")
+    agent = await agent_of(service, "clerk")
     run = await played(service, LOOK, FAILS)
-    with pytest.raises(Refused, match="may not control another actor's run"):
-        await agent.runs.resume(run.summary.id)
-    own = await played(service, LOOK, FAILS, actor="agent:clerk")
+    for control in (agent.runs.resume, agent.runs.undo, agent.runs.stop, agent.runs.cells):
+        with pytest.raises(BadInput, match="There is no run"):
+            await control(run.summary.id)
+    with pytest.raises(BadInput, match="There is no run"):
+        await agent.runs.output(run.summary.id, "this-computer", "look")
+    own = await ended(service, await agent.runs.start(batch_of(LOOK, FAILS)))
     assert (await agent.runs.resume(own.summary.id)).summary.resumes == own.summary.id
 
 

@@ -10,7 +10,8 @@ from core.home import Home
 from core.service.console import Console
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.lab_device import device_when, pair
-from tests.fakes.remote_device import PATIENCE, stands
+from tests.fakes.patience import PATIENCE_S
+from tests.fakes.remote_device import stands
 from tests.fakes.scripted_device import scripted, tool
 
 TOOLS = [tool("poke", "Presses the red button."), tool("peek", "Says what the red button shows.")]
@@ -44,7 +45,7 @@ async def test_past_results_count_before_and_after_a_restart_of_the_service(home
         console = service.console("operator:anna")
         before = await score(console)
         run = await console.runs.call("this-computer", "get_system_info", {"info_type": "memory"})
-        await console.runs.wait(run.summary.id, PATIENCE)
+        await console.runs.wait(run.summary.id, PATIENCE_S)
         after = await score(console)
         assert after > before
     async with open_service(home) as service:
