@@ -38,6 +38,29 @@ def check_inputs(batch: Batch, given: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
+def inputs_schema(batch: Batch) -> dict[str, Any]:
+    """The JSON Schema of the values that `check_inputs` takes."""
+    return {
+        "type": "object",
+        "properties": {name: _schema_of(declared) for name, declared in batch.inputs.items()},
+        "required": [name for name, declared in batch.inputs.items() if declared.required],
+        "additionalProperties": False,
+    }
+
+
+def _schema_of(declared: Input) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "array" if declared.type == "list" else declared.type}
+    if declared.description:
+        schema["description"] = declared.description
+    if declared.one_of is not None and not declared.secret:
+        schema["enum"] = declared.one_of
+    if declared.secret:
+        schema["writeOnly"] = True
+    elif not declared.required:
+        schema["default"] = declared.default
+    return schema
+
+
 def check_given(batch: Batch, given: dict[str, Any]) -> None:
     """Check values of which some may still be missing, as `check_inputs` does.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from mcp import types
 
+from core.batch.inputs import inputs_schema
 from core.batch.models import Batch, Parallel, Run, RunSummary, Step
 from core.dispatch.models import CommandResult, Evidence
 from core.errors import BadInput, ErrorCode
@@ -170,7 +171,9 @@ class ToolCalls:
             targets = _named(device) if device is not None else asked.devices
             batch = batch.model_copy(update={"targets": targets})
         return await self._begun(
-            await console.runs.start(batch, said=asked.reason, request_id=asked.request_id)
+            await console.runs.start(
+                batch, inputs=asked.inputs, said=asked.reason, request_id=asked.request_id
+            )
         )
 
     async def _begun(self, run: Run) -> RunStanding:
@@ -268,13 +271,14 @@ def tool_item(described: ToolDescription) -> Item:
 
 
 def batch_item(name: str, batch: Batch) -> Item:
-    """A saved batch as an operation."""
-    return {
+    """A saved batch as an operation, with the schema of its inputs if it has any."""
+    item: Item = {
         "batch": name,
         "description": batch.description,
         "targets": batch.targets,
         "steps": len(batch.steps),
     }
+    return item | ({"inputs": inputs_schema(batch)} if batch.inputs else {})
 
 
 def evidence_items(result: CommandResult) -> list[Item]:

@@ -66,6 +66,7 @@ class RunBatch(Arguments):
 
     batch: str = Field(default="", description="leave out to list them")
     devices: str = Field(default="", description="instead of the batch's targets")
+    inputs: dict[str, Any] = Field(default_factory=dict)
     reason: str = Field(default="", max_length=2_000)
     request_id: str = Field(default="", max_length=200)
 

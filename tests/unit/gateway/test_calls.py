@@ -9,7 +9,7 @@ import pytest
 
 from core.approvals.operator_keys import OperatorKey
 from core.audit.entries import Kind
-from core.batch.models import Batch, Step
+from core.batch.models import Batch, Input, Step
 from core.policy.agents import AgentSettings
 from core.policy.models import Profile
 from core.service.console import Console
@@ -82,6 +82,32 @@ async def test_commands_in_sequence_and_in_parallel_and_a_saved_batch(
         [batch] = (await asked(client, "run_batch"))["batches"]
         assert (batch["batch"], batch["steps"]) == ("look", 1)
         assert (await asked(client, "run_batch", batch="look"))["state"] == "done"
+
+
+async def test_a_saved_batch_is_an_operation_with_its_inputs_as_schema(
+    connect: Connect, console: Console, token: str
+):
+    step = Step(id="look", tool="get_system_info", parameters={"info_type": "${{ inputs.kind }}"})
+    kind = Input(type="string", one_of=["memory", "disk"], description="What to look at.")
+    key = Input(type="string", secret=True, default="none")
+    batch = Batch(name="look", targets=f"name:{HERE}", inputs={"kind": kind, "key": key}, steps=[step])
+    await console.runs.save_batch("look", batch)
+    async with connect(token) as client:
+        [listed] = (await asked(client, "run_batch"))["batches"]
+        assert listed["inputs"] == {
+            "type": "object",
+            "properties": {
+                "kind": {"type": "string", "description": "What to look at.", "enum": ["memory", "disk"]},
+                "key": {"type": "string", "writeOnly": True},
+            },
+            "required": ["kind"],
+            "additionalProperties": False,
+        }
+        done = await asked(client, "run_batch", batch="look", inputs={"kind": "memory"})
+        assert done["state"] == "done"
+        refused = await client.call_tool("run_batch", {"batch": "look", "inputs": {"kind": "cpu"}})
+        assert refused.is_error
+        assert "kind is not one of" in str(refused)
 
 
 async def test_pictures_come_scaled_and_long_results_in_parts(
