@@ -48,6 +48,8 @@ async def test_a_denied_task_is_completed_with_the_operators_reason(
     tasks = TasksExtension()
     async with connect(token, MODERN, extensions=[tasks]) as client, asyncio.TaskGroup() as group:
         call = group.create_task(client.call_tool("run_commands", touch(tmp_path / "made")))
+        # A run that is denied sooner than the gateway looks at it has ended, and is no task.
+        await tasks.created.wait()
         await deny(console, await next_approval(console), key, "Not today.")
         answer = await call
         assert answer.is_error
