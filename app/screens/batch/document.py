@@ -135,6 +135,11 @@ def content_of(batch: Batch) -> BatchDocument:
     )
 
 
+def can_show(batch: Batch) -> bool:
+    """Whether the builder has a place for all of a batch."""
+    return not _lost_keys(batch)
+
+
 def _lost_keys(batch: Batch) -> list[str]:
     """The keys of a batch file that a `BatchDocument` has no place for, sorted."""
     parts: list[tuple[BaseModel, set[str]]] = [

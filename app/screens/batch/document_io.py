@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QWidget
 from app.autosave import Autosave
 from app.qt_loop import ended
 from app.query import Declined, Mutation, Query
-from app.screens.batch.document import NEW_NAME, BatchDocument, DraftStep, content_of
+from app.screens.batch.document import NEW_NAME, BatchDocument, DraftStep, can_show, content_of
 from app.screens.batch.document_controller import DocumentController
 from app.screens.batch.draft import FILE, DraftOnDisk
 from app.service_client import ConsoleLink
@@ -215,11 +215,14 @@ class DocumentIO(QObject):
 
 
 def examples() -> list[tuple[Path, Batch]]:
-    """The batches that come with the program; what cannot be read is left out and logged."""
-    found: list[tuple[Path, Batch]] = []
+    """The batches that come with the program and that the builder can show.
+
+    What cannot be read is left out and logged.
+    """
+    batches: list[tuple[Path, Batch]] = []
     for path in sorted(EXAMPLES.glob("*.yaml")):
         try:
-            found.append((path, read_batch(path.read_text(encoding="utf-8"), path.name)))
+            batches.append((path, read_batch(path.read_text(encoding="utf-8"), path.name)))
         except (OSError, BadInput) as error:
             log.warning("example batch cannot be read", path=str(path), problem=str(error))
-    return found
+    return [(path, batch) for path, batch in batches if can_show(batch)]

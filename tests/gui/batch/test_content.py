@@ -20,6 +20,7 @@ from app.screens.batch.document import (
     removed,
     tidy,
 )
+from app.screens.batch.document_io import EXAMPLES, examples
 from core.batch.batch_file import batch_to_yaml, read_batch
 from core.batch.models import STEP_ID
 from core.errors import BadInput
@@ -122,3 +123,12 @@ def test_an_id_that_stands_twice_is_named() -> None:
 def test_an_empty_batch_cannot_be_sent() -> None:
     with pytest.raises(BadInput, match="at least one step"):
         BatchDocument().as_batch()
+
+
+def test_each_example_that_the_builder_offers_can_be_opened_in_it() -> None:
+    offered = examples()
+    assert {path.stem for path, _ in offered} >= {"first-steps", "look-at-this-computer"}
+    for _, batch in offered:
+        assert content_of(batch).name == batch.name
+    # The others need what only the file and the terminal have.
+    assert len(offered) < len(list(EXAMPLES.glob("*.yaml")))
