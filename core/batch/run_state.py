@@ -130,14 +130,21 @@ class ActiveRun:
     def put_first_cells(self, state: CellState) -> None:
         """Store the first cell of every step on every device: switched off, carried, or in this state."""
         off = {step.id for step in flatten(self.batch.steps) if not step.enabled}
+        # One cell is validated for each step, and copied for the devices.
+        first = {
+            row.id: Cell(
+                run=self.id, device="", step=row.id, tool=row.tool, state=CellState.SKIPPED, note=SWITCHED_OFF
+            )
+            if row.id in off
+            else Cell(run=self.id, device="", step=row.id, tool=row.tool, state=state)
+            for row in self.rows
+        }
         for device in self.devices:
             for row in self.rows:
-                cell = Cell(run=self.id, device=device, step=row.id, tool=row.tool, state=state)
+                update: dict[str, object] = {"device": device}
                 if (carried := self.carried.get((device, row.id))) is not None:
-                    cell = cell.model_copy(update={"state": carried.state, "carried_from": carried.run})
-                elif row.id in off:
-                    cell = cell.model_copy(update={"state": CellState.SKIPPED, "note": SWITCHED_OFF})
-                self.put(cell)
+                    update |= {"state": carried.state, "carried_from": carried.run, "note": ""}
+                self.put(first[row.id].model_copy(update=update))
 
     def whole(self) -> Run:
         """The run with all its cells."""
