@@ -28,7 +28,13 @@ class Group:
 
 
 GROUPS = (
-    Group("done", "done", "done", ("confirmed", "unverified", "done"), "ok"),
+    Group(
+        "done",
+        "done",
+        "done",
+        ("confirmed", "unverified", "done", "done_by_hand", "recovered", "done_before"),
+        "ok",
+    ),
     Group("running", "running", "running", ("running", "retrying", "cancel_asked"), "accent_fill"),
     Group("waiting", "waits for you", "waits", ("waiting",), "waiting"),
     Group("unknown", "unknown", "unknown", ("unknown",), "unknown"),
@@ -64,6 +70,9 @@ def look_key(cell: Cell, run_ended: bool) -> str:
     In a run that has ended, what was still under way was interrupted by the end of the service.
     """
     if cell.state is CellState.DONE:
+        if cell.settled or cell.recovered_by or cell.carried_from:
+            # The result, if there is one, is that of the command which failed.
+            return "done_by_hand" if cell.settled else "recovered" if cell.recovered_by else "done_before"
         verdict = cell.result.verdict if cell.result else None
         claimed = (Verdict.CONFIRMED, Verdict.UNVERIFIED, Verdict.NO_EFFECT)
         return verdict.value if verdict in claimed and verdict is not None else "done"

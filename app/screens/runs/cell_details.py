@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QWidget
 from app.query import Query
 from app.records.command import Command, read_command
 from app.records.run_text import cell_time
+from app.screens.runs.actions import RunActions
 from app.screens.runs.cell_banner import CellBanner
 from app.screens.runs.command_facts import CommandFacts
 from app.screens.runs.decision_tab import DecisionTab
@@ -19,12 +20,12 @@ from app.screens.runs.output_tab import OutputTab
 from app.screens.runs.picture_tab import PictureTab, pictures_of
 from app.screens.runs.result_tab import ResultTab
 from app.screens.screen import Navigator
-from app.screens.targets import OpenApproval, OpenEntry
+from app.screens.targets import OpenApproval, OpenEntry, OpenRun
 from app.service_client import ConsoleLink
 from app.text import one_line
 from app.theme.tokens import SPACE
 from app.widgets.badges import ProductionTag, VerdictBadge
-from app.widgets.buttons import IconButton, Segmented
+from app.widgets.buttons import Button, IconButton, Segmented
 from app.widgets.labels import ElidedLabel, Label, separator, set_surface
 from app.widgets.layouts import hbox, vbox
 from core.batch.models import Cell
@@ -50,11 +51,13 @@ class CellDetails(QWidget):
     closed = Signal()
     tab_chosen = Signal(str)
 
-    def __init__(self, link: ConsoleLink, nav: Navigator, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, link: ConsoleLink, nav: Navigator, actions: RunActions, parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
         set_surface(self, "base")
         self.setAccessibleName("Cell")
-        self._nav = nav
+        self._nav, self._actions = nav, actions
         self._cell: Cell | None = None
         self._look, self._tool = "", ""
         self._deadline: float | None = None
@@ -73,10 +76,10 @@ class CellDetails(QWidget):
         self.decision = DecisionTab()
         self.entries = EntriesTab()
         self.facts = CommandFacts()
-        self.banner = CellBanner()
+        self.banner = CellBanner((actions.settle_done, actions.settle_not_done))
         self.result.picture_wanted.connect(lambda: self.choose_tab("picture"))
         self.entries.opened.connect(lambda seq: self._nav.open("journal", OpenEntry(seq)))
-        self.banner.acted.connect(self._open_request)
+        self.banner.acted.connect(self._follow_link)
         self._build()
 
     def _build(self) -> None:
@@ -90,6 +93,8 @@ class CellDetails(QWidget):
         words = [(tab, tab.capitalize()) for tab in TABS]
         self.tabs = Segmented(words, "What to show of this cell", in_bar=True)
         self.tabs.chosen.connect(self._tab_pressed)
+        self.cancel = Button(self._actions.cancel_step.text(), icon="stop")
+        self.cancel.clicked.connect(self._actions.cancel_step.trigger)
         close = IconButton("close", "Close the drawer", key="Esc")
         close.clicked.connect(lambda *_: self.closed.emit())
         head = QWidget()
@@ -101,6 +106,7 @@ class CellDetails(QWidget):
             self.badge,
             (self.time, 1),
             self.tabs,
+            self.cancel,
             close,
             parent=head,
             margins=(SPACE.pane, 0, SPACE.small, 0),
@@ -146,6 +152,7 @@ class CellDetails(QWidget):
         self.production.set_count(None if self.is_production(cell.device) else 0)
         self.tool.set_text(one_line(self._tool))
         self.badge.set_verdict(self._look)
+        self.cancel.setVisible(not self._actions.cancel_step.reason)
         self.tick()
         self.banner.show_cell(cell, self._look, self._known.denied_by, self._known.late)
         self.result.show_cell(cell, self._look in ("unknown", "refused", "waiting"))
@@ -250,9 +257,12 @@ class CellDetails(QWidget):
         self._missing = words or error.info.sentences
         self._show(False)
 
-    def _open_request(self) -> None:
-        if self._cell is not None and self._cell.approval:
-            self._nav.open("approvals", OpenApproval(self._cell.approval))
+    def _follow_link(self) -> None:
+        cell = self._cell
+        if cell is not None and cell.carried_from:
+            self._nav.open("runs", OpenRun(cell.carried_from, cell.device, cell.step))
+        elif cell is not None and cell.approval:
+            self._nav.open("approvals", OpenApproval(cell.approval))
 
 
 def _place(cell: Cell) -> tuple[str, str, str]:

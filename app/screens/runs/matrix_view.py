@@ -176,7 +176,10 @@ class RunMatrix(MatrixView):
             self.cell_changed.emit(self.cells.cell_at(now))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Enter opens; letters are keys of the screen."""
+        """Enter opens; letters and Space are keys of the screen."""
+        if event.key() == Qt.Key.Key_Space:
+            event.ignore()
+            return
         if event.key() in ENTER and not event.modifiers():
             if (cell := self.current_cell()) is not None:
                 self.opened.emit(cell)

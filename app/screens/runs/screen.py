@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.query import Query
 from app.records.run_text import step_of
-from app.screens.runs.actions import InlineConfirm, RunActions
+from app.screens.runs.actions import RunActions
 from app.screens.runs.cell_details import CellDetails
 from app.screens.runs.header import RunHeader, rules_words, show_notice
+from app.screens.runs.inline_confirm import InlineConfirm
 from app.screens.runs.layout import RunsLayout
 from app.screens.runs.matrix_view import RunMatrix
 from app.screens.runs.run_list_view import RunList
@@ -44,6 +46,7 @@ class RunsScreen(Screen):
         self._run: Run | None = None
         self._summary: RunSummary | None = None
         self._wanted_cell: tuple[str, str] | None = None
+        self._undo_wanted = False
         self._asked_older = False
         self._narrow = False
         # The operator's wish for runs of many devices; a run of one has its drawer until that is closed.
@@ -66,10 +69,10 @@ class RunsScreen(Screen):
         self.notice = Banner()
         self.counts = StatusFilter()
         self.matrix = RunMatrix()
-        self.drawer = CellDetails(link, nav)
+        self.drawer = CellDetails(link, nav, self.wishes)
         self._build()
         super().bind(state, link, nav)
-        self.offer(*self.wishes.all)
+        self.offer(*self.wishes.others)
         self._connect()
         self.remember("panes-v1", self.pages.across)
         self.pages.set_share(float(str(self.remembered("matrix_share", 0)) or 0))
@@ -105,6 +108,8 @@ class RunsScreen(Screen):
         self.counts.chosen.connect(self._filter_cells)
         self.head.list_wanted.connect(self._toggle_list)
         self.ask.closed.connect(self._focus_matrix)
+        self.wishes.changed.connect(self._reading.refresh)
+        self.notice.acted.connect(self._act_on_notice)
         self.drawer.closed.connect(self._close_drawer)
         self.drawer.tab_chosen.connect(lambda tab: self.keep("tab", tab))
         self.pages.hint.clicked.connect(lambda *_: self._open_drawer())
@@ -118,6 +123,7 @@ class RunsScreen(Screen):
         self._clock.start()
         if isinstance(target, OpenRun):
             self._wanted_cell = (target.device, target.step) if target.device and target.step else None
+            self._undo_wanted = target.undo
             if self._wanted_cell:
                 self._open_drawer()
             if self.list.model.row_of(target.run) < 0:
@@ -143,8 +149,16 @@ class RunsScreen(Screen):
             Action(
                 "Picture over the whole window", "picture", self._open_picture, "F", off=self._why_no_picture
             ),
-            self.wishes.cancel,
+            Shortcut("Space", "Pause the run, or let it go on"),
+            *self.wishes.keys,
         ]
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Space pauses, where it presses no button."""
+        if event.key() == Qt.Key.Key_Space and not event.modifiers() and not event.isAutoRepeat():
+            self.wishes.pause.trigger()
+        else:
+            super().keyPressEvent(event)
 
     def primary_filter(self) -> QWidget:
         """The search in the output while the keyboard is there, else the field above the list."""
@@ -234,6 +248,8 @@ class RunsScreen(Screen):
     def _choose_run(self, run: str) -> None:
         self.keep("run", run)
         if self._summary is not None and self._summary.id == run and self._run is not None:
+            if (summary := self.state.runs.get(run)) is not None:
+                self._take_summary(summary)
             self._go_to_wanted()
             return
         self._run = None
@@ -294,6 +310,9 @@ class RunsScreen(Screen):
         self.pages.say("This run cannot be shown.", error.info.sentences, ("again", "Read again", "refresh"))
 
     def _go_to_wanted(self) -> None:
+        if self._undo_wanted:
+            self._undo_wanted = False
+            self.wishes.undo.trigger()
         wanted, self._wanted_cell = self._wanted_cell, None
         if wanted is not None:
             if self.matrix.cells.chosen:
@@ -317,7 +336,14 @@ class RunsScreen(Screen):
         self.head.show_production(sum(1 for device in known if device is not None and device.production))
         if batch is not None:
             self.counts.say_rules(rules_words(summary, batch))
-        show_notice(self.notice, summary)
+        resume = self.wishes.resume
+        show_notice(self.notice, summary, "" if resume.reason else resume.text())
+
+    def _act_on_notice(self, key: str) -> None:
+        if key == "resume":
+            self.wishes.resume.trigger()
+        else:
+            self.nav.open("runs", OpenRun(key.removeprefix("run:")))
 
     def _say_counts(self) -> None:
         cells = self.matrix.cells
@@ -354,6 +380,7 @@ class RunsScreen(Screen):
             self._show_cell(self.matrix.current_cell())
 
     def _show_cell(self, cell: Cell | None) -> None:
+        self.wishes.show_cell(cell)
         if cell is None or self._run is None:
             self.drawer.hide()
             self.pages.show_hint(False)
