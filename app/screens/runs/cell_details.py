@@ -15,6 +15,7 @@ from app.screens.runs.cell_banner import CellBanner
 from app.screens.runs.command_facts import CommandFacts
 from app.screens.runs.decision_tab import DecisionTab
 from app.screens.runs.entries_tab import EntriesTab
+from app.screens.runs.live_output import LiveOutput
 from app.screens.runs.output_streams import streams_of
 from app.screens.runs.output_tab import OutputTab
 from app.screens.runs.picture_tab import PictureTab, pictures_of
@@ -72,6 +73,12 @@ class CellDetails(QWidget):
         self.is_production: Callable[[str], bool] = lambda _device: False
         self.result = ResultTab(link, nav)
         self.output = OutputTab(link, nav)
+        self.live = LiveOutput(link, nav)
+        self._outputs = QStackedWidget()
+        self._outputs.addWidget(self.output)
+        self._outputs.addWidget(self.live)
+        self.output.as_it_came_wanted.connect(lambda: self._show_output(True))
+        self.live.streams_wanted.connect(lambda: self._show_output(False))
         self.picture = PictureTab(link, nav)
         self.decision = DecisionTab()
         self.entries = EntriesTab()
@@ -113,7 +120,7 @@ class CellDetails(QWidget):
             spacing=SPACE.small,
         )
         self.stack = QStackedWidget()
-        for page in (self.result, self.output, self.picture, self.decision, self.entries):
+        for page in (self.result, self._outputs, self.picture, self.decision, self.entries):
             self.stack.addWidget(page)
         self._line = separator(Qt.Orientation.Vertical)
         self._beside = hbox((self.stack, 1), self._line, self.facts)
@@ -156,12 +163,36 @@ class CellDetails(QWidget):
         self.tick()
         self.banner.show_cell(cell, self._look, self._known.denied_by, self._known.late)
         self.result.show_cell(cell, self._look in ("unknown", "refused", "waiting"))
-        self.output.show_result(cell.result)
+        output = self._show_outputs(cell, other)
         self.picture.show_result(cell.result)
         self.decision.show_known(self._known, self._missing)
         self.entries.show_entries(self._known.entries, self._missing)
         self.facts.show_cell(cell, self._look, self._known)
-        self._offer(bool(streams_of(cell.result)), len(pictures_of(cell.result)), other)
+        self._offer(output, len(pictures_of(cell.result)), other)
+
+    def _show_outputs(self, cell: Cell, other: bool) -> bool:
+        """Show the output by streams, or as it came; whether there is some.
+
+        While there are no streams, it is shown as it comes, and stays so when they are there. The journal
+        has it where the cell does not tell of it any more, as of one that a restart of the service ended.
+        """
+        streams, came = bool(streams_of(cell.result)), cell.output_size > 0 or self._known.has_output
+        self.output.show_result(cell.result)
+        self.output.came.setVisible(came)
+        self.live.show_streams_link(streams)
+        if came:
+            self.live.show_cell(cell)
+        if other or not (streams and came):
+            self._show_output(came and not streams)
+        return streams or came
+
+    def _show_output(self, as_it_came: bool) -> None:
+        self._outputs.setCurrentWidget(self.live if as_it_came else self.output)
+
+    @property
+    def shown_output(self) -> OutputTab | LiveOutput:
+        """The output on show: by streams, or as it came."""
+        return self.live if self._outputs.currentWidget() is self.live else self.output
 
     def _offer(self, output: bool, pictures: int, other: bool) -> None:
         self.tabs.set_part_enabled("output", output, "" if output else "This step wrote no output")
@@ -231,7 +262,7 @@ class CellDetails(QWidget):
         """Take the keyboard."""
         inner: dict[str, QWidget] = {
             "result": self.result.json,
-            "output": self.output.box,
+            "output": self.shown_output.box,
             "picture": self.picture.view,
             "entries": self.entries.table,
         }

@@ -149,6 +149,13 @@ class RunsScreen(Screen):
             Action(
                 "Picture over the whole window", "picture", self._open_picture, "F", off=self._why_no_picture
             ),
+            Action(
+                "Follow the output, or stay where it is read",
+                "down",
+                self.drawer.live.toggle_follow,
+                "Ctrl+L",
+                off=self._why_no_live,
+            ),
             Shortcut("Space", "Pause the run, or let it go on"),
             *self.wishes.keys,
         ]
@@ -164,7 +171,7 @@ class RunsScreen(Screen):
         """The search in the output while the keyboard is there, else the field above the list."""
         focus = QApplication.focusWidget()
         if self.drawer.tab == "output" and focus is not None and self.drawer.isAncestorOf(focus):
-            return self.drawer.output.open_search()
+            return self.drawer.shown_output.open_search()
         if self.list.isHidden():
             self._toggle_list()
         return self.list.field
@@ -179,8 +186,8 @@ class RunsScreen(Screen):
         """First a question, then the output's search, the list's filter, the matrix' filter, the drawer."""
         if self.ask.isVisible():
             self.ask.close_question()
-        elif self.drawer.isVisible() and self.drawer.output.search.isVisible():
-            self.drawer.output.search.close_search()
+        elif self.drawer.isVisible() and self.drawer.shown_output.search.isVisible():
+            self.drawer.shown_output.search.close_search()
         elif self.list.field.hasFocus() and self.list.field.text():
             self.list.field.clear()
         elif self._narrow and self.list.isVisible():
@@ -438,6 +445,9 @@ class RunsScreen(Screen):
     def _why_no_picture(self) -> str:
         shown = self.drawer.isVisible() and self.drawer.tab == "picture"
         return "" if shown else "No picture is open."
+
+    def _why_no_live(self) -> str:
+        return "" if self.drawer.live.isVisible() else "No output that comes is open."
 
     # Wishes
 
