@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QGuiApplication
 
 from app.query import Mutation
+from app.screens.runs.export_bar import ExportBar
 from app.screens.runs.inline_confirm import InlineConfirm, Question
 from app.screens.runs.remainder_text import Left, left_of
 from app.screens.runs.resume_dialog import ResumeDialog
@@ -41,9 +42,11 @@ class RunActions(QObject):
     changed = Signal()
     renamed = Signal()
 
-    def __init__(self, link: ConsoleLink, nav: Navigator, ask: InlineConfirm) -> None:
+    def __init__(self, link: ConsoleLink, nav: Navigator, ask: InlineConfirm, export: ExportBar) -> None:
         super().__init__(ask)
-        self._link, self._nav, self._ask = link, nav, ask
+        self._link, self._nav, self._ask, self._export = link, nav, ask, export
+        export.written.connect(nav.toast)
+        export.failed.connect(lambda error: link.failed.emit("export the results", error))
         self._summary: RunSummary | None = None
         self._run: Run | None = None
         self._cell: Cell | None = None
@@ -68,6 +71,14 @@ class RunActions(QObject):
             self.ask_for_name,
             label="Save as batch…",
             off=lambda: "" if self._run else _NOT_READ,
+        )
+        self.export = Action(
+            "Export the results of this run…",
+            "export",
+            self._choose_file,
+            "Ctrl+E",
+            label="Export results…",
+            off=self._why_no_run,
         )
         ask.field.textEdited.connect(self._edited)
 
@@ -121,7 +132,7 @@ class RunActions(QObject):
     @property
     def keys(self) -> tuple[Action, ...]:
         """Those with keys, as F1 lists them."""
-        return (self.cancel, self.resume, self.undo, self.cancel_step, self.settle_done)
+        return (self.cancel, self.resume, self.undo, self.cancel_step, self.settle_done, self.export)
 
     @property
     def others(self) -> tuple[Action, ...]:
@@ -209,6 +220,10 @@ class RunActions(QObject):
     def _copy(self) -> None:
         QGuiApplication.clipboard().setText(self._id())
         self._nav.toast(f"Copied {self._id()}")
+
+    def _choose_file(self) -> None:
+        assert self._summary is not None
+        self._export.choose(self._summary.id, self._summary.name)
 
     def _id(self) -> str:
         assert self._summary is not None

@@ -115,6 +115,11 @@ class CellsModel(MatrixModel[Cell]):
             self.counts[group_of(look)] += 1
             self.counted.emit()
 
+    def cells_of(self, step: str) -> list[Cell]:
+        """The cells of a step, in the order of the run's devices."""
+        devices = self.summary.devices if self.summary is not None else []
+        return [cell for device in devices if (cell := self._cells.get((device, step))) is not None]
+
     @property
     def chosen(self) -> str:
         """The filter: a group's key, what needs a look, or nothing."""

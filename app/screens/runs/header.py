@@ -58,7 +58,7 @@ class RunHeader(QWidget):
         self.more.clicked.connect(self.open_menu)
         self.menu = QMenu(self)
         self.menu.setAccessibleName("More about this run")
-        self.menu.addActions([actions.copy, actions.journal, actions.save])
+        self.menu.addActions([actions.copy, actions.journal, actions.save, actions.export])
         row = hbox(parent=self, margins=(SPACE.pane, 0, SPACE.pane, 0), spacing=SPACE.small)
         for widget in (
             self.title, self.show_list, self.number, self.production, self.badge, self.elapsed,

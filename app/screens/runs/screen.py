@@ -10,12 +10,15 @@ from app.query import Query
 from app.records.run_text import step_of
 from app.screens.runs.actions import RunActions
 from app.screens.runs.cell_details import CellDetails
+from app.screens.runs.export_bar import ExportBar
 from app.screens.runs.header import RunHeader, rules_words, show_notice
 from app.screens.runs.inline_confirm import InlineConfirm
 from app.screens.runs.layout import RunsLayout
 from app.screens.runs.matrix_view import RunMatrix
 from app.screens.runs.run_list_view import RunList
+from app.screens.runs.run_views import RunViews
 from app.screens.runs.status_filter import StatusFilter
+from app.screens.runs.view_bar import VIEWS
 from app.screens.screen import Navigator, Screen, Shortcut
 from app.screens.targets import OpenApproval, OpenRun, Target
 from app.service_client import ConsoleLink
@@ -64,11 +67,13 @@ class RunsScreen(Screen):
         self._reading = Query(self, link, self._show_run, self._say_no_run, "read the run", READ_PAUSE_MS)
         self.list = RunList(link)
         self.ask = InlineConfirm()
-        self.wishes = RunActions(link, nav, self.ask)
+        self.export = ExportBar(link, self.ask)
+        self.wishes = RunActions(link, nav, self.ask, self.export)
         self.head = RunHeader(self.wishes)
         self.notice = Banner()
         self.counts = StatusFilter()
         self.matrix = RunMatrix()
+        self.views = RunViews(link, self.matrix)
         self.drawer = CellDetails(link, nav, self.wishes)
         self._build()
         super().bind(state, link, nav)
@@ -85,8 +90,8 @@ class RunsScreen(Screen):
         self._show_head()
 
     def _build(self) -> None:
-        above = [self.head, separator(), self.ask, self.notice]
-        self.pages = RunsLayout(self.list, above, self.counts, self.matrix, self.drawer)
+        above = [self.head, separator(), self.ask, self.export, self.notice]
+        self.pages = RunsLayout(self.list, above, self.counts, self.views, self.drawer)
         self.message, self.split, self.empty = self.pages.message, self.pages.split, self.pages.empty
         hbox(self.pages, parent=self, spacing=None)
 
@@ -101,6 +106,8 @@ class RunsScreen(Screen):
         self.matrix.cells.counted.connect(self._count_soon.start)
         self.matrix.cell_changed.connect(self._show_cell)
         self.matrix.opened.connect(self._open_cell)
+        self.views.opened.connect(self._go_to_cell)
+        self.views.bar.chosen.connect(lambda _view: self.pages.divide())
         self.matrix.clicked_cell.connect(lambda _cell: self._open_drawer())
         self.list.chosen.connect(self._choose_run)
         self.list.opened.connect(self._enter_run)
@@ -145,7 +152,10 @@ class RunsScreen(Screen):
             Shortcut("Down", "Cell below; in the list the run below"),
             Shortcut("Return", "Drawer of the cell, or the request that waits"),
             Action("Next cell that needs a look", "runs", self._next_needing, "N"),
-            Shortcut("Ctrl+F", "Filter of the list; in an output its search (Enter next, Shift+Enter back)"),
+            Shortcut(
+                "Ctrl+F", "Filter of the list; search of an output or of the results, while those are open"
+            ),
+            Action("Matrix, results or comparison", "table", self._next_view, "V"),
             Action(
                 "Picture over the whole window", "picture", self._open_picture, "F", off=self._why_no_picture
             ),
@@ -172,6 +182,8 @@ class RunsScreen(Screen):
         focus = QApplication.focusWidget()
         if self.drawer.tab == "output" and focus is not None and self.drawer.isAncestorOf(focus):
             return self.drawer.shown_output.open_search()
+        if self.views.results.isVisible():
+            return self.views.results.field
         if self.list.isHidden():
             self._toggle_list()
         return self.list.field
@@ -180,7 +192,7 @@ class RunsScreen(Screen):
         """List, matrix and drawer."""
         if self.pages.currentIndex():
             return [self.empty if self.pages.currentIndex() == 1 else self.pages.reading]
-        return [self.list.view, self.matrix, self.drawer]
+        return [self.list.view, self.views, self.drawer]
 
     def escape(self) -> bool:
         """First a question, then the output's search, the list's filter, the matrix' filter, the drawer."""
@@ -190,6 +202,8 @@ class RunsScreen(Screen):
             self.drawer.shown_output.search.close_search()
         elif self.list.field.hasFocus() and self.list.field.text():
             self.list.field.clear()
+        elif not self.views.shows_matrix:
+            self.views.show_view("matrix")
         elif self._narrow and self.list.isVisible():
             self._toggle_list()
         elif self.matrix.cells.chosen:
@@ -231,6 +245,8 @@ class RunsScreen(Screen):
         self._summary = summary
         self._show_head()
         self.matrix.cells.take_summary(summary)
+        if self._run is not None:
+            self.views.show_run(summary)
         if ended:
             # Whatever was missed on the way: at its end a run is read whole once more.
             self._read_run()
@@ -295,6 +311,7 @@ class RunsScreen(Screen):
         self._choose_page()
         self._show_head()
         self.matrix.cells.show_run(run)
+        self.views.show_run(run.summary)
         if first:
             # A thousand rows, then the drawer, then the first look at both, each in a turn of the loop of its
             # own: together they would be a visible stall. Until then all is covered.
@@ -382,12 +399,14 @@ class RunsScreen(Screen):
         if self._run is None or cell.run != self._run.summary.id:
             return
         self.matrix.cells.put(cell)
+        self.views.take_cell()
         shown = self.drawer.cell
         if shown is not None and (shown.device, shown.step) == (cell.device, cell.step):
             self._show_cell(self.matrix.current_cell())
 
     def _show_cell(self, cell: Cell | None) -> None:
         self.wishes.show_cell(cell)
+        self.views.show_step(cell)
         if cell is None or self._run is None:
             self.drawer.hide()
             self.pages.show_hint(False)
@@ -433,7 +452,18 @@ class RunsScreen(Screen):
 
     def _focus_matrix(self) -> None:
         if self.pages.currentIndex() == 0 and not self.ask.isVisible():
-            self.matrix.setFocus(Qt.FocusReason.OtherFocusReason)
+            self.views.take_keyboard()
+
+    def _go_to_cell(self, device: str, step: str) -> None:
+        """Show a cell that was found in the results or in a comparison."""
+        self._wanted_cell = (device, step)
+        self._go_to_wanted()
+        self._focus_matrix()
+
+    def _next_view(self) -> None:
+        view = VIEWS[(self.views.currentIndex() + 1) % len(VIEWS)]
+        self.views.show_view(view)
+        self.pages.divide()
 
     def _next_needing(self) -> None:
         if self.matrix.go_to_next_needing():
