@@ -60,8 +60,9 @@ class CellDetails(QWidget):
         self.setAccessibleName("Cell")
         self._nav, self._actions = nav, actions
         self._cell: Cell | None = None
-        self._look, self._tool = "", ""
+        self._look = ""
         self._deadline: float | None = None
+        self._rules: list[tuple[str, str]] = []
         self._known = Command()
         self._known_for = ""
         self._missing = ""
@@ -135,11 +136,14 @@ class CellDetails(QWidget):
         """The cell on show."""
         return self._cell
 
-    def show_cell(self, cell: Cell, look: str, tool: str, deadline: float | None) -> None:
-        """Show a cell; `deadline` is how many seconds its step may take, when the batch says so."""
+    def show_cell(self, cell: Cell, look: str, deadline: float | None, rules: list[tuple[str, str]]) -> None:
+        """Show a cell; `deadline` is how many seconds its step may take, when the batch says so.
+
+        `rules` are what the batch says of the step beside that.
+        """
         other = self._cell is None or _place(cell) != _place(self._cell)
         stale = other or cell.state is not (self._cell.state if self._cell else None)
-        self._cell, self._look, self._tool, self._deadline = cell, look, tool, deadline
+        self._cell, self._look, self._deadline, self._rules = cell, look, deadline, rules
         if other or cell.call_id != self._known_for:
             self._known, self._known_for = Command(), cell.call_id or ""
             self._missing = "" if cell.call_id else "This step has not been a command yet."
@@ -157,7 +161,7 @@ class CellDetails(QWidget):
             cell = cell.model_copy(update={"result": self._known.result})
         self.title.setText(f"{one_line(cell.device)}, {one_line(cell.step)}")
         self.production.set_count(None if self.is_production(cell.device) else 0)
-        self.tool.set_text(one_line(self._tool))
+        self.tool.set_text(one_line(cell.tool))
         self.badge.set_verdict(self._look)
         self.cancel.setVisible(not self._actions.cancel_step.reason)
         self.tick()
@@ -167,7 +171,7 @@ class CellDetails(QWidget):
         self.picture.show_result(cell.result)
         self.decision.show_known(self._known, self._missing)
         self.entries.show_entries(self._known.entries, self._missing)
-        self.facts.show_cell(cell, self._look, self._known)
+        self.facts.show_cell(cell, self._look, self._known, self._rules)
         self._offer(output, len(pictures_of(cell.result)), other)
 
     def _show_outputs(self, cell: Cell, other: bool) -> bool:

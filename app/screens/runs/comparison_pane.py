@@ -87,6 +87,7 @@ class ComparisonPane(QWidget):
         )
         self._comparing = Query(self, link, self._show, self._say_problem, "compare the two runs")
         self.other = DropDown("Run to compare with")
+        self.other.setMinimumWidth(230)
         self.other.activated.connect(lambda _row: self._compare())
         self.again = Button("Compare again", icon="refresh")
         self.again.clicked.connect(lambda *_: self._compare())
@@ -116,8 +117,11 @@ class ComparisonPane(QWidget):
         vbox(bar, self.notes, (self.place, 1), parent=self)
 
     def show_run(self, run: RunSummary) -> None:
-        """Another run; the one before it of the same name is compared with it."""
+        """Another run, or its end; the one before it of the same name is compared with it."""
         if self._run is not None and run.id == self._run.id:
+            ended, self._run = run.state.ended and not self._run.state.ended, run
+            if ended:
+                self._compare()
             return
         self._run, self._found = run, None
         self.other.clear()

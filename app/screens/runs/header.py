@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
-from app.records.run_text import actor_words, elapsed_words
+from app.records.run_text import actor_words, elapsed_words, inputs_words
 from app.screens.runs.actions import RunActions
 from app.text import one_line
 from app.theme.status_styles import cell_look
@@ -16,7 +16,7 @@ from app.widgets.banner import Banner, BannerKind
 from app.widgets.buttons import Button, IconButton, Kind
 from app.widgets.labels import ElidedLabel, Label, set_surface
 from app.widgets.layouts import hbox
-from core.batch.models import Batch, CellState, RunState, RunSummary
+from core.batch.models import CellState, Run, RunState, RunSummary
 
 
 class RunHeader(QWidget):
@@ -72,15 +72,18 @@ class RunHeader(QWidget):
         """Open the menu below its button; the window goes on meanwhile."""
         self.menu.popup(self.more.mapToGlobal(self.more.rect().bottomLeft()))
 
-    def show_run(self, summary: RunSummary, parallel: int | None) -> None:
-        """Show how a run stands; `parallel` is how many devices at once, None when not known."""
+    def show_run(self, summary: RunSummary, parallel: int | None, waves: str) -> None:
+        """Show how a run stands; `parallel` is how many devices at once, None when not known.
+
+        `waves` are words about its waves, empty where it has a single one.
+        """
         say(self.title, one_line(summary.name))
         self.number.setText(one_line(summary.id))
         if summary.state is not self._state:
             self._state = summary.state
             self.badge.set_look(cell_look(summary.state.value))
         self.tick(summary)
-        parts = [actor_words(summary.actor)]
+        parts = [actor_words(summary.actor), waves]
         if parallel is not None and len(summary.devices) > 1:
             parts.append(f"{parallel} at once")
         say(self.about, ", ".join(part for part in parts if part))
@@ -116,12 +119,13 @@ def say(label: ElidedLabel, words: str) -> None:
         label.set_text(words)
 
 
-def rules_words(summary: RunSummary, batch: Batch) -> str:
-    """Which devices the run means, and what a failure does to the rest of a device's steps."""
-    targets = one_line(batch.targets)
-    if len(summary.devices) * len(summary.steps) <= 1:
-        return targets
-    return f"{targets}   on failure the device {'stops' if batch.on_failure == 'stop' else 'goes on'}"
+def rules_words(run: Run) -> str:
+    """Which devices the run means, its inputs, and what a failure does to the rest of a device's steps."""
+    summary, batch = run.summary, run.batch
+    parts = [one_line(batch.targets)]
+    if len(summary.devices) * len(summary.steps) > 1:
+        parts.append(f"on failure the device {'stops' if batch.on_failure == 'stop' else 'goes on'}")
+    return "   ".join(filter(None, [*parts, inputs_words(run)]))
 
 
 def show_notice(banner: Banner, summary: RunSummary, resume: str) -> None:

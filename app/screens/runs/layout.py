@@ -44,9 +44,7 @@ class RunsLayout(QStackedWidget):
         views.setMinimumHeight(90)
         self._right = right = QWidget()
         self._paint_soon = debounce(self, 0, lambda: right.setUpdatesEnabled(True))
-        column = vbox(
-            *above, counts, views.bar, separator(), (self.message, 1), (self.split, 1), parent=right
-        )
+        column = vbox(*above, counts, separator(), (self.message, 1), (self.split, 1), parent=right)
         self._hint_row = _hint_row(self.hint)
         column.addWidget(self._hint_row)
         self.across = MasterDetail(runs, right, (LIST_WIDTH, 1000), right)
@@ -82,7 +80,6 @@ class RunsLayout(QStackedWidget):
         self.message.say(heading, sentence, action)
         self.message.setVisible(bool(heading))
         self._counts.setVisible(not heading)
-        self._views.bar.setVisible(not heading)
         self.split.setVisible(not heading)
 
     def uncover(self) -> None:

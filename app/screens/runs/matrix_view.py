@@ -72,6 +72,11 @@ class RunMatrix(MatrixView):
         """The row of the cursor is marked."""
         return "sel_idle" if row == self.currentIndex().row() else "base"
 
+    def device_note(self, row: int) -> str:
+        """The wave that begins there."""
+        wave = self.cells.wave_begun_at(row)
+        return f"wave {wave}" if wave else ""
+
     def turning(self) -> Iterator[QModelIndex]:
         """The cells in sight that run."""
         if not self.cells.counts["running"]:
@@ -251,6 +256,8 @@ class CellDelegate(ItemDelegate):
         line = theme.color("border")
         painter.fillRect(rect.x(), rect.bottom(), rect.width(), 1, line)
         painter.fillRect(rect.right(), rect.y(), 1, rect.height(), line)
+        if model.wave_begun_at(index.row()):
+            painter.fillRect(rect.x(), rect.y(), rect.width(), 1, theme.color("control"))
         color = "text3" if faded else look.color
         ratio = painter.device().devicePixelRatio()
         pixmap = glyph_pixmap(look, theme, color, ratio, view.turn())

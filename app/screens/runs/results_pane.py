@@ -167,6 +167,7 @@ class ResultsPane(QWidget):
             self.steps.clear()
             for name in steps:
                 self.steps.addItem(one_line(name), name)
+            self.steps.updateGeometry()
         if (run, step) != (self._run, self._step):
             self._run, self._step = run, step
             self.steps.setCurrentIndex(max(0, self.steps.findData(step)))

@@ -7,7 +7,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.query import Query
-from app.records.run_text import step_of
+from app.records.run_text import inputs_words, rules_of, step_of
 from app.screens.runs.actions import RunActions
 from app.screens.runs.cell_details import CellDetails
 from app.screens.runs.export_bar import ExportBar
@@ -71,9 +71,9 @@ class RunsScreen(Screen):
         self.wishes = RunActions(link, nav, self.ask, self.export)
         self.head = RunHeader(self.wishes)
         self.notice = Banner()
-        self.counts = StatusFilter()
         self.matrix = RunMatrix()
         self.views = RunViews(link, self.matrix)
+        self.counts = StatusFilter(self.views.bar)
         self.drawer = CellDetails(link, nav, self.wishes)
         self._build()
         super().bind(state, link, nav)
@@ -107,7 +107,7 @@ class RunsScreen(Screen):
         self.matrix.cell_changed.connect(self._show_cell)
         self.matrix.opened.connect(self._open_cell)
         self.views.opened.connect(self._go_to_cell)
-        self.views.bar.chosen.connect(lambda _view: self.pages.divide())
+        self.views.currentChanged.connect(lambda _view: self.pages.divide())
         self.matrix.clicked_cell.connect(lambda _cell: self._open_drawer())
         self.list.chosen.connect(self._choose_run)
         self.list.opened.connect(self._enter_run)
@@ -355,13 +355,18 @@ class RunsScreen(Screen):
         self.wishes.show_run(summary, self._run)
         if summary is None:
             return
-        self.head.show_run(summary, batch.rollout.parallel if batch else None)
+        self.head.show_run(summary, batch.rollout.parallel if batch else None, self._wave_words())
         known = map(self.state.devices.get, summary.devices)
         self.head.show_production(sum(1 for device in known if device is not None and device.production))
-        if batch is not None:
-            self.counts.say_rules(rules_words(summary, batch))
+        if self._run is not None:
+            self.counts.say_rules(rules_words(self._run))
         resume = self.wishes.resume
         show_notice(self.notice, summary, "" if resume.reason else resume.text())
+
+    def _wave_words(self) -> str:
+        cells = self.matrix.cells
+        known = self._run is not None and cells.wave_count > 1
+        return f"wave {max(1, cells.present_wave())} of {cells.wave_count}" if known else ""
 
     def _act_on_notice(self, key: str) -> None:
         if key == "resume":
@@ -417,7 +422,10 @@ class RunsScreen(Screen):
         if wanted:
             step = step_of(self._run, cell.step)
             look = self.matrix.cells.look_at(self.matrix.currentIndex())
-            self.drawer.show_cell(cell, look, cell.tool, step.timeout if step else None)
+            rules = rules_of(self._run, cell.step)
+            if inputs := inputs_words(self._run):
+                rules.append(("Inputs", inputs))
+            self.drawer.show_cell(cell, look, step.timeout if step else None, rules)
 
     def _open_cell(self, cell: Cell) -> None:
         if cell.state is CellState.WAITING and cell.approval and not self._ended():
@@ -463,7 +471,6 @@ class RunsScreen(Screen):
     def _next_view(self) -> None:
         view = VIEWS[(self.views.currentIndex() + 1) % len(VIEWS)]
         self.views.show_view(view)
-        self.pages.divide()
 
     def _next_needing(self) -> None:
         if self.matrix.go_to_next_needing():

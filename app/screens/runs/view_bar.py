@@ -31,13 +31,7 @@ class ViewBar(QWidget):
         self.views.chosen.connect(self.chosen)
         self.alike = ElidedLabel("", "body", "text2")
         self.alike.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        hbox(
-            self.views,
-            (self.alike, 1),
-            parent=self,
-            margins=(SPACE.pane, 2, SPACE.pane, 6),
-            spacing=SPACE.medium,
-        )
+        hbox(self.views, (self.alike, 1), parent=self, spacing=SPACE.medium)
 
     def say_alike(self, words: str) -> None:
         """Such as `disk: 5 alike, 2 differ`; nothing when there is nothing to compare."""
