@@ -270,6 +270,24 @@ class TestJudgedAsNew:
             await end(rig, tasks)
             assert ran(rig) == []
 
+    async def test_a_tool_of_which_other_facts_hold_now_is_asked_about_again(self, home: Home):
+        async with open_rig(home) as rig:
+            tasks, approvals = await waiting(rig, LINES[:2])
+            rig.use_policy('[[contract]]\ntool = "shell_execute"\nreversible = false\nwhy = "it was tried"\n')
+            new = rig.start("shell_execute", command="rm -rf c")
+            given = await grant(rig, await asked(rig), **ANY_COMMAND)
+            assert (await new).error is None
+            await settle(rig, [new], 1)
+            assert [state(rig, one) for one in approvals] == [ApprovalState.WAITING] * 2
+            assert rig.policy.grants.get(given).used == 0
+            # Nor does the approval of what the old card shows send anything.
+            await rig.approvals.decide(yes(rig.key, approvals[0]))
+            result = await tasks[0]
+            assert result.error is not None
+            assert result.error.code is ErrorCode.CONTRACT_CHANGED
+            await end(rig, tasks)
+            assert ran(rig) == ["rm -rf c"]
+
     async def test_a_journal_that_takes_nothing_lets_nothing_go_on(self, home: Home):
         async with open_rig(home) as rig:
             tasks, approvals = await waiting(rig, LINES[:2])
