@@ -25,7 +25,10 @@ class LocalConsole(Console):
     """
 
     def __init__(self, service: Service, actor: str, credential: str = "") -> None:
-        """`credential` is the digest of the token that an agent has shown."""
+        """`actor` is recorded as the author of the client's requests.
+
+        `credential` is the digest of the token that an agent has shown; the console holds no longer than it.
+        """
         super().__init__()
         self._client = Client(service, actor, credential)
         runs = LocalRuns(self._client)
@@ -51,3 +54,22 @@ class LocalConsole(Console):
     async def close(self) -> None:
         self._client.service.approvals.release_reader(self._client.reader)
         self._client.service.live_pictures.let_go(self._client.reader)
+
+
+class LocalConsoles:
+    """Makes the consoles of a service's clients: the `Host` of its control server."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def console(self, actor: str) -> LocalConsole:
+        """A console for a person."""
+        return LocalConsole(self._service, actor)
+
+    def agent_console(self, actor: str, token: str) -> LocalConsole:
+        """A console for an agent that shows this token.
+
+        Raises:
+            Refused: it is not the token of the agent that `actor` names (code `agent_unknown`).
+        """
+        return LocalConsole(self._service, actor, self._service.agents.proved(actor, token))

@@ -42,7 +42,6 @@ from core.service.agent_requests import AgentRequests
 from core.service.console import (
     ApprovalChanged,
     CellChanged,
-    Console,
     ControlChanged,
     DeviceChanged,
     JournalChanged,
@@ -227,23 +226,6 @@ class Service:
         for name, then in (await remembered_devices(self.journal, names)).items():
             self.fleet.remember(name, then)
         self.links.refusals.restore(await refusals_before(self.journal, self.started_at))
-
-    def console(self, actor: str) -> Console:
-        """A console API for one client; `actor` is recorded as the author of its requests."""
-        # Imported here because `local_console` imports this module.
-        from core.service.local_console import LocalConsole
-
-        return LocalConsole(self, actor)
-
-    def agent_console(self, actor: str, token: str) -> Console:
-        """A console API for an agent that shows this token; it holds no longer than the token.
-
-        Raises:
-            Refused: it is not the token of the agent that `actor` names (code `agent_unknown`).
-        """
-        from core.service.local_console import LocalConsole
-
-        return LocalConsole(self, actor, self.agents.proved(actor, token))
 
     def _schema_of(self, device: str, tool: str) -> Any:
         offered = self.fleet.offered(device, tool)

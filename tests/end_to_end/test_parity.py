@@ -18,6 +18,7 @@ from core.errors import QuarterdeckError
 from core.home import Home
 from core.service.console import Console
 from core.service.envelope import refused_envelope
+from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
 from core.service.service import Service
@@ -147,11 +148,11 @@ async def served(path: Path) -> AsyncIterator[tuple[Home, Service]]:
     home = make_listening_home(path / "home")
     await accepted(home, POLICY)
     service = await Service.open(home)
-    server = ControlServer(service, home)
+    server = ControlServer(LocalConsoles(service), home)
     await server.open()
     try:
         await online(service)
-        await pair(signing(service.console("operator:anna"), home))
+        await pair(signing(LocalConsole(service, "operator:anna"), home))
         yield home, service
     finally:
         await server.close()

@@ -18,6 +18,7 @@ from core.errors import ErrorCode, Refused
 from core.home import Home
 from core.policy.constraints import Constraint
 from core.policy.policy_file import parse_policy
+from core.service.local_console import LocalConsole
 from core.service.recovery import recover
 from core.service.service import Service
 from core.service.time_machine import try_over_journal
@@ -451,7 +452,10 @@ class TestThroughTheService:
     async def test_runs_of_an_agent_that_wait_go_on_and_a_cancelled_one_does_not(
         self, service: Service, home: Home, tmp_path: Path
     ):
-        console, agent = signing(service.console("operator:anna"), home), await agent_of(service, "clerk")
+        console, agent = (
+            signing(LocalConsole(service, "operator:anna"), home),
+            await agent_of(service, "clerk"),
+        )
         key = anna(home)
         places = [tmp_path / str(number) for number in range(4)]
         runs, approvals = [], []
