@@ -249,7 +249,7 @@ def check_still_allowed(
     itself makes no such allowance.
 
     Raises:
-        Refused: the policy does not allow the command any more.
+        Refused: the policy denies the command now, or it must be asked again (code `approval_invalid`).
     """
     if now.answer is Answer.DENY:
         raise Refused(now.reasons[0].text.removesuffix(".") + ".")
@@ -258,10 +258,11 @@ def check_still_allowed(
         for signed in approval.signed:
             check_time(signed.statement.expires, waited_s=allowance)
         if now.approvers > len(approval.approved_by):
-            raise Refused(f"The policy wants {now.approvers} operators now; ask again.")
+            words = f"The policy wants {now.approvers} operators now; ask again."
+            raise Refused(words, ErrorCode.APPROVAL_INVALID)
     elif now.answer is Answer.ASK:
         # A grant whose last use was this call is gone by now, which is fine. `check_still_granted` checks for
         # revocation just before sending.
         asks = any(hit.decision is Answer.ASK for hit in now.rules) or now.profile is Profile.LOCKDOWN
         if not then.grant or asks or problem:
-            raise Refused("The policy asks before this now; ask again.")
+            raise Refused("The policy asks before this now; ask again.", ErrorCode.APPROVAL_INVALID)
