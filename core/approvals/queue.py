@@ -6,6 +6,11 @@ withdrawn, or it expires, which counts as a denial. An operator's answer is dura
 asking caller receives it. An answer applies to this request only; a later request is asked again unless an
 operator gave a grant.
 
+An actor that has as many requests in the queue as it may is refused the next one. But a run that was let in
+is not refused in the middle: while the queue has a request of it, its further ones line up for the room that
+this one will leave, and so does a request that an operator has edited. They have no card and no expiry before
+they are in the queue.
+
 `PendingApproval` is the state of one pending request: its remaining time, the clients that have its card
 open, and its snapshot for display.
 """
@@ -134,6 +139,18 @@ class PendingApproval:
         return min(now - self.paused_at, self.pause_left) if self.paused_at is not None else 0.0
 
 
+@dataclass(slots=True, eq=False)
+class _InLine:
+    """A request that waits until the queue has room for it."""
+
+    approval_id: str
+    actor: str
+    run: str | None
+    # Set when there is room for it, or when it is withdrawn, for this reason.
+    called: asyncio.Event = field(default_factory=asyncio.Event)
+    withdrawn_reason: str = ""
+
+
 MOST_PAUSE_SECONDS = 300.0
 DECIDED_KEPT = 500
 MOST_WAITING = 20_000
@@ -175,6 +192,8 @@ class ApprovalQueue:
         self._answers = TaskGroupOwner("approvals", lambda name, error: None)
         self._pending: dict[str, PendingApproval] = {}
         self._by_actor: Counter[str] = Counter()
+        # In the order of asking. One that was called keeps its place until its task comes into the queue.
+        self._line: list[_InLine] = []
         self._decided: OrderedDict[str, Approval] = OrderedDict()
 
     async def ask(
@@ -195,6 +214,9 @@ class ApprovalQueue:
     ) -> Answered:
         """Queue a request and wait until it is answered, edited or withdrawn, or expires.
 
+        A request for which there is no room waits for it if the queue has another one of its run, or if it is
+        an edited one.
+
         `askers` are the operators who asked for it, as proved with their keys; an empty name is a person
         whose identity was not proved. `sent` has the arguments with their secrets; `request` has them
         redacted.
@@ -207,7 +229,9 @@ class ApprovalQueue:
             Refused: this actor, all agents together or the whole queue have too many pending requests
                 (code `queue_full`).
         """
-        self._check_room(actor)
+        place = None if self.room(actor) else self._line_up(approval_id, actor, run, edited_from)
+        if place is not None:
+            await self._called(place)
         expiry_s = decision.expires_s or self._expiry_s
         asked_at = datetime.now(UTC)
         approval = Approval(
@@ -226,7 +250,53 @@ class ApprovalQueue:
             askers=sorted(set(askers)),
             edited_from=edited_from,
         )
-        return await self._wait(approval, expiry_s, sent, reevaluate)
+        if place is None:
+            return await self._wait(approval, expiry_s, sent, reevaluate)
+        if place.withdrawn_reason:
+            update = {"state": ApprovalState.WITHDRAWN, "reason": place.withdrawn_reason}
+            return Answered(approval.model_copy(update=update))
+        # Given while it was in line; the request was judged before.
+        granted = any(grant_may_answer(grant.terms, approval) for grant in self._grants.all())
+        return await self._wait(approval, expiry_s, sent, reevaluate, at_once=granted)
+
+    def _line_up(self, approval_id: str, actor: str, run: str | None, edited_from: str) -> _InLine:
+        """Put a request in line.
+
+        Raises:
+            Refused: it may not wait for room (code `queue_full`).
+        """
+        let_in = run is not None and any(pending.approval.run == run for pending in self._pending.values())
+        if not let_in and not edited_from:
+            own_count, waiting = self._by_actor[actor], len(self._pending)
+            text = f"{actor} has {own_count} requests waiting for an operator already, of {waiting}."
+            raise Refused(text, ErrorCode.QUEUE_FULL)
+        self._line.append(place := _InLine(approval_id, actor, run))
+        return place
+
+    async def _called(self, place: _InLine) -> None:
+        """Wait until a request in line is called or withdrawn; it leaves the line then."""
+        comes = False
+        try:
+            await place.called.wait()
+            comes = not place.withdrawn_reason
+        finally:
+            self._line.remove(place)
+            if not comes:
+                self._call_next()
+
+    def _call_next(self) -> None:
+        """Call those in line for whom there is room now."""
+        called = Counter(place.actor for place in self._line if place.called.is_set())
+        for place in self._line:
+            if not place.called.is_set() and self._room_beside(place.actor, called):
+                place.called.set()
+                called[place.actor] += 1
+
+    def _call_off(self, places: Sequence[_InLine], reason: str) -> None:
+        """Withdraw requests that are in line, also one that was called just now."""
+        for place in places:
+            place.withdrawn_reason = reason
+            place.called.set()
 
     async def _wait(
         self,
@@ -234,7 +304,9 @@ class ApprovalQueue:
         expiry_s: float,
         sent: dict[str, Any] | None,
         reevaluate: Callable[[], Awaitable[None]] | None,
+        at_once: bool = False,
     ) -> Answered:
+        """Wait for the end of a request; `at_once`: a grant may cover it already."""
         now = self._clock()
         pending = PendingApproval(
             approval,
@@ -249,6 +321,8 @@ class ApprovalQueue:
         self._arm(pending)
         self._publish(approval)
         self._link(approval.edited_from, approval.id)
+        if at_once:
+            pending.wake.set()
         try:
             while pending.ended is None:
                 await pending.wake.wait()
@@ -262,16 +336,14 @@ class ApprovalQueue:
 
     def room(self, actor: str) -> int:
         """How many more requests of this actor can wait at the same time."""
-        room, most = MOST_WAITING - len(self._pending), self._agents.most_waiting(actor)
-        if most is not None:
-            room = min(room, most - self._by_actor[actor])
-        return max(room, 0)
+        return self._room_beside(actor, Counter(place.actor for place in self._line))
 
-    def _check_room(self, actor: str) -> None:
-        if not self.room(actor):
-            own_count, waiting = self._by_actor[actor], len(self._pending)
-            text = f"{actor} has {own_count} requests waiting for an operator already, of {waiting}."
-            raise Refused(text, ErrorCode.QUEUE_FULL)
+    def _room_beside(self, actor: str, others: Counter[str]) -> int:
+        """How many requests of this actor have room beside those in the queue and these, by their actors."""
+        room, most = MOST_WAITING - len(self._pending) - others.total(), self._agents.most_waiting(actor)
+        if most is not None:
+            room = min(room, most - self._by_actor[actor] - others[actor])
+        return max(room, 0)
 
     def list(self) -> list[Approval]:
         """The pending requests: highest risk first, then oldest."""
@@ -481,12 +553,16 @@ class ApprovalQueue:
         requests = [
             pending for pending in self._pending.values() if run is None or pending.approval.run == run
         ]
+        # First, so that the room that the others leave calls none of them.
+        in_line = [place for place in self._line if run is None or place.run == run]
+        self._call_off(in_line, reason)
         for pending in requests:
             self._withdraw(pending, reason)
-        return len(requests)
+        return len(in_line) + len(requests)
 
     def withdraw_one(self, approval_id: str, reason: str) -> None:
         """Withdraw one request as `withdraw` does; nothing happens if it is not pending."""
+        self._call_off([place for place in self._line if place.approval_id == approval_id], reason)
         if (pending := self._pending.get(approval_id)) is not None:
             self._withdraw(pending, reason)
 
@@ -562,6 +638,7 @@ class ApprovalQueue:
             self._by_actor[pending.approval.actor] -= 1
             if not self._by_actor[pending.approval.actor]:
                 del self._by_actor[pending.approval.actor]
+            self._call_next()
 
 
 def _required_approvers(approvers: int, askers: Sequence[str]) -> int:

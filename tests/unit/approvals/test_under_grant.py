@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import pytest
 from core.approvals.models import Approval, ApprovalState
 from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.models import RunState
+from core.dispatch.command import PreparedCommand
 from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import CommandResult
 from core.errors import ErrorCode, Refused
 from core.home import Home
 from core.policy.constraints import Constraint
+from core.policy.models import Decision
 from core.policy.policy_file import parse_policy
 from core.service.local_console import LocalConsole
 from core.service.recovery import recover
@@ -288,6 +291,25 @@ class TestJudgedAsNew:
             assert result.error.code is ErrorCode.CONTRACT_CHANGED
             await end(rig, tasks)
             assert ran(rig) == ["rm -rf c"]
+
+    async def test_what_is_shown_otherwise_now_than_on_its_card_waits_on(self, home: Home):
+        """As when another of its arguments is found to be a secret by now."""
+        async with open_rig(home) as rig:
+            tasks, approvals = await waiting(rig, LINES[:2])
+            judge = rig.dispatcher._judge_again
+
+            async def shown_otherwise(request: CommandRequest) -> tuple[PreparedCommand, Decision]:
+                command, decision = await judge(request)
+                shown = command.shown.model_copy(update={"digest": "0" * 64})
+                return replace(command, shown=shown), decision
+
+            rig.dispatcher._judge_again = shown_otherwise  # type: ignore[method-assign]
+            given = await grant(rig, approvals[0], **ANY_COMMAND)
+            await settle(rig, tasks, 1)
+            assert state(rig, approvals[1]) is ApprovalState.WAITING
+            assert rig.policy.grants.get(given).used == 0
+            await end(rig, tasks)
+            assert ran(rig) == ["rm -rf a"]
 
     async def test_a_journal_that_takes_nothing_lets_nothing_go_on(self, home: Home):
         async with open_rig(home) as rig:
