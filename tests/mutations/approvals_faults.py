@@ -145,7 +145,7 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}queue.py",
-        "            room = min(room, most - self._by_actor[actor])\n",
+        "            room = min(room, most - self._by_actor[actor] - others[actor])\n",
         "            pass\n",
         "one agent fills the queue",
         _QUEUE,
