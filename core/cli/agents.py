@@ -9,11 +9,10 @@ from typing import Annotated
 
 import typer
 
-from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.base import EVERYWHERE, CommonOptions, end_on_signals, examples, in_session
 from core.cli.output import as_json, note, say, table, time_cell
 from core.cli.session import Session
-from core.cli.signing import KeySource, sign_change
+from core.cli.signing import KeySource, sign_change, signs
 from core.errors import BadInput
 from core.policy.agents import MOST_A_MINUTE, MOST_WAITING, Agent, AgentSettings, name_in, targets_words
 from core.policy.models import Profile
@@ -76,6 +75,7 @@ def _row(agent: Agent) -> list[object]:
 
 
 @app.command("add", epilog=examples("agents add night-shift --targets 'tag:lab' --profile observe"))
+@signs
 def agents_add(
     context: typer.Context,
     name: NameArgument,
@@ -83,16 +83,14 @@ def agents_add(
     targets: TargetsOption = None,
     per_minute: PerMinuteOption = None,
     waiting: WaitingOption = None,
-    operator: OperatorOption = None,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
+    *,
+    unlocking: KeySource,
 ) -> None:
     """Add an agent and print its token, once. An operator signs this.
 
     Adding a name again gives that agent a new token and makes the one that it had worthless.
     """
     settings = _changed(AgentSettings(), profile, targets, per_minute, waiting, None)
-    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
 
     async def work(session: Session) -> None:
         signed = await sign_change(session, unlocking, agent_added(name, settings))
@@ -112,6 +110,7 @@ def agents_add(
 @app.command(
     "set", epilog=examples("agents set night-shift --pause", "agents set night-shift --profile observe")
 )
+@signs
 def agents_set(
     context: typer.Context,
     name: NameArgument,
@@ -122,12 +121,10 @@ def agents_set(
     paused: Annotated[
         bool | None, typer.Option("--pause/--go-on", help="Refuse all that it asks for, or no longer.")
     ] = None,
-    operator: OperatorOption = None,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
+    *,
+    unlocking: KeySource,
 ) -> None:
     """Change an agent's limits. What tightens holds at once; an operator signs the rest."""
-    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
 
     async def work(session: Session) -> None:
         known = {agent.name: agent.settings for agent in await session.console.agents.list()}
