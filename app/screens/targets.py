@@ -52,11 +52,15 @@ class OpenApproval:
 
 @dataclass(frozen=True, slots=True)
 class OpenRun:
-    """Runs: show this run, and the drawer of one cell when `device` and `step` are given."""
+    """Runs: show this run, and the drawer of one cell when `device` and `step` are given.
+
+    With `undo` ask whether it is to be undone, if it has ended.
+    """
 
     run: str
     device: str | None = None
     step: str | None = None
+    undo: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,11 +48,13 @@ class RequestView(QWidget):
         end_seen: every byte box was seen to its end.
         copied: bytes are on the clipboard.
         run_wanted(run): the operator followed the link to the run.
+        undo_wanted(approval): the operator followed the link to the undo of the run of this request.
     """
 
     end_seen = Signal()
     copied = Signal()
     run_wanted = Signal(str)
+    undo_wanted = Signal(object)
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,6 +82,7 @@ class RequestView(QWidget):
         self.findings = FindingsSection()
         self.rest = BytesSection("Other arguments", exact=False)
         self.undo = UndoBox()
+        self.undo.acted.connect(lambda: self.undo_wanted.emit(self.approval))
         self.helpers = ChecksSection()
         self.reasons = ReasonsSection("Why you are asked")
         self.said = Quote()
@@ -154,7 +157,7 @@ class RequestView(QWidget):
             self.rest.show_part(sent.others, sent.masked)
         placed = {place.number for part in (sent.main, sent.others) if part for place in part.places}
         self.findings.show_findings(approval.decision.findings, placed)
-        self.undo.show_undo(approval.decision)
+        self.undo.show_undo(approval.decision, "Undo in Runs…" if approval.run else "")
         self.reasons.show_reasons(approval.decision, _more_reasons(approval))
         self.said.show_said(approval.said, approval.actor)
         self.show_facts(contract, "")
