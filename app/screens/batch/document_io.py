@@ -13,7 +13,13 @@ from PySide6.QtWidgets import QWidget
 from app.autosave import Autosave
 from app.qt_loop import ended
 from app.query import Declined, Mutation, Query
-from app.screens.batch.document import NEW_NAME, BatchDocument, DraftStep, can_show, content_of
+from app.screens.batch.document import (
+    NEW_NAME,
+    BatchDocument,
+    DraftStep,
+    content_of,
+    without_secret_defaults,
+)
 from app.screens.batch.document_controller import DocumentController
 from app.screens.batch.draft import FILE, DraftOnDisk
 from app.service_client import ConsoleLink
@@ -77,7 +83,9 @@ class DocumentIO(QObject):
     def _draft(self) -> DraftOnDisk:
         editor = self._editor
         steps = tuple(self._kept(step) for step in editor.content.steps)
-        return DraftOnDisk.of(replace(editor.content, steps=steps), editor.saved_as, editor.dirty)
+        settings = without_secret_defaults(editor.content.settings)
+        kept = replace(editor.content, steps=steps, settings=settings)
+        return DraftOnDisk.of(kept, editor.saved_as, editor.dirty)
 
     def keep_now(self) -> None:
         """Write what is not written yet before the window goes."""
@@ -194,12 +202,7 @@ class DocumentIO(QObject):
         self._show(batch, name)
 
     def _show(self, batch: Batch, name: str = "") -> None:
-        try:
-            content = content_of(batch)
-        except BadInput as error:
-            self.failed.emit(error.message, "Nothing was changed.")
-            return
-        self.replace_with(lambda: self._editor.load(content, name))
+        self.replace_with(lambda: self._editor.load(content_of(batch), name))
 
     def _say_not_opened(self, error: QuarterdeckError) -> None:
         self.failed.emit(error.message, error.info.next)
@@ -215,14 +218,11 @@ class DocumentIO(QObject):
 
 
 def examples() -> list[tuple[Path, Batch]]:
-    """The batches that come with the program and that the builder can show.
-
-    What cannot be read is left out and logged.
-    """
+    """The batches that come with the program; what cannot be read is left out and logged."""
     batches: list[tuple[Path, Batch]] = []
     for path in sorted(EXAMPLES.glob("*.yaml")):
         try:
             batches.append((path, read_batch(path.read_text(encoding="utf-8"), path.name)))
         except (OSError, BadInput) as error:
             log.warning("example batch cannot be read", path=str(path), problem=str(error))
-    return [(path, batch) for path, batch in batches if can_show(batch)]
+    return batches

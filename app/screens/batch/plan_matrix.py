@@ -65,6 +65,8 @@ class PlanModel(MatrixModel[PlannedCell]):
         if role == Qt.ItemDataRole.AccessibleTextRole:
             where = self.devices[index.row()]
             production = ", production" if self.is_production(where) else ""
+            if cell is not None and cell.outcome in ("not_known", "skipped", "recovers") and cell.why:
+                words = f"{words}, {cell.why}"
             return f"{where}{production}, {cell.step if cell else 'why not'}: {words or 'nothing'}"
         if role == Qt.ItemDataRole.ToolTipRole:
             said = [cell.summary, cell.why] if cell else [words]

@@ -11,6 +11,15 @@ from pydantic import ValidationError
 from core.audit.entries import Kind
 from core.audit.events import StepSettled
 from core.audit.journal import MAX_PAGE
+from core.batch.expression_trial import (
+    ExpressionTrial,
+    Known,
+    Place,
+    ReadableValues,
+    readable_values,
+    try_expression,
+)
+from core.batch.expressions import DeviceFacts
 from core.batch.history import rebuild_run
 from core.batch.inputs import check_given, check_inputs
 from core.batch.live_output import OutputChunk, chunk_of, output_in
@@ -56,6 +65,8 @@ MOST_SAID = 20_000
 _LONGEST_NAME = 200
 # Of the commands of a run that failed: for how many alternatives are looked for.
 _MOST_WITH_ALTERNATIVES = 10
+# How many of the latest runs are looked at for one of a batch, whose results its expressions are tried on.
+_MOST_RUNS_TRIED = 100
 
 
 class LocalRuns(ClientApi, RunsApi):
@@ -75,6 +86,36 @@ class LocalRuns(ClientApi, RunsApi):
             for step, arguments in planner.shared_arguments().items()
         }
         return planner.plan(devices, leads)
+
+    async def readable(self, batch: Batch, step: str) -> ReadableValues:
+        return readable_values(batch, step, await self._known(batch))
+
+    async def try_expression(self, batch: Batch, step: str, place: Place, text: str) -> ExpressionTrial:
+        return try_expression(batch, step, place, text, await self._known(batch))
+
+    async def _known(self, batch: Batch) -> Known:
+        """The tools of the devices that a batch is for, and its latest run on one of them."""
+        devices, earlier = RunDevices(self._service.fleet), await self._latest_run_of(batch.name)
+        names = [device.name for device in matching_devices(self._client, batch.targets)]
+        schemas = {
+            step.id: tool.output_schema
+            for step in flatten(batch.steps)
+            for tool in [next(filter(None, (devices.tool(name, step.tool) for name in names)), None)]
+            if tool is not None and tool.output_schema
+        }
+        read = [*(earlier.summary.devices if earlier is not None else []), *names, ""]
+        return Known(schemas, devices.facts(read[0]) if read[0] else DeviceFacts(), earlier)
+
+    async def _latest_run_of(self, name: str) -> Run | None:
+        """The latest run of a batch of this name, of its first device only."""
+        for summary in await self.list(limit=_MOST_RUNS_TRIED):
+            if (summary.name, summary.kind) == (name, "batch") and summary.devices:
+                live = self._service.runner.find(summary.id)
+                if live is not None:
+                    return live.whole()
+                journal = self._service.journal
+                return rebuild_run(await journal.entries_of_run(summary.id, summary.devices[:1]))
+        return None
 
     async def start(
         self,
