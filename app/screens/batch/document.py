@@ -160,14 +160,14 @@ def content_of(batch: Batch) -> BatchDocument:
     """A batch, ready to be changed."""
     steps: list[DraftStep] = []
     for number, entry in enumerate(batch.steps, 1):
+        if isinstance(entry, ApprovalStep):
+            steps.append(_draft_of(entry))
         group = 0
         if isinstance(entry, Parallel):
             group = number if len(entry.parallel) > 1 else ALONE
-        for one in calls(entry) or [entry]:
-            assert not isinstance(one, Parallel)
+        for one in calls(entry):
             steps.append(_draft_of(one, group=group))
-            if isinstance(one, Step):
-                steps += [_draft_of(inner, group=group, recovers=True) for inner in one.recover]
+            steps += [_draft_of(inner, group=group, recovers=True) for inner in one.recover]
     kept = {"format", "name", "targets", "steps"}
     settings = batch.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=kept)
     return BatchDocument(batch.name, batch.targets, settings, tuple(steps))

@@ -199,6 +199,10 @@ class FlowForm(Section):
         self.expect.show_texts(texts, anew=step.key != self._key)
         self._key = step.key
 
+    def focus_question(self) -> bool:
+        """Go on to what an approval step asks; False for another step."""
+        return "approval" in self._flow and self.form.focus_path(("approval", "question"))
+
     def _changed(self) -> None:
         flow = dict(self.form.value())
         if text := self.when.text():

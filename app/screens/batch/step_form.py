@@ -272,8 +272,9 @@ class StepForm(QWidget):
         if self._shows_batch:
             inputs = self.batch.form.inputs()
         elif self.stack.currentWidget() is self.scroller:
-            asks = self.form.isHidden()
-            inputs = self.flow.form.inputs() if asks else self.form.inputs() or [self.timeout]
+            if self.flow.focus_question():
+                return
+            inputs = self.form.inputs() or [self.timeout]
         if inputs:
             inputs[0].setFocus(Qt.FocusReason.TabFocusReason)
 

@@ -15,7 +15,8 @@ from app.screens.batch.document import content_of
 from app.screens.batch.screen import BatchScreen
 from app.screens.targets import OpenRun, OpenTool, Target
 from app.theme.theme import Theme
-from core.batch.models import Batch, Parallel, Run, Step
+from core.batch.models import Batch, Parallel, Step
+from tests.fakes.batch_screen import Recorder
 from tests.fakes.console import FakeConsole
 from tests.fakes.pointer import move_pointer
 from tests.fakes.window import play_frame, seen
@@ -25,18 +26,6 @@ Key: TypeAlias = Qt.Key
 Mod: TypeAlias = Qt.KeyboardModifier
 Left = Qt.MouseButton.LeftButton
 COMPACT = (1280, 720)
-
-
-class Recorder(FakeConsole):
-    """Remembers which batches were started, on which devices."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.started: list[tuple[Batch, list[str] | None]] = []
-
-    async def on_start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
-        self.started.append((batch, expected_devices))
-        return await super().on_start_run(batch, expected_devices)
 
 
 def three(name: str = "Three", targets: str = "name:this-computer") -> Batch:
