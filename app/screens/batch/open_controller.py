@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QWidget
 from shiboken6 import isValid
 
 from app.query import Mutation, Query
-from app.screens.batch.document import DEFAULT_TARGETS, BatchDocument, DraftStep, free_id
+from app.screens.batch.document import DEFAULT_TARGETS, BatchDocument, DraftStep, content_of, free_id
 from app.screens.batch.document_controller import DocumentController
 from app.screens.batch.document_io import EXAMPLES, DocumentIO
 from app.screens.batch.header import BatchHeader
@@ -18,6 +18,7 @@ from app.screens.targets import OpenBatch, OpenTool
 from app.service_client import ConsoleLink
 from core.batch.models import SavedBatch
 from core.errors import ErrorCode, QuarterdeckError
+from core.service.batch_proposal import Proposal, propose
 from core.service.console import Console
 
 
@@ -25,7 +26,8 @@ class OpenController(QObject):
     """What Open… and other screens bring here; what is not saved is asked about first.
 
     Signals:
-        failed(what, what to do): the saved batches cannot be listed.
+        failed(what, what to do): the saved batches cannot be listed, or no batch can be proposed.
+        proposed(remarks): a batch made of words is here, and what is to be said of it.
         loaded: a tool's form is what was asked for, and is there.
         tool_wanted: the devices are set, and a tool of theirs is to be chosen.
         left: the name was entered; the keyboard goes back to the steps.
@@ -33,6 +35,7 @@ class OpenController(QObject):
 
     failed = Signal(str, str)
     loaded = Signal()
+    proposed = Signal(str)
     tool_wanted = Signal()
     left = Signal()
 
@@ -43,6 +46,7 @@ class OpenController(QObject):
         self._screen, self._editor, self._files, self._head = screen, editor, files, head
         self._link: ConsoleLink | None = None
         self._saved: Query[list[SavedBatch]] | None = None
+        self._proposal: Query[Proposal] | None = None
         self._asking_name = False
         head.open_wanted.connect(self.ask)
         head.name.entered.connect(self._name_entered)
@@ -54,11 +58,28 @@ class OpenController(QObject):
         """Where to ask."""
         self._link = link
         self._saved = Query(self, link, self._choose, self._cannot_list, "list the batches")
+        self._proposal = Query(self, link, self._show_proposal, self._cannot_propose, "propose a batch")
 
     def ask(self) -> None:
         """Show what can be opened."""
         if self._saved is not None:
             self._saved.load(lambda console: console.runs.saved_batches())
+
+    def propose(self, words: str) -> None:
+        """Make a batch of words, for the devices of the open one; what is not saved is asked about first."""
+        targets = self._editor.content.targets
+        if self._proposal is not None:
+            self._proposal.load(lambda console: propose(console, words, targets))
+
+    def _show_proposal(self, proposal: Proposal) -> None:
+        def load() -> None:
+            self._editor.load(content_of(proposal.batch), dirty=True)
+            self.proposed.emit("\n".join(proposal.notes))
+
+        self._files.replace_with(load)
+
+    def _cannot_propose(self, error: QuarterdeckError) -> None:
+        self.failed.emit(error.message, "Say it in other words, or choose other devices.")
 
     def _cannot_list(self, error: QuarterdeckError) -> None:
         self.failed.emit(f"The saved batches cannot be listed. {error.message}", error.info.next)

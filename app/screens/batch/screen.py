@@ -97,6 +97,7 @@ class BatchScreen(Screen):
         head.run_wanted.connect(self._run)
         self.tools.add_wanted.connect(self._add)
         self.tools.typed.connect(self._add_by_key)
+        self.tools.proposal_wanted.connect(self.opening.propose)
         self.tools.list.dragged.connect(lambda _name, at: view.tool_over(at))
         self.tools.list.dropped.connect(self._drop_tool)
         self.tools.list.drag_ended.connect(view.stop_dragging)
@@ -127,6 +128,7 @@ class BatchScreen(Screen):
         self.files.failed.connect(self._notices.say)
         self.opening.failed.connect(self._notices.say)
         self.opening.loaded.connect(self.step.focus_first)
+        self.opening.proposed.connect(self._show_proposal)
         self.opening.tool_wanted.connect(self.panes_at.show_tools)
         self.opening.left.connect(self._focus_steps)
         self.files.saved.connect(lambda name: self.nav.toast(f"Saved as {name}"))
@@ -143,6 +145,7 @@ class BatchScreen(Screen):
         self.expressions.bind(link)
         self.runner.bind(link)
         self.opening.bind(link)
+        self.tools.bind(link, lambda: self.editor.content.targets)
         state.devices_changed.connect(self._match)
         state.control_changed.connect(self._replan)
         state.reset.connect(self._start_anew)
@@ -203,6 +206,9 @@ class BatchScreen(Screen):
             Action("Move the step down", "down", lambda: self.editor.move(True), "Alt+Down"),
             Action("Double the step", "copy", self.editor.double, "Ctrl+D"),
             Action("Add an approval step", "approvals", self._add_approval, "Q"),
+            Action(
+                "Make a batch of the words in the search", "search", self.tools.ask_proposal, "Alt+Return"
+            ),
             Action("Inputs, waves and notes of the batch", "note", self._open_batch_form, "B"),
             Shortcut("R", "Recover the step above, or no longer"),
             Shortcut("P", "Run in parallel with the next one, or no longer"),
@@ -293,6 +299,12 @@ class BatchScreen(Screen):
         if (place := self.steps.place_for(at)) is not None:
             self._add(tool_name, place)
             self.panes_at.close_tools()
+
+    def _show_proposal(self, remarks: str) -> None:
+        self.tools.search.clear()
+        self.panes_at.close_tools()
+        self._notices.say("Proposed from the search; nothing was sent.", remarks, "note")
+        self._focus_steps()
 
     # Devices
 

@@ -92,10 +92,11 @@ def test_three_steps_are_built_by_keyboard_alone_and_run_exactly_as_typed(
         opened = opened_screens(desk)
         press(desk, Key.Key_A)
         assert QApplication.focusWidget() is screen.tools.search
-        for tool in ("get_system_info", "screenshot", "shell_execute"):
+        for count, tool in enumerate(("get_system_info", "screenshot", "shell_execute"), 1):
             press(desk, Key.Key_F, Mod.ControlModifier)
             type_text(tool)
             press(desk, Key.Key_Return)
+            await seen(lambda count=count: len(ids(screen)) == count)
         assert ids(screen) == ["system_info", "screenshot", "shell_execute"]
         # The form of what was added has the keyboard.
         type_text("echo hello > ~/note.txt")
@@ -328,7 +329,7 @@ def test_in_a_narrow_window_a_opens_the_tools_and_esc_closes_them(theme: Theme, 
         assert screen.tools.isVisible()
         type_text("read_f")
         press(desk, Key.Key_Return)
-        assert ids(screen) == ["read_file"]
+        await seen(lambda: ids(screen) == ["read_file"])
         assert not screen.tools.isVisible()
         assert screen.step.isAncestorOf(QApplication.focusWidget())
         screen.steps.view.setFocus()
