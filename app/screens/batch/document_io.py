@@ -41,11 +41,13 @@ class DocumentIO(QObject):
 
     Signals:
         saved(name): the batch was saved.
+        opened(name): a saved batch is on the screen now.
         failed(what, what to do): it was not, or something cannot be read.
         name_wanted: the batch is saved for the first time and has no name of its own yet.
     """
 
     saved = Signal(str)
+    opened = Signal(str)
     failed = Signal(str, str)
     name_wanted = Signal()
 
@@ -61,7 +63,7 @@ class DocumentIO(QObject):
         self._after_save: Callable[[], None] | None = None
         self._save: Mutation[tuple[str, BatchDocument]] | None = None
         self._opened: Query[Batch] | None = None
-        self._opening = ""
+        self._opening, self._as_template = "", False
 
     def bind(self, link: ConsoleLink, folder: Path) -> None:
         """Where to ask, and where the draft is kept; brings back the draft of the last window."""
@@ -191,18 +193,26 @@ class DocumentIO(QObject):
         elif answer == SAVE:
             self.save(then=load)
 
-    def open_saved(self, name: str) -> None:
-        """Load a saved batch."""
+    def open_saved(self, name: str, as_template: bool = False) -> None:
+        """Load a saved batch; `as_template`, as the beginning of a new one, which leaves it as it is."""
         if self._opened is not None:
-            self._opening = name
+            self._opening, self._as_template = name, as_template
             self._opened.load(lambda console: console.runs.load_batch(name))
 
     def _load_opened(self, batch: Batch) -> None:
-        name = self._opening
-        self._show(batch, name)
+        if self._as_template:
+            content = replace(content_of(batch), name=NEW_NAME)
+            self.replace_with(lambda: self._editor.load(content, dirty=True))
+        else:
+            self._show(batch, self._opening)
 
     def _show(self, batch: Batch, name: str = "") -> None:
-        self.replace_with(lambda: self._editor.load(content_of(batch), name))
+        def load() -> None:
+            self._editor.load(content_of(batch), name)
+            if name:
+                self.opened.emit(name)
+
+        self.replace_with(load)
 
     def _say_not_opened(self, error: QuarterdeckError) -> None:
         self.failed.emit(error.message, error.info.next)

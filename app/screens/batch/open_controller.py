@@ -13,13 +13,15 @@ from app.screens.batch.document import DEFAULT_TARGETS, BatchDocument, DraftStep
 from app.screens.batch.document_controller import DocumentController
 from app.screens.batch.document_io import EXAMPLES, DocumentIO
 from app.screens.batch.header import BatchHeader
-from app.screens.batch.open_dialog import EXAMPLE, NEW, SAVED, OpenDialog
+from app.screens.batch.open_dialog import EXAMPLE, NEW, SAVED, TEMPLATE, OpenDialog
 from app.screens.targets import OpenBatch, OpenTool
 from app.service_client import ConsoleLink
 from core.batch.models import SavedBatch
 from core.errors import ErrorCode, QuarterdeckError
 from core.service.batch_proposal import Proposal, propose
 from core.service.console import Console
+
+MOST_RECENT = 5
 
 
 class OpenController(QObject):
@@ -31,6 +33,7 @@ class OpenController(QObject):
         loaded: a tool's form is what was asked for, and is there.
         tool_wanted: the devices are set, and a tool of theirs is to be chosen.
         left: the name was entered; the keyboard goes back to the steps.
+        recent_changed: `recent` has other names of saved batches; the latest is first.
     """
 
     failed = Signal(str, str)
@@ -38,6 +41,7 @@ class OpenController(QObject):
     proposed = Signal(str)
     tool_wanted = Signal()
     left = Signal()
+    recent_changed = Signal()
 
     def __init__(
         self, screen: QWidget, editor: DocumentController, files: DocumentIO, head: BatchHeader
@@ -48,17 +52,25 @@ class OpenController(QObject):
         self._saved: Query[list[SavedBatch]] | None = None
         self._proposal: Query[Proposal] | None = None
         self._asking_name = False
+        self.recent: list[str] = []
         head.open_wanted.connect(self.ask)
         head.name.entered.connect(self._name_entered)
         head.name.editingFinished.connect(self._name_left)
         files.name_wanted.connect(self._ask_name)
         editor.saved_changed.connect(self.show_saved)
+        files.opened.connect(self._note_recent)
+        files.saved.connect(self._note_recent)
 
     def bind(self, link: ConsoleLink) -> None:
         """Where to ask."""
         self._link = link
         self._saved = Query(self, link, self._choose, self._cannot_list, "list the batches")
         self._proposal = Query(self, link, self._show_proposal, self._cannot_propose, "propose a batch")
+
+    def _note_recent(self, name: str, gone: str = "") -> None:
+        others = [one for one in self.recent if one not in (name, gone)]
+        self.recent = [*([name] if name else []), *others][:MOST_RECENT]
+        self.recent_changed.emit()
 
     def ask(self) -> None:
         """Show what can be opened."""
@@ -85,7 +97,7 @@ class OpenController(QObject):
         self.failed.emit(f"The saved batches cannot be listed. {error.message}", error.info.next)
 
     def _choose(self, saved: list[SavedBatch]) -> None:
-        sheet = OpenDialog(self._screen.window(), saved)
+        sheet = OpenDialog(self._screen.window(), saved, self.recent)
         sheet.finished.connect(self._open)
         sheet.question.rename_wanted.connect(lambda name, to: self._rename(sheet, name, to))
         sheet.question.delete_wanted.connect(lambda name: self._delete(sheet, name))
@@ -98,6 +110,8 @@ class OpenController(QObject):
 
         def renamed(saved: list[SavedBatch]) -> None:
             self._editor.saved_file_renamed(name, to)
+            if name in self.recent:
+                self._note_recent(to, gone=name)
             self._show_files(sheet, saved, to)
 
         self._change(sheet, rename, renamed, "rename the batch")
@@ -109,6 +123,7 @@ class OpenController(QObject):
 
         def deleted(saved: list[SavedBatch]) -> None:
             self._editor.saved_file_deleted(name)
+            self._note_recent("", gone=name)
             self._show_files(sheet, saved)
 
         self._change(sheet, delete, deleted, "delete the batch")
@@ -143,6 +158,8 @@ class OpenController(QObject):
             self._files.open_saved(answer.removeprefix(SAVED))
         elif answer.startswith(EXAMPLE):
             self._files.open_example(EXAMPLES / answer.removeprefix(EXAMPLE))
+        elif answer.startswith(TEMPLATE):
+            self._files.open_saved(answer.removeprefix(TEMPLATE), as_template=True)
         elif answer == NEW:
             targets = self._editor.content.targets
             self._files.replace_with(lambda: self._editor.load(BatchDocument(targets=targets)))

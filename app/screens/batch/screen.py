@@ -107,6 +107,8 @@ class BatchScreen(Screen):
         view.opened.connect(self.step.focus_first)
         self.steps.tools_wanted.connect(self.panes_at.show_tools)
         self.steps.example_wanted.connect(self.files.open_example)
+        self.steps.recent_wanted.connect(self.files.open_saved)
+        self.opening.recent_changed.connect(self._keep_recent)
         self.step.parameters_typed.connect(self._type_parameters)
         self.step.id_typed.connect(lambda text: editor.change_current("id", id=text.strip()))
         self.step.timeout_typed.connect(lambda seconds: editor.change_current("timeout", timeout=seconds))
@@ -157,8 +159,16 @@ class BatchScreen(Screen):
         self.remember("columns", self.panes_at.columns)
         if str(self.remembered("folded", "")).lower() == "true":
             self.dock.set_folded(True)
+        kept = self.remembered("recent", [])
+        # An ini file gives a list of one name back as the name.
+        self.opening.recent = [kept] if isinstance(kept, str) else [str(name) for name in kept or []]
+        self.steps.empty.show_recent(self.opening.recent)
         self._show_content()
         self.opening.show_saved()
+
+    def _keep_recent(self) -> None:
+        self.keep("recent", self.opening.recent)
+        self.steps.empty.show_recent(self.opening.recent)
 
     # What the window asks
 

@@ -144,14 +144,12 @@ class StepForm(QWidget):
         self._choose_page()
 
     def _choose_page(self) -> None:
-        if self._shows_batch:
-            self.stack.setCurrentWidget(self.batch_scroller)
-        elif not self._key:
+        if not (self._key or self._shows_batch):
             self.stack.setCurrentWidget(self.hint)
         elif self.pages.current() == "text" and self._text is not None:
             self.stack.setCurrentWidget(self._text)
         else:
-            self.stack.setCurrentWidget(self.scroller)
+            self.stack.setCurrentWidget(self.batch_scroller if self._shows_batch else self.scroller)
 
     # The step
 
@@ -176,6 +174,7 @@ class StepForm(QWidget):
                 self.scroller.verticalScrollBar().setValue(0)
         elif not same_json(self.form.value(), step.parameters):
             self.form.set_value(step.parameters)
+        self.id_field.show()
         self.id_field.show_text(step.id)
         self.flow.show_step(step)
         self._show_timeout(step)
@@ -185,7 +184,10 @@ class StepForm(QWidget):
     def show_batch(self, settings: dict[str, Any]) -> None:
         """Show the form of the batch itself."""
         self._key, self._shows_batch = 0, True
-        self._head.hide()
+        self._offered = False
+        for part in (self.id_field, self.tool, self.risk, self.undo, self.undo_below):
+            part.hide()
+        self._head.setVisible(self._text is not None)
         self.batch.show_settings(settings)
         self._choose_page()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QPoint, Qt, Signal
@@ -12,7 +13,7 @@ from app.screens.batch.document import BatchDocument
 from app.screens.batch.document_controller import THE_BATCH, DocumentController
 from app.screens.batch.document_io import examples
 from app.screens.batch.steps_view import StepsView
-from app.screens.batch.text import settings_line
+from app.screens.batch.text import one_line, settings_line
 from app.text import plural
 from app.theme.tokens import SPACE
 from app.widgets.buttons import Button, IconButton
@@ -32,10 +33,12 @@ class StepsPanel(QWidget):
     Signals:
         tools_wanted: show the tools, to add one.
         example_wanted(path): begin with this example.
+        recent_wanted(name): open this saved batch again.
     """
 
     tools_wanted = Signal()
     example_wanted = Signal(object)
+    recent_wanted = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,6 +70,7 @@ class StepsPanel(QWidget):
         self.empty = _NoSteps()
         self.empty.tools_wanted.connect(self.tools_wanted)
         self.empty.example_wanted.connect(self.example_wanted)
+        self.empty.recent_wanted.connect(self.recent_wanted)
         self.stack = QStackedWidget()
         self.stack.addWidget(self.view)
         self.stack.addWidget(self.empty)
@@ -130,10 +134,11 @@ class StepsPanel(QWidget):
 
 
 class _NoSteps(ScrollArea):
-    """The empty batch: what adds a step, and below it three examples."""
+    """The empty batch: what adds a step, and below it batches that were open lately, and three examples."""
 
     tools_wanted = Signal()
     example_wanted = Signal(object)
+    recent_wanted = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,12 +154,29 @@ class _NoSteps(ScrollArea):
         self.state.acted.connect(lambda _key: self.tools_wanted.emit())
         self.state.more.setSpacing(SPACE.small)
         self.state.more.addSpacing(SPACE.medium)
+        self._recent = vbox(spacing=2)
+        self.state.more.addLayout(self._recent)
         self.state.more.addWidget(Label("Or begin with an example", "label", "text3"))
         batches = {path.stem: (path, batch) for path, batch in examples()}
         for path, batch in (batches[name] for name in FIRST_EXAMPLES if name in batches):
             steps = len(flatten(batch.steps))
             self.state.more.addWidget(self._example(path, batch.name, batch.description, steps))
         self.setWidget(self.state)
+
+    def show_recent(self, names: Sequence[str]) -> None:
+        """Offer the saved batches that were open lately."""
+        while (item := self._recent.takeAt(0)) is not None:
+            if (widget := item.widget()) is not None:
+                widget.hide()
+                widget.deleteLater()
+        if names:
+            self._recent.addWidget(Label("Or go on with one that was open lately", "label", "text3"))
+        for name in names:
+            link = Link(one_line(name), "name")
+            link.setAccessibleName(f"Open {one_line(name)}")
+            link.clicked.connect(lambda _on=False, name=name: self.recent_wanted.emit(name))
+            self._recent.addWidget(link)
+        self.state.setMinimumHeight(self.state.needed_height(self.viewport().width()))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Scroll where there is not room for all of it."""
