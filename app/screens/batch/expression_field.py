@@ -35,7 +35,8 @@ def shown_expression(text: str) -> tuple[str, int]:
 
 def whole_expression(shown: str) -> str:
     """The text as the batch has it, for what the field shows; nothing for an empty field."""
-    return shown if OPEN in shown or not shown.strip() else f"{OPEN} {shown} {CLOSE}"
+    stripped = shown.strip()
+    return shown if OPEN in shown or not stripped else f"{OPEN} {stripped} {CLOSE}"
 
 
 def completions(values: Iterable[Readable], text: str) -> tuple[int, list[Suggestion]]:

@@ -14,15 +14,19 @@ from app.forms import SchemaForm
 from app.screens.batch.document import DraftStep
 from app.screens.batch.expression_field import ExpressionField, whole_expression
 from app.screens.batch.flow_schema import approval_schema, recovery_schema, step_schema
+from app.screens.batch.tool_catalog import ToolEntry
+from app.widgets.banner import Notice
 from app.widgets.buttons import IconButton
 from app.widgets.labels import Label, Link
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.section import Section
 from core.batch.expression_trial import ExpressionTrial, Place, Readable, ReadableValues
+from core.fleet.models import Effect
 from core.schema_forms.json_values import same_json
 
 MOST_EXPECTATIONS = 20
 MOST_OFFERED = 20
+NOT_REPEATED = "Its tool is not known to be idempotent: say in not_idempotent why repeating is right."
 _WHEN_RUN = "The step is skipped where this is false. CEL, as steps.disk.result.free_bytes > 1000."
 _WHEN_ASKED = "Operators are asked only where this is true. CEL that reads inputs only."
 
@@ -173,13 +177,15 @@ class FlowForm(Section):
         self.recover = Link("Add a recovery step…", "meta")
         self.recover.setToolTip("A step that runs if this one fails; R makes one of a step below it.")
         self.recover.clicked.connect(self.recovery_wanted)
-        for part in (when, self.expect, self.form):
+        self.repeating = Notice("warn", "It is not tried again once it was sent.", NOT_REPEATED)
+        for part in (when, self.expect, self.repeating, self.form):
             self.add(part)
         self.body.addLayout(hbox(self.recover, STRETCH, spacing=0))
         self.body.setSpacing(14)
 
-    def show_step(self, step: DraftStep) -> None:
+    def show_step(self, step: DraftStep, offered: ToolEntry | None = None) -> None:
         """Show how a step goes on; what is typed just now is left alone."""
+        self._show_repeating(step, offered)
         self._flow = step.flow
         asks = step.is_approval
         self.head.set_title("Question to operators" if asks else "Flow")
@@ -188,7 +194,8 @@ class FlowForm(Section):
         self.recover.setVisible(not asks and not step.recovers)
         schema = approval_schema() if asks else recovery_schema() if step.recovers else step_schema()
         given = {name: value for name, value in step.flow.items() if name not in ("when", "expect")}
-        if schema is not self._schema:
+        if schema is not self._schema or step.key != self._key:
+            # Of another step nothing stays: no text that could not be read, and nothing that was said of it.
             self._schema = schema
             self.form.set_schema(schema, given)
         elif not same_json(self.form.value(), given):
@@ -198,6 +205,19 @@ class FlowForm(Section):
         texts = [str(one) for one in expect] if isinstance(expect, list) else []
         self.expect.show_texts(texts, anew=step.key != self._key)
         self._key = step.key
+
+    def _show_repeating(self, step: DraftStep, offered: ToolEntry | None) -> None:
+        """Say where a retry does nothing, because repeating is not known to be safe."""
+        retry = step.flow.get("retry")
+        contract = offered.tool.contract if offered is not None else None
+        unsafe = (
+            isinstance(retry, dict)
+            and not retry.get("not_idempotent")
+            and contract is not None
+            and contract.effect.value is not Effect.OBSERVE
+            and not contract.idempotent.value
+        )
+        self.repeating.setVisible(unsafe)
 
     def focus_question(self) -> bool:
         """Go on to what an approval step asks; False for another step."""

@@ -176,7 +176,7 @@ class StepForm(QWidget):
             self.form.set_value(step.parameters)
         self.id_field.show()
         self.id_field.show_text(step.id)
-        self.flow.show_step(step)
+        self.flow.show_step(step, offered)
         self._show_timeout(step)
         self._show_tool(step, offered, missing)
         self._choose_page()

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from core.audit.entries import Kind
-from core.audit.events import StepSettled
+from core.audit.events import RunStarted, StepSettled
 from core.audit.journal import MAX_PAGE
 from core.batch.expression_trial import (
     ExpressionTrial,
@@ -65,8 +65,6 @@ MOST_SAID = 20_000
 _LONGEST_NAME = 200
 # Of the commands of a run that failed: for how many alternatives are looked for.
 _MOST_WITH_ALTERNATIVES = 10
-# How many of the latest runs are looked at for one of a batch, whose results its expressions are tried on.
-_MOST_RUNS_TRIED = 100
 
 
 class LocalRuns(ClientApi, RunsApi):
@@ -108,13 +106,16 @@ class LocalRuns(ClientApi, RunsApi):
 
     async def _latest_run_of(self, name: str) -> Run | None:
         """The latest run of a batch of this name, of its first device only."""
-        for summary in await self.list(limit=_MOST_RUNS_TRIED):
-            if (summary.name, summary.kind) == (name, "batch") and summary.devices:
-                live = self._service.runner.find(summary.id)
+        journal = self._service.journal
+        await journal.settle()
+        page = await journal.query(f"kind:{Kind.RUN_STARTED}", limit=MOST_RUNS)
+        for entry in page.entries:
+            event = RunStarted.read(entry.body)
+            if entry.run and event.devices and (event.batch.get("name"), event.kind_) == (name, "batch"):
+                live = self._service.runner.find(entry.run)
                 if live is not None:
                     return live.whole()
-                journal = self._service.journal
-                return rebuild_run(await journal.entries_of_run(summary.id, summary.devices[:1]))
+                return rebuild_run(await journal.entries_of_run(entry.run, event.devices[:1]))
         return None
 
     async def start(

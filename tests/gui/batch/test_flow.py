@@ -216,6 +216,38 @@ def test_a_condition_an_expectation_and_a_retry_are_typed_planned_and_undone(
     play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
+def test_a_retry_that_would_not_be_made_says_so_until_a_reason_is_given(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
+        page = await BatchPage.on(desk, three())
+        said = page.screen.step.flow.repeating
+        for step, unsafe in (("b", False), ("c", True)):
+            page.open_step(step)
+            assert not said.isVisible()
+            await page.add_part(page.flow_row("retry"))
+            page.fill(page.flow_row("retry", "times"), "2")
+            assert said.isVisible() == unsafe
+        page.fill(page.flow_row("retry", "not_idempotent"), "It may be done twice.")
+        assert not said.isVisible()
+
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
+
+
+def test_text_of_one_step_that_cannot_be_read_is_not_shown_for_another(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
+        page = await BatchPage.on(desk, three())
+        for step in ("a", "b"):
+            page.open_step(step)
+            await page.add_part(page.flow_row("retry"))
+            page.fill(page.flow_row("retry", "times"), "2")
+        page.fill(page.flow_row("retry", "backoff"), "soon")
+        await seen(lambda: "backoff" in page.card("b"))
+        page.open_step("a")
+        assert page.flow_row("retry", "backoff").value() is UNSET
+        assert not page.screen.step.problem()
+
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
+
+
 def test_what_waits_for_a_result_is_not_known_yet_and_the_plan_names_the_step(
     theme: Theme, tmp_path: Path
 ) -> None:
