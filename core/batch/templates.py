@@ -177,20 +177,29 @@ def compile_all(
     """Compile as `compile_batch` does, but add mistakes to `faults` and leave their steps out."""
     ids = [step.id for entry in batch.steps for call in calls(entry) for step in (call, *call.recover)]
     compiler = _Compiler(Declarations(batch.inputs, {step: schemas.get(step, {}) for step in ids}), faults)
+    for step, before in steps_before(batch):
+        if isinstance(step, ApprovalStep):
+            compiler.approval(step)
+        else:
+            compiler.call(step, before)
+    return compiler.compiled
+
+
+def steps_before(batch: Batch) -> Iterator[tuple[Step | ApprovalStep, tuple[str, ...]]]:
+    """Every step and approval step, with the ids of the steps that its expressions may read."""
     before: tuple[str, ...] = ()
     for entry in batch.steps:
         if isinstance(entry, ApprovalStep):
-            compiler.approval(entry)
+            yield entry, ()
             continue
         inner: tuple[str, ...] = ()
         for call in calls(entry):
-            compiler.call(call, before)
+            yield call, before
             # A recovery step reads the step that failed and the recovery steps before it.
             for number, step in enumerate(call.recover):
-                compiler.call(step, (*before, call.id, *(one.id for one in call.recover[:number])))
+                yield step, (*before, call.id, *(one.id for one in call.recover[:number]))
             inner += (call.id, *(step.id for step in call.recover))
         before += inner
-    return compiler.compiled
 
 
 class _Compiler:

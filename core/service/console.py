@@ -20,6 +20,7 @@ from core.approvals.models import Approval, Fatigue, Operator
 from core.approvals.preview_models import Helper, Preview
 from core.audit.entries import Entry
 from core.audit.models import Bucket, Facet, NumberPage, VerifyReport
+from core.batch.expression_trial import ExpressionTrial, Place, ReadableValues
 from core.batch.live_output import OutputChunk
 from core.batch.models import Batch, Cell, CellPage, Plan, Run, RunSummary, SavedBatch
 from core.batch.run_compare import RunComparison
@@ -221,6 +222,20 @@ class RunsApi(Protocol):
         """Predict what a run of this batch would do on each device now; nothing is sent.
 
         What depends on inputs that have no value is not known.
+        """
+
+    @rpc("readable_values", OPERATORS)
+    async def readable(self, batch: Batch, step: str) -> ReadableValues:
+        """What the conditions of a step may read, with values from the latest run of a batch of this name.
+
+        NOT_FOUND.
+        """
+
+    @rpc("try_expression", OPERATORS)
+    async def try_expression(self, batch: Batch, step: str, place: Place, text: str) -> ExpressionTrial:
+        """Check `text` as an expression at a place of a step, and evaluate it on the latest run's results.
+
+        What reads a secret has no value. Nothing is sent. NOT_FOUND.
         """
 
     @rpc("start_run", ANY_CLIENT)

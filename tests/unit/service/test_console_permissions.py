@@ -30,10 +30,11 @@ OPERATORS_ONLY = frozenset(
     "accept_policy accept_settings add_agent agents approval approvals blob challenge check_policy "
     "contract_change decide delete_batch device_details doctor edit_approval entries entry_numbers explain "
     "explanation facets fatigue find_in_results find_runs forget grants helpers histogram hold identify "
-    "listen listening pair pair_listening pause_run policy_text preview proof propose reconnect refusals "
-    "register_operator remove_operator rename_batch resume review_contract revoke revoke_agent revoke_grant "
-    "run_helper save_batch save_policy set_agent set_device set_profile settle_step shut_down state stop_all "
-    "timeline try_policy unpause_run verify watch_pictures".split()
+    "listen listening pair pair_listening pause_run policy_text preview proof propose readable_values "
+    "reconnect refusals register_operator remove_operator rename_batch resume review_contract revoke "
+    "revoke_agent revoke_grant run_helper save_batch save_policy set_agent set_device set_profile "
+    "settle_step shut_down state stop_all timeline try_expression try_policy unpause_run verify "
+    "watch_pictures".split()
 )
 AGENTS = [("agent", "agent:x"), ("agent", "operator:anna"), ("window", "agent:x")]
 PEOPLE = [("window", "operator:anna"), ("cli", "cli:anna"), ("test", "window:anna")]
