@@ -84,7 +84,7 @@ MOST_EDITS = 50
 _MOST_BINDINGS = 3
 # Commands that are prepared, sent or concluded in one iteration of the event loop. Each takes some 0.3 ms; of
 # a thousand devices hundreds answer together, which without this are one iteration of a quarter of a second.
-_AT_A_TIME = 10
+_AT_A_TIME = 20
 
 
 class Dispatcher:
