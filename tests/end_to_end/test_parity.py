@@ -14,20 +14,23 @@ from pathlib import Path
 from typing import Any
 
 from core.cli.output import envelope_json
-from core.errors import QuarterdeckError
+from core.errors import ErrorInfo, QuarterdeckError
 from core.home import Home
 from core.service.console import Console
-from core.service.envelope import refused_envelope
+from core.service.envelope import Envelope, refused_envelope
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
 from core.service.service import Service
+from tests.fakes.agents import add_agent
 from tests.fakes.desk import online
+from tests.fakes.gateway import in_process
 from tests.fakes.lab_device import pair
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import run
 from tests.fakes.remote_device import make_listening_home
-from tests.fakes.signing import accepted, signing
+from tests.fakes.signing import accepted, anna, signing
 
+TOKEN_FILE = "token-of-the-agent"
 POLICY = """
 profile = "guarded"
 [[rule]]
@@ -57,6 +60,9 @@ ACTIONS = {
     "a read": Action("this-computer", "list_directory", "", {"path": "FOLDER"}),
     "an unknown device": Action("nowhere", "read_file", "unknown_device"),
     "an unknown tool": Action("this-computer", "nothing", "unknown_tool"),
+    "a tool's name with a sign that cannot be seen": Action(
+        "this-computer", "read_file\N{ZERO WIDTH SPACE}", "unknown_tool", {"file_path": "a"}
+    ),
     "an unknown argument": Action(
         "this-computer", "read_file", "invalid_arguments", {"file_path": "a", "b": "c"}
     ),
@@ -112,17 +118,34 @@ async def by_command_line(home: Home, action: Action) -> dict[str, Any]:
     return ended.json
 
 
-DOORS: dict[str, Door] = {"window": by_window, "command line": by_command_line}
+async def by_gateway(home: Home, action: Action) -> dict[str, Any]:
+    """As an agent's program calls: an official MCP client at the gateway."""
+    async with in_process(home, (home.path / TOKEN_FILE).read_text()) as client:
+        command = {"tool": action.tool, "arguments": dict(action.arguments)}
+        answer = await client.call_tool("run_commands", {"devices": action.device, "commands": [command]})
+        value: dict[str, Any] = answer.structured_content
+        if "error" in value:
+            return envelope_json(
+                refused_envelope(action.device, action.tool, ErrorInfo.model_validate(value["error"]))
+            )
+        [envelope] = value["results"] + value["waiting"]
+        return envelope_json(Envelope.model_validate(envelope))
+
+
+DOORS: dict[str, Door] = {"window": by_window, "command line": by_command_line, "gateway": by_gateway}
 
 _IDS = [
     (re.compile(r"\b(?:a-)?[0-9A-HJKMNP-TV-Z]{26}\b"), "<id>"),
     (re.compile(r"\br-\d{4,}\b"), "<run>"),
     (re.compile(r"\b\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)"), "<time>"),
-    (re.compile(r"\b(?:window|cli):[\w.-]+"), "<actor>"),
+    (re.compile(r"\b(?:window|cli|agent):[\w.-]+"), "<actor>"),
 ]
-# A request's digest covers its call id.
+# A request's digest covers its call id; by its `request_digest` an agent's repeated request is known.
 _VARIES = frozenset(
-    {"seq", "time", "duration_ms", "took_ms", "digest", "asked_at", "expires_at", "remaining_s"}
+    {
+        *("seq", "time", "duration_ms", "took_ms", "asked_at", "expires_at", "remaining_s"),
+        *("digest", "request_digest"),
+    }
 )
 
 
@@ -151,7 +174,9 @@ async def served(path: Path) -> AsyncIterator[tuple[Home, Service]]:
     await server.open()
     try:
         await online(service)
-        await pair(signing(service.console("operator:anna"), home))
+        console = signing(service.console("operator:anna"), home)
+        await pair(console)
+        (home.path / TOKEN_FILE).write_text(await add_agent(console, anna(home), "clerk"))
         yield home, service
     finally:
         await server.close()
