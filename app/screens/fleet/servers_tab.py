@@ -37,7 +37,7 @@ from app.screens.fleet.server_editor import ServerEditor
 from app.screens.screen import Navigator
 from app.service_client import ConsoleLink
 from app.state import AppState
-from app.text import count_words, one_line, plural, with_nothing_sent
+from app.text import one_line, plural, with_nothing_sent
 from app.widgets.banner import Notice
 from app.widgets.buttons import Button, IconButton
 from app.widgets.copyable_text import CopyableText
@@ -84,13 +84,12 @@ class ServerDetails(ScrollArea):
         self.switch.clicked.connect(lambda: self._call(SWITCH, on=self._is_off()))
         self.remove.clicked.connect(lambda: self._call(REMOVE))
         self.tools.clicked.connect(self._want_tools)
-        inner = self._inner = QWidget()
+        inner = QWidget()
         inner.setProperty("clear", "true")
         vbox(
+            hbox(self.restart, self.switch, self.remove, STRETCH, self.tools, spacing=8),
             self.notice,
             self.facts,
-            hbox(self.restart, self.switch, self.remove, STRETCH, spacing=8),
-            (self.tools, 0, Qt.AlignmentFlag.AlignLeft),
             STRETCH,
             parent=inner,
             margins=(12, 10, 12, 12),
@@ -110,20 +109,20 @@ class ServerDetails(ScrollArea):
         `why_off` says why the device can be asked for nothing now.
         """
         self._server = server
-        self._inner.setVisible(server is not None)
+        self.setVisible(server is not None)
         if server is None:
             return
         name, is_ready = one_line(server.name), server.state == READY
         look = "fail" if server.state == "failed" else "warn"
         self.notice.say(look, f"{name} {'has a problem' if is_ready else 'is not ready'}.", server.problem)
         self.notice.setVisible(bool(server.problem))
-        restarts = count_words(server.restarts) if server.restarts else ""
+        restarts = plural(server.restarts, "time") if server.restarts else ""
         facts = [
             Property("Server", name),
             Property("Runs", one_line(server.where), mono=True),
             Property("Transport", one_line(server.kind)),
             Property("Set up in", one_line(server.origin)),
-            Property("Started again", restarts and f"{restarts} times"),
+            Property("Started again", restarts),
         ]
         show_facts(self.facts, [fact for fact in facts if fact.value])
         self.switch.set_words("Switch on" if self._is_off() else "Switch off")
@@ -198,12 +197,10 @@ class ServersTab(QWidget):
         head = hbox(self.count, STRETCH, self.refresh, self.add, margins=(12, 8, 12, 8), spacing=8)
         self._finding = QWidget()
         vbox(self.search, parent=self._finding, margins=(12, 0, 12, 8), spacing=None)
+        self._finding.hide()
         self._not_allowed = QWidget()
         vbox(self.forbidden, self.line, parent=self._not_allowed, margins=(12, 0, 12, 8), spacing=8)
-        upper, lower = QWidget(), QWidget()
-        vbox((self.place, 1), parent=upper)
-        vbox((self.details, 1), parent=lower)
-        self._split = MasterDetail(upper, lower, (200, 260), orientation=Qt.Orientation.Vertical)
+        self._split = MasterDetail(self.place, self.details, (200, 260), orientation=Qt.Orientation.Vertical)
         self._list = QWidget()
         vbox(head, self._not_allowed, self._finding, (self._split, 1), parent=self._list)
         self.pages = QStackedWidget()
