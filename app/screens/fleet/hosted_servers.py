@@ -14,7 +14,7 @@ from core.errors import BadInput, DeviceError, Refused
 from core.fleet.models import Device, Tool
 from core.policy.models import Answer
 from core.service.console import Console
-from core.text import escape_hidden, plural, sentences, some_names
+from core.text import escape_hidden, plural, sentences, short_line, shorten_middle, some_names
 
 LIST, TRY, ADD = "list_mcp_servers", "try_mcp_server", "add_mcp_server"
 SWITCH, RESTART, REMOVE = "switch_mcp_server", "restart_mcp_server", "remove_mcp_server"
@@ -24,6 +24,8 @@ PERMISSION = "servers_from_console = true"
 READY = "ready"
 FROM_CONSOLE = "console"
 _READ_S = 30.0
+_LONGEST_NAME = 64
+_MOST_WORDS = 2_000
 _UNDOABLE = (ADD, SWITCH, REMOVE)
 _FIELDS = {
     **dict.fromkeys(("name", "kind", "where", "origin", "state", "reason", "how_to_fix"), str),
@@ -48,7 +50,8 @@ class HostedServer:
     @property
     def problem(self) -> str:
         """Why it is not ready and what to do, in sentences; empty when there is nothing to say."""
-        return escape_hidden(sentences(self.reason, self.how_to_fix))
+        words = (shorten_middle(text, _MOST_WORDS) for text in (self.reason, self.how_to_fix))
+        return escape_hidden(sentences(*words))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +103,14 @@ def servers_of(run: Run) -> list[HostedServer]:
         raise DeviceError(problem)
     if not isinstance(value, list):
         raise DeviceError("The device answered with no list of servers.")
-    rows = [_server(row) for row in value if isinstance(row, dict) and isinstance(row.get("name"), str)]
-    return list({server.name: server for server in rows}.values())
+    rows = [_server(row) for row in value if isinstance(row, dict)]
+    return list({server.name: server for server in rows if 0 < len(server.name) <= _LONGEST_NAME}.values())
 
 
 def _server(row: Mapping[str, Any]) -> HostedServer:
     """A row of a result. It is a device's word: what has another type is left out."""
     kept = {key: row[key] for key, kind in _FIELDS.items() if type(row.get(key)) is kind}
-    return HostedServer(**kept)
+    return HostedServer(**{"name": "", **kept})
 
 
 def _result(run: Run) -> tuple[Any, str]:
@@ -115,7 +118,7 @@ def _result(run: Run) -> tuple[Any, str]:
     cell = run.cells[0] if run.cells else None
     result = cell.result if cell is not None else None
     if result is not None and result.error is not None:
-        return None, escape_hidden(result.error.sentences)
+        return None, escape_hidden(shorten_middle(result.error.sentences, _MOST_WORDS))
     if result is None or result.result is None:
         note = (result.note if result is not None else "") or (cell.note if cell is not None else "")
         return None, note or f"{run.summary.id} is {run.summary.state.value}."
@@ -138,10 +141,12 @@ def outcome_words(call: ServerCall, run: Run) -> tuple[str, bool]:
     added = "is added, and " if call.tool == ADD else ""
     if server.state == "off":
         return f"{name} is switched off.", True
+    if not server.state:
+        return f"{name} {added or 'was called: '}its state is not known.", False
     well = server.state == READY
     tools = f" with {plural(server.tools, 'tool')}" if well else ""
     return sentences(
-        f"{name} {added}is {one_line(server_look(server.state).word)}{tools}", server.problem
+        f"{name} {added}is {short_line(server_look(server.state).word)}{tools}", server.problem
     ), well
 
 
@@ -150,7 +155,8 @@ def _tried(name: str, value: Any) -> tuple[str, bool]:
     server = _server({"name": name, **found})
     if server.state != READY:
         return sentences(f"{name} does not work", server.problem, "Nothing of it is kept"), False
-    tools = [one_line(str(tool)) for tool in found.get("tools") or []]
+    listed_tools = found.get("tools")
+    tools = [short_line(str(tool)) for tool in listed_tools] if isinstance(listed_tools, list) else []
     listed = f"{name} works and lists {plural(len(tools), 'tool')}"
     return sentences(f"{listed}: {some_names(tools)}" if tools else listed, "Nothing of it is kept"), True
 

@@ -346,7 +346,7 @@ class ServersTab(QWidget):
             self.place.say("No server matches.", "", ("clear", "Clear the search", "clear"))
         else:
             allowed = ADD in (self._tools or {})
-            action = ("add", "Add a server…", "add") if allowed else None
+            action = ("add", "Add the first…", "add") if allowed else None
             self.place.say("It hosts no MCP server.", "Their tools are offered beside its own.", action)
         self._show_details()
 
