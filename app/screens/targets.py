@@ -10,7 +10,7 @@ from typing import Any
 class OpenDevice:
     """Fleet: show this device, with one tool open.
 
-    `tab` is one of `overview`, `tools`, `try`, `recent`, `link`.
+    `tab` is one of `overview`, `tools`, `servers`, `try`, `recent`, `link`.
     """
 
     device: str

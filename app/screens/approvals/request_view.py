@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QBoxLayout, QSizePolicy, QWidget
 
 from app.records.asker import Quote, asker_words
 from app.records.decision import FindingsSection, ReasonsSection, UndoBox
+from app.records.tool_facts import scope_properties
 from app.screens.approvals.bytes_section import BytesSection
 from app.screens.approvals.checks_section import ChecksSection
 from app.screens.approvals.content_section import ContentSection
@@ -25,12 +26,12 @@ from app.theme.tokens import SPACE
 from app.widgets.banner import Banner
 from app.widgets.labels import Label, Link, separator, set_surface
 from app.widgets.layouts import STRETCH, vbox
-from app.widgets.property_list import Property, PropertyList, short_digest
+from app.widgets.property_list import Property, PropertyList, short_digest, show_facts
 from app.widgets.section import Section
 from app.widgets.util import ScrollArea
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.preview_models import Helper, Preview
-from core.fleet.models import Contract
+from core.fleet.models import Contract, ToolDescription
 from core.policy.models import Reason
 
 RIGHT = 296
@@ -87,6 +88,9 @@ class RequestView(QWidget):
         self.reasons = ReasonsSection("Why you are asked")
         self.said = Quote()
         self.facts = PropertyList(84, "Request")
+        self.scope = PropertyList(84, "Scope of the tool")
+        self._scope = Section("What it needs and reaches")
+        self._scope.add(self.scope)
         for part in (self.bytes, self.rest):
             part.end_seen.connect(self._part_seen)
             part.copied.connect(self.copied)
@@ -117,7 +121,7 @@ class RequestView(QWidget):
         )
         request = Section("Request")
         request.add(self.facts)
-        for widget in (self.reasons, self.said, request):
+        for widget in (self.reasons, self.said, request, self._scope):
             side.addWidget(widget)
         side.addStretch(1)
         body = QWidget()
@@ -161,6 +165,7 @@ class RequestView(QWidget):
         self.reasons.show_reasons(approval.decision, _more_reasons(approval))
         self.said.show_said(approval.said, approval.actor)
         self.show_facts(contract, "")
+        self._scope.hide()
         self.middle.verticalScrollBar().setValue(0)
         self._set_tab_order()
         self.end_banner.hide()
@@ -268,6 +273,12 @@ class RequestView(QWidget):
         ]
         self.facts.show_facts(rows)
         self._connect_run()
+
+    def show_scope(self, described: ToolDescription) -> None:
+        """Show what the tool needs and reaches, if it is still the one that the approval binds."""
+        if self.approval is not None and self.approval.request.contract == described.tool.contract.digest:
+            show_facts(self.scope, scope_properties(described.scope))
+            self._scope.show()
 
     def _connect_run(self) -> None:
         if self.approval is None or not self.approval.run:

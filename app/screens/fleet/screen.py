@@ -167,8 +167,8 @@ class FleetScreen(FleetActions):
         return [self.panel] if self.panel.is_wide else [self.listing.view, self.panel]
 
     def escape(self) -> bool:
-        """First the list of offers, the page of a device, then the filter, the marks, the panel."""
-        if self.filter_field.close_list() or self._close_page():
+        """First the list of offers, a form in the panel, the page, then the filter, the marks, the panel."""
+        if self.filter_field.close_list() or self.panel.escape() or self._close_page():
             return True
         if self.filter_field.text():
             self._clear_filter()

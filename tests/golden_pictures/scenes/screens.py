@@ -40,7 +40,7 @@ _BUSY = "build-lnx-03"
 _TARGETS: dict[str, tuple[str, Target | None]] = {
     **{
         f"device-{tab}": ("fleet", OpenDevice(_BUSY, tab, _SHELL))
-        for tab in ("tools", "try", "recent", "link")
+        for tab in ("tools", "servers", "try", "recent", "link")
     },
     "device-offline": ("fleet", OpenDevice("kiosk-yard")),
     "batch-saved": ("batch", OpenBatch("free-disk-space")),
