@@ -188,6 +188,7 @@ class ApprovalQueue:
         step: str | None,
         production: bool,
         said: str,
+        program: str = "",
         askers: Sequence[str] = ("",),
         edited_from: str = "",
         sent: dict[str, Any] | None = None,
@@ -222,6 +223,7 @@ class ApprovalQueue:
             expires_at=(asked_at + timedelta(seconds=expiry_s)).isoformat(),
             remaining_s=expiry_s,
             said=said,
+            program=program,
             approvers=_required_approvers(decision.approvers, askers),
             askers=sorted(set(askers)),
             edited_from=edited_from,
@@ -266,6 +268,10 @@ class ApprovalQueue:
         if most is not None:
             room = min(room, most - self._by_actor[actor])
         return max(room, 0)
+
+    def waiting_of(self, actor: str) -> int:
+        """How many requests of this actor wait."""
+        return self._by_actor[actor]
 
     def _check_room(self, actor: str) -> None:
         if not self.room(actor):

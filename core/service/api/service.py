@@ -43,6 +43,7 @@ class LocalService(ClientApi, ServiceApi):
             devices=service.fleet.devices(),
             approvals=service.approvals.list(),
             runs=await self._runs.list(limit=RUNS_IN_STATE),
+            agents=[service.agent_state(agent) for agent in service.agents.list()],
             secret_names=tuple(service.settings.secret_names),
         )
 
