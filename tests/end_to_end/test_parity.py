@@ -13,20 +13,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from core.audit.entries import Kind
 from core.cli.output import envelope_json
-from core.errors import QuarterdeckError
+from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
 from core.home import Home
 from core.service.console import Console
 from core.service.envelope import refused_envelope
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
 from core.service.service import Service
+from tests.fakes.agents import add_agent
 from tests.fakes.desk import online
+from tests.fakes.gateway import asked, in_process
 from tests.fakes.lab_device import pair
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import run
 from tests.fakes.remote_device import make_listening_home
-from tests.fakes.signing import accepted, signing
+from tests.fakes.signing import accepted, anna, signing
 
 POLICY = """
 profile = "guarded"
@@ -77,6 +80,7 @@ ACTIONS = {
     ),
 }
 
+_TOKEN = "agent-token"
 Door = Callable[[Home, Action], Awaitable[dict[str, Any]]]
 
 
@@ -112,25 +116,44 @@ async def by_command_line(home: Home, action: Action) -> dict[str, Any]:
     return ended.json
 
 
-DOORS: dict[str, Door] = {"window": by_window, "command line": by_command_line}
+async def by_gateway(home: Home, action: Action) -> dict[str, Any]:
+    """As an agent calls: by MCP, whose answer holds the envelope of each command."""
+    command = {"tool": action.tool, "arguments": dict(action.arguments)}
+    async with in_process(home, (home.path / _TOKEN).read_text()) as client:
+        answer = await asked(client, "run_commands", devices=action.device, commands=[command])
+    if (error := answer.get("error")) is not None:
+        info = ErrorInfo.of(ErrorCode(error["code"]), error["message"])
+        refused = envelope_json(refused_envelope(action.device, action.tool, info))
+        return {**refused, "error": error}
+    [envelope] = answer["results"] + answer["waiting"]
+    found: dict[str, Any] = envelope
+    return found
+
+
+DOORS: dict[str, Door] = {"window": by_window, "command line": by_command_line, "gateway": by_gateway}
 
 _IDS = [
     (re.compile(r"\b(?:a-)?[0-9A-HJKMNP-TV-Z]{26}\b"), "<id>"),
     (re.compile(r"\br-\d{4,}\b"), "<run>"),
     (re.compile(r"\b\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)"), "<time>"),
-    (re.compile(r"\b(?:window|cli):[\w.-]+"), "<actor>"),
+    (re.compile(r"\b(?:window|cli|agent):[\w.-]+"), "<actor>"),
 ]
 # A request's digest covers its call id.
 _VARIES = frozenset(
     {"seq", "time", "duration_ms", "took_ms", "digest", "asked_at", "expires_at", "remaining_s"}
 )
+# What the journal has of an agent's run beside: which program asked, and how a repeated request is known.
+_OF_AGENTS = frozenset({"program", "request_digest"})
+_CONNECTIONS = (Kind.AGENT_CONNECTED, Kind.AGENT_LEFT)
+AGENT = "claude"
 
 
 def settled(value: Any) -> Any:
     """A value without ids, times and the actor."""
     match value:
         case dict():
-            return {name: settled(part) for name, part in value.items() if name not in _VARIES}
+            varies = _VARIES | _OF_AGENTS
+            return {name: settled(part) for name, part in value.items() if name not in varies}
         case list():
             return [settled(part) for part in value]
         case str():
@@ -151,7 +174,10 @@ async def served(path: Path) -> AsyncIterator[tuple[Home, Service]]:
     await server.open()
     try:
         await online(service)
-        await pair(signing(service.console("operator:anna"), home))
+        operator = signing(service.console("operator:anna"), home)
+        await pair(operator)
+        token = await add_agent(operator, anna(home), AGENT)
+        (home.path / _TOKEN).write_text(token)
         yield home, service
     finally:
         await server.close()
@@ -161,7 +187,8 @@ async def served(path: Path) -> AsyncIterator[tuple[Home, Service]]:
 async def _entries_since(service: Service, last: int) -> list[Any]:
     await service.journal.settle()
     page = await service.journal.query("", after=last, limit=100)
-    return [settled(entry.model_dump(mode="json")) for entry in page.entries]
+    entries = [entry for entry in page.entries if entry.kind not in _CONNECTIONS]
+    return [settled(entry.model_dump(mode="json")) for entry in entries]
 
 
 async def test_every_door_leaves_the_same_entries_and_gets_the_same_envelope(
