@@ -137,6 +137,8 @@ _IDS = [
     (re.compile(r"\br-\d{4,}\b"), "<run>"),
     (re.compile(r"\b\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)"), "<time>"),
     (re.compile(r"\b(?:window|cli|agent):[\w.-]+"), "<actor>"),
+    # An agent is told no other device's name.
+    (re.compile(r"(No device is called '[^']*'\.) Devices: .*"), r"\1"),
 ]
 # A request's digest covers its call id.
 _VARIES = frozenset(
