@@ -51,6 +51,13 @@ class OpenApproval:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenAgent:
+    """Agents: show this agent."""
+
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
 class OpenRun:
     """Runs: show this run, and the drawer of one cell when `device` and `step` are given.
 
@@ -114,6 +121,7 @@ Target = (
     | OpenTool
     | OpenBatch
     | OpenApproval
+    | OpenAgent
     | OpenRun
     | OpenReplay
     | OpenQuery

@@ -207,6 +207,7 @@ class ApprovalQueue:
         step: str | None,
         production: bool,
         said: str,
+        program: str = "",
         askers: Sequence[str] = ("",),
         edited_from: str = "",
         sent: dict[str, Any] | None = None,
@@ -246,6 +247,7 @@ class ApprovalQueue:
             expires_at=(asked_at + timedelta(seconds=expiry_s)).isoformat(),
             remaining_s=expiry_s,
             said=said,
+            program=program,
             approvers=_required_approvers(decision.approvers, askers),
             askers=sorted(set(askers)),
             edited_from=edited_from,
@@ -337,6 +339,10 @@ class ApprovalQueue:
     def room(self, actor: str) -> int:
         """How many more requests of this actor can wait at the same time."""
         return self._room_beside(actor, Counter(place.actor for place in self._line))
+
+    def waiting_of(self, actor: str) -> int:
+        """How many requests of this actor wait."""
+        return self._by_actor[actor]
 
     def _room_beside(self, actor: str, others: Counter[str]) -> int:
         """How many requests of this actor have room beside those in the queue and these, by their actors."""

@@ -291,6 +291,7 @@ class Execution:
             step=step.id,
             timeout=step.timeout,
             said=run.said,
+            program=run.program,
             operators=(run.operator,),
             secrets=secret,
             cancelled=lambda: machine.unwanted(place),

@@ -46,6 +46,7 @@ class Asks(Protocol):
         step: str | None,
         production: bool,
         said: str,
+        program: str = "",
         askers: Sequence[str] = ("",),
     ) -> Answered: ...
 
@@ -118,6 +119,7 @@ class AskedQuestion:
                 step=self.step.id,
                 production=False,
                 said=self.step.note,
+                program=run.program,
                 askers=(run.operator,),
             )
         except QuarterdeckError as error:

@@ -33,8 +33,14 @@ Context = ServerRequestContext[Any, Any]
 SessionOf = Callable[[Context], AgentSession]
 
 
-def make_server(session_of: SessionOf) -> Server[Any]:
-    """The MCP server; `session_of` returns the session of the agent that sent a request."""
+def make_server(find_session: SessionOf) -> Server[Any]:
+    """The MCP server; `find_session` returns the session of the agent that sent a request."""
+
+    async def session_of(context: Context) -> AgentSession:
+        session, client = find_session(context), context.session.client_params
+        if client is None:
+            return session
+        return await session.used_by(client.client_info.name, client.client_info.version)
 
     async def list_tools(
         context: Context, params: types.PaginatedRequestParams | None
@@ -47,7 +53,7 @@ def make_server(session_of: SessionOf) -> Server[Any]:
 
         try:
             arguments = _arguments(params)
-            outcome = await ToolCalls(session_of(context), report).call(arguments)
+            outcome = await ToolCalls(await session_of(context), report).call(arguments)
         except QuarterdeckError as error:
             return error_answer(error)
         # Outermost handler: a fault in one call must not end the connection.
@@ -64,7 +70,7 @@ def make_server(session_of: SessionOf) -> Server[Any]:
     async def list_resources(
         context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        return await resources.listed(session_of(context))
+        return await resources.listed(await session_of(context))
 
     async def list_templates(
         context: Context, params: types.PaginatedRequestParams | None
@@ -75,7 +81,7 @@ def make_server(session_of: SessionOf) -> Server[Any]:
         context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         try:
-            return await resources.read(session_of(context), str(params.uri))
+            return await resources.read(await session_of(context), str(params.uri))
         except QuarterdeckError as error:
             raise MCPError(types.INVALID_PARAMS, error.message) from error
 
@@ -90,7 +96,11 @@ def make_server(session_of: SessionOf) -> Server[Any]:
         on_list_resource_templates=list_templates,
         on_read_resource=read_resource,
     )
-    tasks.serve(server, lambda context: ToolCalls(session_of(context)))
+
+    async def calls_of(context: Context) -> ToolCalls:
+        return ToolCalls(await session_of(context))
+
+    tasks.serve(server, calls_of)
     return server
 
 

@@ -163,7 +163,7 @@ class RequestView(QWidget):
         self.findings.show_findings(approval.decision.findings, placed)
         self.undo.show_undo(approval.decision, "Undo in Runs…" if approval.run else "")
         self.reasons.show_reasons(approval.decision, _more_reasons(approval))
-        self.said.show_said(approval.said, approval.actor)
+        self.said.show_said(approval.said, approval.actor, approval.program)
         self.show_facts(contract, "")
         self._scope.hide()
         self.middle.verticalScrollBar().setValue(0)
@@ -257,7 +257,7 @@ class RequestView(QWidget):
         request = approval.request
         effect = approval.decision.effect.value
         source = f" ({contract.effect.source.value})" if contract is not None else ""
-        rows = [Property("Actor", asker_words(approval.actor))]
+        rows = [Property("Actor", asker_words(approval.actor, approval.program))]
         if approval.run:
             step = f", step {one_line(approval.step)}" if approval.step else ""
             rows.append(Property("Run", f"{one_line(approval.run)}{step}", link="run"))
