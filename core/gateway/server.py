@@ -83,7 +83,8 @@ def make_server(find_session: SessionOf) -> Server[Any]:
         try:
             return await resources.read(await session_of(context), str(params.uri))
         except QuarterdeckError as error:
-            raise MCPError(types.INVALID_PARAMS, error.message) from error
+            code = types.INVALID_PARAMS if isinstance(error, BadInput) else types.INTERNAL_ERROR
+            raise MCPError(code, error.message) from error
 
     server: Server[Any] = Server(
         "quarterdeck",

@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from mcp.client.extension import advertise
 
 from core.approvals.operator_keys import OperatorKey
+from core.gateway.tasks import EXTENSION
 from core.home import Home
 from core.service.console import Console
 from tests.fakes.agents import add_agent
@@ -27,7 +29,7 @@ from tests.fakes.gateway import (
 from tests.fakes.program import run
 from tests.fakes.service_process import ServiceProcess, service_process, until_online
 from tests.fakes.signing import anna
-from tests.fakes.tasks_client import TasksExtension
+from tests.fakes.tasks_client import TasksExtension, about
 
 
 @pytest.fixture
@@ -136,6 +138,12 @@ async def test_what_waits_when_the_service_ends_is_interrupted_and_is_asked_for_
             assert "before it was sent" in result["error"]["message"]
             assert "another request_id" in told["next"]
             assert not await fresh.approvals.list()
+            # The same to a client of tasks, over a connection of its own.
+            async with over_stdio(home, token, MODERN, extensions=[advertise(EXTENSION)]) as other:
+                task = await about(other, "tasks/get", ticket)
+                assert (task.status, (task.result or {})["isError"]) == ("completed", True)
+                assert task.result is not None
+                assert "another request_id" in task.result["structuredContent"]["next"]
             # The same request_id is the same request, which is over; another one asks anew.
             assert (await client.call_tool("run_commands", ask | {"request_id": "one"})).structured_content[
                 "ticket"

@@ -261,6 +261,13 @@ class ServersTab(QWidget):
         self.add.setFocus(Qt.FocusReason.OtherFocusReason)
         return True
 
+    def focus_first(self) -> None:
+        """Put the focus on the list, or on what can be done without one."""
+        if self.pages.currentWidget() is self.editor:
+            return
+        wanted = self.table if self.table.isVisible() else self.add if self.add.isEnabled() else self.refresh
+        wanted.setFocus(Qt.FocusReason.TabFocusReason)
+
     def open_editor(self) -> None:
         """Ask for one more server."""
         if self.add.isEnabled():

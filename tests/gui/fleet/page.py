@@ -8,7 +8,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QPlainTextEdit
 
 from app.main import ConsoleApplication
-from app.screens.fleet.contract_view import ContractFacts
+from app.screens.fleet.contract_view import ContractFacts, ScopeFacts
 from app.screens.fleet.panel import DevicePanel
 from app.screens.fleet.screen import FleetScreen
 from app.screens.fleet.servers_tab import ServersTab
@@ -97,6 +97,13 @@ class ToolPage:
         found = self.details.findChild(ContractFacts)
         assert isinstance(found, ContractFacts)
         return found.words()
+
+    @property
+    def scope(self) -> list[str]:
+        """What it needs and reaches, fact by fact as it is read aloud; empty until that is known."""
+        found = self.details.findChild(ScopeFacts)
+        assert isinstance(found, ScopeFacts)
+        return found.words() if found.isVisible() else []
 
     @property
     def schema(self) -> QPlainTextEdit:

@@ -272,7 +272,12 @@ def test_the_list_follows_what_the_device_announces_and_all_is_reached_by_keyboa
         await approved(bay, "add_mcp_server")
         await seen(lambda: page.rows == {"far": ("ready", "2", "console")})
         assert (await bay.beside.runs.get(run.summary.id)).summary.state.ended
-        page.tab.table.setFocus()
+        fleet = bay.desk.window.current
+        assert isinstance(fleet, FleetScreen)
+        fleet.panel.show_tab("overview")
+        fleet.listing.view.setFocus()
+        QTest.keyClick(fleet.listing.view, Qt.Key.Key_M)
+        assert QApplication.focusWidget() is page.tab.table
         QTest.keyClick(page.tab.table, Qt.Key.Key_Return)
         assert QApplication.focusWidget() is page.tab.details.restart
         QTest.keyClick(page.tab.details.restart, Qt.Key.Key_Tab)
