@@ -7,7 +7,7 @@ from collections.abc import Callable
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QWidget
 
-from app.query import Query
+from app.query import Query, quietly
 from app.records.command import Command, read_command
 from app.records.run_text import cell_time
 from app.screens.runs.actions import RunActions
@@ -21,7 +21,7 @@ from app.screens.runs.output_tab import OutputTab
 from app.screens.runs.picture_tab import PictureTab, pictures_of
 from app.screens.runs.result_tab import ResultTab
 from app.screens.screen import Navigator
-from app.screens.targets import OpenApproval, OpenEntry, OpenRun
+from app.screens.targets import OpenApproval, OpenEntry, OpenRun, OpenTool
 from app.service_client import ConsoleLink
 from app.text import one_line
 from app.theme.tokens import SPACE
@@ -29,9 +29,10 @@ from app.widgets.badges import ProductionTag, VerdictBadge
 from app.widgets.buttons import Button, IconButton, Segmented
 from app.widgets.labels import ElidedLabel, Label, separator, set_surface
 from app.widgets.layouts import hbox, vbox
-from core.batch.models import Cell
+from core.batch.models import Cell, CellState
 from core.errors import ErrorCode, QuarterdeckError
 from core.service.console import CommandRecord
+from core.service.envelope import Alternative, Envelope
 
 TABS = ("result", "output", "picture", "decision", "entries", "facts")
 FACTS_WIDTH = 296
@@ -39,6 +40,8 @@ FACTS_WIDTH = 296
 READ_PAUSE_MS = 90
 # A busy journal changes many times a second.
 READ_AGAIN_MS = 1000
+# Cells of a run up to which alternatives are asked for: the answer has the results of all of them.
+MOST_ASKED_ABOUT = 500
 
 
 class CellDetails(QWidget):
@@ -71,6 +74,7 @@ class CellDetails(QWidget):
         self._record = Query(
             self, link, self._show_record, self._say_no_record, "read this command", READ_PAUSE_MS
         )
+        self.run_size: Callable[[], int] = lambda: 0
         self.is_production: Callable[[str], bool] = lambda _device: False
         self.result = ResultTab(link, nav)
         self.output = OutputTab(link, nav)
@@ -85,6 +89,8 @@ class CellDetails(QWidget):
         self.entries = EntriesTab()
         self.facts = CommandFacts()
         self.banner = CellBanner((actions.settle_done, actions.settle_not_done))
+        self._others = Query(self, link, self._show_alternatives, quietly, "find other ways", READ_PAUSE_MS)
+        self.result.alternative_wanted.connect(self._build_alternative)
         self.result.picture_wanted.connect(lambda: self.choose_tab("picture"))
         self.entries.opened.connect(lambda seq: self._nav.open("journal", OpenEntry(seq)))
         self.banner.acted.connect(self._follow_link)
@@ -167,12 +173,32 @@ class CellDetails(QWidget):
         self.tick()
         self.banner.show_cell(cell, self._look, self._known.denied_by, self._known.late)
         self.result.show_cell(cell, self._look in ("unknown", "refused", "waiting"))
+        self._look_for_alternatives(cell)
         output = self._show_outputs(cell, other)
         self.picture.show_result(cell.result)
         self.decision.show_known(self._known, self._missing)
         self.entries.show_entries(self._known.entries, self._missing)
         self.facts.show_cell(cell, self._look, self._known, self._rules)
         self._offer(output, len(pictures_of(cell.result)), other)
+
+    def _look_for_alternatives(self, cell: Cell) -> None:
+        """Ask what could be called instead of what failed; of a large run too much would be sent for that."""
+        failed = cell.state in (CellState.FAILED, CellState.NO_SUCH_TOOL) and cell.result is not None
+        if failed and self.run_size() <= MOST_ASKED_ABOUT:
+            self._others.ensure(lambda console: console.runs.results(cell.run), (cell.run, cell.call_id))
+            if self._others.value is not None:
+                self._show_alternatives(self._others.value)
+        else:
+            self._others.forget()
+
+    def _show_alternatives(self, envelopes: list[Envelope]) -> None:
+        call = self._cell.call_id if self._cell is not None else None
+        errors = [one.error for one in envelopes if one.call_id == call and one.error is not None]
+        self.result.show_alternatives(errors[0].alternatives if call and errors else [])
+
+    def _build_alternative(self, other: Alternative) -> None:
+        known = self._known.parameters
+        self._nav.open("batch", OpenTool(other.device, other.tool, known if isinstance(known, dict) else {}))
 
     def _show_outputs(self, cell: Cell, other: bool) -> bool:
         """Show the output by streams, or as it came; whether there is some.

@@ -103,6 +103,7 @@ class RunsScreen(Screen):
         state.journal_changed.connect(self.drawer.look_again)
         state.reset.connect(self._read_run)
         self.matrix.cells.is_production = self.drawer.is_production = self._is_production
+        self.drawer.run_size = self.matrix.cells.total
         self.matrix.cells.counted.connect(self._count_soon.start)
         self.matrix.cell_changed.connect(self._show_cell)
         self.matrix.opened.connect(self._open_cell)
@@ -309,8 +310,8 @@ class RunsScreen(Screen):
         if first:
             self.list.choose(run.summary.id)
         self._choose_page()
-        self._show_head()
         self.matrix.cells.show_run(run)
+        self._show_head()
         self.views.show_run(run.summary)
         if first:
             # A thousand rows, then the drawer, then the first look at both, each in a turn of the loop of its
