@@ -8,7 +8,7 @@ from collections import OrderedDict
 from core.errors import ErrorCode, Refused
 from core.gateway.tickets import Tickets
 from core.home import OPERATOR_NAME, Home
-from core.policy.agents import PREFIX, ClientProgram, name_in
+from core.policy.agents import PREFIX, ClientProgram, Transport, name_in
 from core.service.control import ensure_service
 from core.service.rpc.client import RemoteConsole
 from core.tokens import token_digest
@@ -22,7 +22,7 @@ class AgentSession:
     """One agent at the control socket. Everything that the gateway does for the agent goes through it."""
 
     def __init__(
-        self, home: Home, token: str, transport: str = "stdio", program: ClientProgram | None = None
+        self, home: Home, token: str, transport: Transport = "stdio", program: ClientProgram | None = None
     ) -> None:
         """`token` names the agent; the service checks it when the session connects.
 

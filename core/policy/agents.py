@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, field_validator
 
@@ -31,6 +31,10 @@ MOST_WAITING = 100
 MOST_A_MINUTE = 6_000
 MOST_PROGRAM = 100
 """Maximum characters of the name, and of the version, of an agent's program."""
+
+
+Transport = Literal["stdio", "http"]
+"""How an agent's program speaks to the gateway."""
 
 
 class AgentSettings(FrozenModel):

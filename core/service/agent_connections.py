@@ -6,16 +6,16 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from core.audit.entries import NewEntry
 from core.audit.events import AgentConnected, AgentLeft
 from core.ids import now_utc
-from core.policy.agents import ClientProgram
+from core.policy.agents import ClientProgram, Transport
 from core.service.api.models import AgentConnection
 
 MOST_RECORDED, RECORDED_WITHIN_S = 60, 3600.0
 """An agent that connects more often than this is not journalled each time; its runs name its program."""
-LONGEST_TRANSPORT = 20
 
 # Ends a connection, for a reason.
 End = Callable[[str], None]
@@ -27,7 +27,7 @@ class Attachment:
 
     actor: str
     end: End
-    transport: str = ""
+    transport: Transport | Literal[""] = ""
     program: ClientProgram = field(default_factory=ClientProgram)
     since: str = ""
     recorded: bool = False
@@ -63,11 +63,11 @@ class AgentConnections:
             attachment.since = now_utc()
             self._tell(attachment)
 
-    def introduce(self, attachment: Attachment, transport: str, program: ClientProgram) -> None:
+    def introduce(self, attachment: Attachment, transport: Transport, program: ClientProgram) -> None:
         """Note what program is at the end of a connection, as it calls itself."""
         if attachment.since and (attachment.transport, attachment.program) == (transport, program):
             return
-        attachment.transport, attachment.program = transport[:LONGEST_TRANSPORT], program
+        attachment.transport, attachment.program = transport, program
         attachment.since = attachment.since or now_utc()
         self._tell(attachment)
 

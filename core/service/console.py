@@ -40,7 +40,7 @@ from core.fleet.models import (
     ToolDescription,
     ToolHit,
 )
-from core.policy.agents import Agent, AgentSettings, NewAgent
+from core.policy.agents import Agent, AgentSettings, NewAgent, Transport
 from core.policy.models import Decision, Profile
 from core.policy.policy_check import PolicyCheck, PolicyText, Trial
 from core.policy.policy_store import Explanation
@@ -229,7 +229,7 @@ class AgentsApi(Protocol):
         """
 
     @rpc("introduce_agent", ANY_CLIENT)
-    async def introduce(self, transport: str, program: str, version: str) -> None:
+    async def introduce(self, transport: Transport, program: str, version: str) -> None:
         """Say what the program at the end of an agent's connection calls itself; nothing depends on it.
 
         It is cut and its hidden characters are shown. For agents only.

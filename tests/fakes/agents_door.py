@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from core.changes import SignedChange
-from core.policy.agents import Agent, Agents, AgentSettings, NewAgent, token_prefix
+from core.policy.agents import Agent, Agents, AgentSettings, NewAgent, Transport, token_prefix
 from core.service.console import (
     AgentChanged,
     AgentCommand,
@@ -81,7 +81,7 @@ class AgentsDoor(HandlerConsole):
         more = len(asked) > limit
         return AgentCommandPage(commands=asked[:limit], next_before=asked[limit - 1].seq if more else None)
 
-    async def on_introduce_agent(self, transport: str, program: str, version: str) -> None:
+    async def on_introduce_agent(self, transport: Transport, program: str, version: str) -> None:
         self.agent_acts.append(("introduce_agent", program))
 
     async def on_add_agent(

@@ -117,7 +117,8 @@ class AgentPanel(QWidget):
         self.standing.set_look(_PAUSED if paused else _CONNECTED if agent.connections else _AWAY)
         self.standing.setAccessibleName(f"State: {standing_words(agent)}")
         words = program_words(agent.connections)
-        self.program.set_text(f"calls itself {words}" if words else "")
+        profile = f"profile {agent.settings.profile.value}"
+        self.program.set_text(f"{profile}, calls itself {words}" if words else profile)
         self.pause.set_words("Let it go on…" if paused else "Pause", "run" if paused else "pause")
         self.stop.set_off(self.why_not_stop())
         self.commands.show_agent(agent.name)

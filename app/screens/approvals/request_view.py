@@ -65,6 +65,7 @@ class RequestView(QWidget):
         self.sent: RequestPayload | None = None
         self.others: tuple[Approval, ...] = ()
         self._run_link: Label | Link | None = None
+        self._agent_paused = False
         self._finding = 0
         self._stacked = False
         self._side = RIGHT
@@ -201,8 +202,19 @@ class RequestView(QWidget):
                 "An operator changed the arguments.",
                 "It needs an approval of its own.",
             )
+        elif self._agent_paused:
+            self.banner.say(
+                "warn", "This agent is paused.", "What you approve is held until the agent may go on."
+            )
         else:
             self.banner.hide()
+
+    def show_agent_paused(self, paused: bool) -> None:
+        """Say whether the agent that asks is paused, on this request and those shown next."""
+        if paused != self._agent_paused:
+            self._agent_paused = paused
+            if self.approval is not None and self.sent is not None:
+                self._show_banner(self.sent, self.approval)
 
     def show_others(self, others: tuple[Approval, ...]) -> None:
         """The members of the group are others now: one was answered elsewhere."""

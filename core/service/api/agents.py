@@ -8,7 +8,7 @@ from core.audit.events import AgentAdded, AgentRevoked, AgentSet, AgentStopped, 
 from core.batch.run_state import ActiveRun
 from core.changes import SignedChange
 from core.errors import BadInput, QuarterdeckError, Refused
-from core.policy.agents import Agent, AgentSettings, ClientProgram, NewAgent, token_prefix
+from core.policy.agents import Agent, AgentSettings, ClientProgram, NewAgent, Transport, token_prefix
 from core.service import proposals
 from core.service.api.client import Client, ClientApi
 from core.service.api.models import AgentCommandPage, AgentState, AgentTally
@@ -102,7 +102,7 @@ class LocalAgents(ClientApi, AgentsApi):
     async def commands(self, name: str, before: int | None = None, limit: int = 50) -> AgentCommandPage:
         return await self._service.agent_activity.commands(name, before, limit)
 
-    async def introduce(self, transport: str, program: str, version: str) -> None:
+    async def introduce(self, transport: Transport, program: str, version: str) -> None:
         if self._client.attachment is None:
             raise BadInput("Only an agent says which program it is.")
         called = ClientProgram.called(program, version)

@@ -11,7 +11,9 @@ from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QPlainTextEdit, Q
 
 from app.main import ConsoleApplication
 from app.screens.agents.agent_dialogs import TokenDialog
+from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.targets import OpenAgent
+from app.shell.command_palette import CommandPalette
 from app.theme.theme import Theme
 from app.widgets.dialog import Dialog
 from core.audit.entries import Kind
@@ -325,6 +327,41 @@ def test_an_open_ticket_says_what_it_waits_for_and_is_cancelled(theme: Theme, tm
         page.answer("Cancel the run")
         await seen(lambda: not page.tickets())
         assert "cancel_run" in console.asked
+
+    play_frame(theme, tmp_path, console, scenario)
+
+
+def test_a_card_says_that_what_is_approved_for_a_paused_agent_is_held(theme: Theme, tmp_path: Path) -> None:
+    console = with_agents(tmp_path)
+
+    async def scenario(desk: ConsoleApplication) -> None:
+        desk.window.open("approvals")
+        screen = desk.window.current
+        assert isinstance(screen, ApprovalsScreen)
+        await seen(lambda: screen.card.approval is not None)
+        banner = screen.card.banner
+        assert not banner.isVisible()
+        await console.agents.pause(CLERK)
+        await seen(banner.isVisible)
+        assert "This agent is paused." in banner.accessibleName()
+        console.put_agent(CLERK)
+        await seen(lambda: not banner.isVisible())
+
+    play_frame(theme, tmp_path, console, scenario)
+
+
+def test_the_palette_finds_an_agent_by_what_its_program_calls_itself(theme: Theme, tmp_path: Path) -> None:
+    console = with_agents(tmp_path)
+
+    async def scenario(desk: ConsoleApplication) -> None:
+        desk.window.open_palette("claude-code")
+        palette = desk.window.findChild(CommandPalette)
+        assert isinstance(palette, CommandPalette)
+        await seen(lambda: palette.isVisible())
+        QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Return)
+        await seen(lambda: desk.window.current is not None and desk.window.current.name == "agents")
+        page = AgentsPage(desk)
+        await seen(lambda: page.name == CLERK)
 
     play_frame(theme, tmp_path, console, scenario)
 
