@@ -284,6 +284,32 @@ def test_a_wrong_expression_is_marked_with_its_line_and_column(theme: Theme, tmp
     play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
+def test_expressions_in_arguments_show_what_they_give_but_none_of_a_secret_one(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = FakeConsole()
+    tools = console.tools_of["this-computer"]
+    schema = {"type": "object", "properties": {"token": {"type": "string", "writeOnly": True}, "a": {}}}
+    tools[0] = tools[0].model_copy(update={"input_schema": schema})
+    given = {"token": "hunter2${{ device.name }}", "a": "on ${{ device.name }}", "b": ["${{ 1 + }}"]}
+    steps = [{"id": "x", "tool": tools[0].tool_name, "with": given}]
+    batch = Batch.model_validate({"name": "Filled", "targets": "name:this-computer", "steps": steps})
+
+    async def scenario(desk: ConsoleApplication) -> None:
+        page = await BatchPage.on(desk, batch)
+        said = page.screen.step.filled
+        await seen(said.isVisible)
+        lines = said.text().split("\n")
+        assert lines[0] == 'a: Gives "on this-computer".'
+        assert lines[1].startswith("b[0]: Line 1, column 6: ")
+        assert "hunter2" not in said.text()
+        assert "have expressions" in page.screen.step.judgement.text()
+        page.screen.editor.set_parameters(page.screen.editor.content.steps[0].key, {"a": "plain"})
+        await seen(lambda: not said.isVisible())
+
+    play_frame(theme, tmp_path, console, scenario)
+
+
 def test_a_condition_is_completed_name_by_name(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
         page = await BatchPage.on(desk, three())
