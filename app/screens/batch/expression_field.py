@@ -39,6 +39,18 @@ def whole_expression(shown: str) -> str:
     return shown if OPEN in shown or not stripped else f"{OPEN} {stripped} {CLOSE}"
 
 
+def trial_words(trial: ExpressionTrial, skipped: int = 0) -> str:
+    """What is wrong with an expression, or what it gives; `skipped` signs of its first line are not shown."""
+    if trial.problem:
+        column = trial.column - (skipped if trial.line == 1 else 0)
+        return f"Line {trial.line}, column {max(1, column)}: {trial.problem}"
+    if not trial.value:
+        return trial.unknown
+    where = f" on {trial.device} in {trial.run}" if trial.run else ""
+    shown = one_line(trial.value)
+    return f"Gives {shown[:LONGEST_SHOWN]}{'…' if len(shown) > LONGEST_SHOWN else ''}{where}."
+
+
 def completions(values: Iterable[Readable], text: str) -> tuple[int, list[Suggestion]]:
     """Where the piece begins that ends a text, and what may stand there: its next names, one level on."""
     match = _PIECE.search(text)
@@ -187,16 +199,7 @@ class ExpressionField(QWidget):
     def show_trial(self, trial: ExpressionTrial | None) -> None:
         """Say what is wrong, where, or what the expression gives; None while that is not known."""
         failed = trial is not None and bool(trial.problem)
-        words = ""
-        if trial is not None and trial.problem:
-            column = trial.column - (self._skipped if trial.line == 1 else 0)
-            words = f"Line {trial.line}, column {max(1, column)}: {trial.problem}"
-        elif trial is not None and trial.value:
-            where = f" on {trial.device} in {trial.run}" if trial.run else ""
-            shown = one_line(trial.value)
-            words = f"Gives {shown[:LONGEST_SHOWN]}{'…' if len(shown) > LONGEST_SHOWN else ''}{where}."
-        elif trial is not None:
-            words = trial.unknown
+        words = trial_words(trial, self._skipped) if trial is not None else ""
         self.message.setText(words)
         self.message.set_tone("fail" if failed else "text3")
         self.message.setVisible(bool(words))

@@ -15,17 +15,18 @@ from core.errors import BadInput
 from core.service.console import Console
 
 PAUSE_MS = 250
-Answer: TypeAlias = tuple[ReadableValues, list[str], list[ExpressionTrial]]
+Asked: TypeAlias = tuple[Place, str]
+Answer: TypeAlias = tuple[ReadableValues, dict[Asked, ExpressionTrial]]
 
 
 class ExpressionQuery(QObject):
     """Follows the open step, a moment after each change; nothing is ever sent to a device.
 
     Signals:
-        known(readable, texts, trials): a `ReadableValues`, and an `ExpressionTrial` for each text.
+        known(readable, trials): a `ReadableValues`, and the `ExpressionTrial` of each place and text.
     """
 
-    known = Signal(object, object, object)
+    known = Signal(object, object)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -44,9 +45,7 @@ class ExpressionQuery(QObject):
         """Whether an answer is on its way."""
         return self._query is not None and self._query.loading
 
-    def show_step(
-        self, content: BatchDocument, step: DraftStep, expressions: Sequence[tuple[Place, str]]
-    ) -> None:
+    def show_step(self, content: BatchDocument, step: DraftStep, expressions: Sequence[Asked]) -> None:
         """The open step, or what its expressions say, is another one now."""
         self.stop()
         if self._link is None or self._query is None or not self._link.connected:
@@ -58,10 +57,11 @@ class ExpressionQuery(QObject):
 
         async def ask(console: Console) -> Answer:
             readable = await console.runs.readable(batch, step.id)
-            trials = [
-                await console.runs.try_expression(batch, step.id, place, text) for place, text in expressions
-            ]
-            return readable, [text for _, text in expressions], trials
+            trials = {
+                (place, text): await console.runs.try_expression(batch, step.id, place, text)
+                for place, text in expressions
+            }
+            return readable, trials
 
         self._query.load(ask)
 

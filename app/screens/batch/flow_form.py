@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
@@ -246,11 +246,10 @@ class FlowForm(Section):
         self.when.set_values([one for one in readable.values if not one.path.startswith("result")])
         self.expect.set_values(readable.values)
 
-    def show_trials(self, texts: Sequence[str], trials: Sequence[ExpressionTrial]) -> None:
+    def show_trials(self, trials: Mapping[tuple[Place, str], ExpressionTrial]) -> None:
         """What the expressions give, or what is wrong with them; of those that still say the same."""
-        found = dict(zip(texts, trials, strict=True))
-        for field, _place, text in self.expressions():
-            field.show_trial(found.get(text))
+        for field, place, text in self.expressions():
+            field.show_trial(trials.get((place, text)))
 
     # What is wrong
 

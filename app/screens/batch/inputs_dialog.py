@@ -24,8 +24,10 @@ class InputsDialog(Dialog):
 
     def __init__(self, window: QWidget, batch: Batch, given: dict[str, Any]) -> None:
         """`given` are values to begin with."""
-        words = "What is left empty has its default. Secrets are neither shown nor recorded."
-        super().__init__(window, f"Inputs of “{one_line(batch.name)}”", words, width=520)
+        declared = batch.inputs.values()
+        words = [] if all(one.required for one in declared) else ["What is left empty has its default."]
+        words += ["Secrets are neither shown nor recorded."] if any(one.secret for one in declared) else []
+        super().__init__(window, f"Inputs of “{one_line(batch.name)}”", " ".join(words), width=520)
         self._batch = batch
         self.values: dict[str, Any] = {}
         self.form = SchemaForm()

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QWidget
 from app.screens.batch.document import BatchDocument, DraftStep
 from app.screens.batch.document_controller import THE_BATCH, DocumentController
 from app.screens.batch.document_io import DocumentIO
-from app.screens.batch.expression_query import ExpressionQuery
+from app.screens.batch.expression_query import Asked, ExpressionQuery
 from app.screens.batch.header import BatchHeader
 from app.screens.batch.layout import BatchLayout, NoticeBox
 from app.screens.batch.open_controller import OpenController
@@ -41,9 +41,12 @@ from app.widgets.layouts import vbox
 from app.widgets.redo_key import REDO_TOO
 from core.batch.expression_trial import ExpressionTrial, ReadableValues
 from core.batch.models import Plan
+from core.batch.templates import texts_with_expressions
 from core.errors import BadInput
-from core.schema_forms.json_values import UNSET
+from core.schema_forms.json_values import UNSET, path_text
 
+MOST_TRIED = 20
+"""Arguments with expressions of which the values are shown."""
 _FILTER = ("filter", "Change the filter", "edit")
 _PLAN = ("plan", "Plan now", "refresh")
 
@@ -408,13 +411,23 @@ class BatchScreen(Screen):
 
     def _try_expressions(self) -> None:
         if (step := self.editor.current) is not None and self.isVisible():
-            asked = [(place, text) for _, place, text in self.step.flow.expressions()]
+            asked: list[Asked] = [(place, text) for _, place, text in self.step.flow.expressions()]
+            asked += [("with", text) for _, text in self._argument_texts(step)]
             self.expressions.show_step(self.editor.content, step, asked)
 
-    def _show_expressions(self, readable: object, texts: list[str], trials: list[ExpressionTrial]) -> None:
-        assert isinstance(readable, ReadableValues)
-        self.step.flow.show_values(readable)
-        self.step.flow.show_trials(texts, trials)
+    def _argument_texts(self, step: DraftStep) -> list[tuple[str, str]]:
+        """The arguments that hold expressions, by their paths; of secret ones nothing is shown."""
+        secrets = self.notes.secrets(step, self._offered(step))
+        return [
+            (path_text(path), text)
+            for path, text in texts_with_expressions(step.parameters)
+            if not secrets.intersection(path)
+        ][:MOST_TRIED]
+
+    def _show_expressions(self, readable: ReadableValues, trials: dict[Asked, ExpressionTrial]) -> None:
+        if (step := self.editor.current) is not None:
+            self.step.flow.show_values(readable)
+            self.step.show_trials(self._argument_texts(step), trials)
 
     def _type_flow(self, flow: object) -> None:
         if (step := self.editor.current) is not None and isinstance(flow, dict):

@@ -6,6 +6,7 @@ While the batch itself is open, its form stands here.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
@@ -18,9 +19,12 @@ from app.forms.field_widgets import LineInput
 from app.records.decision import DecisionCard
 from app.screens.batch.batch_form import BatchForm
 from app.screens.batch.document import DraftStep
+from app.screens.batch.expression_field import trial_words
+from app.screens.batch.expression_query import Asked
 from app.screens.batch.flow_form import FlowForm
 from app.screens.batch.inline_edit import InlineEdit
 from app.screens.batch.step_source import StepSource
+from app.screens.batch.text import one_line
 from app.screens.batch.tool_catalog import CatalogState, ToolEntry
 from app.widgets.badges import RiskBadge
 from app.widgets.banner import Notice
@@ -30,6 +34,7 @@ from app.widgets.fields import Field, mark_failed
 from app.widgets.labels import ElidedLabel, Label, escaped_tooltip, set_surface
 from app.widgets.layouts import STRETCH, hbox, vbox
 from app.widgets.util import ScrollArea
+from core.batch.expression_trial import ExpressionTrial
 from core.batch.models import STEP_ID
 from core.fleet.models import OTHERWISE, Effect
 from core.schema_forms.json_values import same_json
@@ -71,6 +76,9 @@ class StepForm(QWidget):
         self.form = SchemaForm(FormOptions(expressions=True))
         self.form.changed.connect(lambda: self.parameters_typed.emit(self.form.value()))
         self.form.checked.connect(lambda found: self.problems_found.emit(found[0].message if found else ""))
+        self.filled = Label("", "meta", "text3", wrap=True, selectable=True)
+        self.filled.setAccessibleName("What the expressions in the arguments give")
+        self.filled.hide()
         self.timeout = LineInput("s")
         self.timeout_field = Field("step timeout", self.timeout, help_text="Left out when empty.")
         self.timeout_field.setMaximumWidth(180)
@@ -108,6 +116,7 @@ class StepForm(QWidget):
         vbox(
             self.notice,
             self.form,
+            self.filled,
             self.timeout_field,
             self.judgement,
             self.flow,
@@ -170,6 +179,7 @@ class StepForm(QWidget):
             self._key, self._schema = step.key, schema
             self.form.set_schema(schema, step.parameters)
             self.judgement.say("")
+            self.filled.hide()
             if other:
                 self.scroller.verticalScrollBar().setValue(0)
         elif not same_json(self.form.value(), step.parameters):
@@ -225,6 +235,16 @@ class StepForm(QWidget):
         """Arrange the head for the new width."""
         super().resizeEvent(event)
         self._arrange_head()
+
+    def show_trials(
+        self, arguments: Sequence[tuple[str, str]], trials: Mapping[Asked, ExpressionTrial]
+    ) -> None:
+        """Say what expressions give; `arguments` has names of arguments with the texts that hold some."""
+        self.flow.show_trials(trials)
+        found = [(name, trials["with", text]) for name, text in arguments if ("with", text) in trials]
+        self.filled.setText("\n".join(f"{one_line(name)}: {trial_words(trial)}" for name, trial in found))
+        self.filled.set_tone("fail" if any(trial.problem for _, trial in found) else "text3")
+        self.filled.setVisible(bool(found))
 
     def show_id_error(self, words: str) -> None:
         """Say what is wrong with the id."""

@@ -118,10 +118,12 @@ class StepsPanel(QWidget):
         self.count.setText(str(count) if count else "")
         page = self.view if count else self.empty
         if self.stack.currentWidget() is not page:
-            had_focus = self.view.hasFocus()
+            focus = self.window().focusWidget()
+            had_focus = focus is not None and self.stack.isAncestorOf(focus)
             self.stack.setCurrentWidget(page)
-            if had_focus and page is self.empty:
-                self.empty.first.setFocus(Qt.FocusReason.OtherFocusReason)
+            if had_focus:
+                home = self.view if count else self.empty.first
+                home.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _show_undo(self) -> None:
         stack = self._editor.undo_stack

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -14,6 +14,7 @@ from app.widgets.dialog import Dialog
 from app.widgets.labels import ElidedLabel
 from core.batch.models import Batch
 from tests.fakes.batch_screen import batch_of, sheet_of
+from tests.fakes.pointer import move_pointer
 from tests.fakes.window import seen
 from tests.gui.page import button_named
 
@@ -79,6 +80,16 @@ class BatchPage:
     def open_step(self, step: str) -> None:
         """Open a step, as a click on its card does."""
         self.screen.editor.choose_id(step)
+
+    def drag_card(self, place: int, above: int) -> None:
+        """Press on a card, move past the drag distance, and let go above another one."""
+        view = self.screen.steps.view
+        rects = [view.visualRect(view.steps.index(row, 0)) for row in (place, above)]
+        start, end = rects[0].center(), QPoint(60, rects[1].top() + 3)
+        QTest.mousePress(view.viewport(), Qt.MouseButton.LeftButton, Mod.NoModifier, start)
+        for point in ((start + end) / 2, end):
+            move_pointer(view.viewport(), point)
+        QTest.mouseRelease(view.viewport(), Qt.MouseButton.LeftButton, Mod.NoModifier, end)
 
     # Forms
 

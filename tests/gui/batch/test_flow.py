@@ -27,7 +27,7 @@ from app.screens.batch.document import (
     units_of,
 )
 from app.screens.batch.inputs_dialog import InputsDialog
-from app.screens.targets import OpenRun
+from app.screens.targets import OpenBatch, OpenRun
 from app.theme.theme import Theme
 from core.batch.batch_file import batch_to_yaml, read_batch
 from core.batch.models import ApprovalStep, Batch, Parallel, Step
@@ -284,6 +284,32 @@ def test_a_wrong_expression_is_marked_with_its_line_and_column(theme: Theme, tmp
     play_frame(theme, tmp_path, FakeConsole(), scenario)
 
 
+def test_expressions_in_arguments_show_what_they_give_but_none_of_a_secret_one(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = FakeConsole()
+    tools = console.tools_of["this-computer"]
+    schema = {"type": "object", "properties": {"token": {"type": "string", "writeOnly": True}, "a": {}}}
+    tools[0] = tools[0].model_copy(update={"input_schema": schema})
+    given = {"token": "hunter2${{ device.name }}", "a": "on ${{ device.name }}", "b": ["${{ 1 + }}"]}
+    steps = [{"id": "x", "tool": tools[0].tool_name, "with": given}]
+    batch = Batch.model_validate({"name": "Filled", "targets": "name:this-computer", "steps": steps})
+
+    async def scenario(desk: ConsoleApplication) -> None:
+        page = await BatchPage.on(desk, batch)
+        said = page.screen.step.filled
+        await seen(said.isVisible)
+        lines = said.text().split("\n")
+        assert lines[0] == 'a: Gives "on this-computer".'
+        assert lines[1].startswith("b[0]: Line 1, column 6: ")
+        assert "hunter2" not in said.text()
+        assert "have expressions" in page.screen.step.judgement.text()
+        page.screen.editor.set_parameters(page.screen.editor.content.steps[0].key, {"a": "plain"})
+        await seen(lambda: not said.isVisible())
+
+    play_frame(theme, tmp_path, console, scenario)
+
+
 def test_a_condition_is_completed_name_by_name(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: ConsoleApplication) -> None:
         page = await BatchPage.on(desk, three())
@@ -346,6 +372,37 @@ def test_a_recovery_step_is_added_from_the_form_moved_by_key_and_let_go(theme: T
         assert page.ids() == ["a", "b", f"→{added.id}", "c"]
 
     play_frame(theme, tmp_path, FakeConsole(), scenario)
+
+
+def test_a_card_dragged_between_recovery_steps_becomes_one_and_dragged_behind_them_does_not(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async def scenario(desk: ConsoleApplication) -> None:
+        page = await BatchPage.on(desk, batch_of_steps(made("ab>c>d")))
+        page.drag_card(0, above=3)
+        assert page.ids() == ["b", "→c", "→a", "→d"]
+        page.press(Key.Key_Z, Mod.ControlModifier)
+        page.drag_card(3, above=1)
+        assert page.ids() == ["a", "→d", "b", "→c"], "it recovers what it came behind"
+
+    play_frame(theme, tmp_path, FakeConsole(), scenario)
+
+
+def batch_of_steps(steps: Steps) -> Batch:
+    return BatchDocument(steps=steps).as_batch()
+
+
+def test_a_batch_that_is_opened_leaves_the_keyboard_in_its_steps(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole()
+    console.saved["Three"] = three()
+
+    async def scenario(desk: ConsoleApplication) -> None:
+        page = await BatchPage.on(desk)
+        desk.window.open("batch", OpenBatch("Three"))
+        await seen(lambda: page.ids() == ["a", "b", "c"])
+        assert page.screen.steps.view.hasFocus()
+
+    play_frame(theme, tmp_path, console, scenario)
 
 
 def test_waves_and_when_to_stop_are_typed_into_the_form_of_the_batch(theme: Theme, tmp_path: Path) -> None:
