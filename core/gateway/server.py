@@ -45,21 +45,8 @@ def make_server(session_of: SessionOf) -> Server[Any]:
         async def report(done: float, total: float, words: str) -> None:
             await context.session.report_progress(done, total, words)
 
-        try:
-            arguments = _arguments(params)
-            outcome = await ToolCalls(session_of(context), report).call(arguments)
-        except QuarterdeckError as error:
-            return error_answer(error)
-        # Outermost handler: a fault in one call must not end the connection.
-        except Exception as error:
-            log.exception("a tool of the gateway failed", tool=params.name)
-            fault = ErrorInfo.of(ErrorCode.INTERNAL, f"{params.name} failed: {type(error).__name__}.")
-            return error_answer(error_from(fault))
-        if not isinstance(outcome, RunStanding):
-            return outcome
-        if tasks.is_declared(context) and params.name in tasks.TOOLS and not outcome.run.state.ended:
-            return tasks.created(outcome)
-        return outcome.answer()
+        may_be_task = tasks.is_declared(context) and params.name in tasks.TOOLS
+        return await _answer(lambda: ToolCalls(session_of(context), report), params, may_be_task)
 
     async def list_resources(
         context: Context, params: types.PaginatedRequestParams | None
@@ -92,6 +79,24 @@ def make_server(session_of: SessionOf) -> Server[Any]:
     )
     tasks.serve(server, lambda context: ToolCalls(session_of(context)))
     return server
+
+
+async def _answer(
+    calls: Callable[[], ToolCalls], params: types.CallToolRequestParams, may_be_task: bool
+) -> Any:
+    """The answer to a call, also to one that fails. A run that goes on is a task if `may_be_task`."""
+    try:
+        outcome = await calls().call(_arguments(params))
+    except QuarterdeckError as error:
+        return error_answer(error)
+    # Outermost handler: a fault in one call must not end the connection.
+    except Exception as error:
+        log.exception("a tool of the gateway failed", tool=params.name)
+        fault = ErrorInfo.of(ErrorCode.INTERNAL, f"{params.name} failed: {type(error).__name__}.")
+        return error_answer(error_from(fault))
+    if not isinstance(outcome, RunStanding):
+        return outcome
+    return tasks.created(outcome) if may_be_task and not outcome.run.state.ended else outcome.answer()
 
 
 def _arguments(params: types.CallToolRequestParams) -> Arguments:
