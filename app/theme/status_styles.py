@@ -88,7 +88,7 @@ SERVERS: dict[str, StateLook] = {
 
 
 def risk_look(risk: str) -> StateLook:
-    """The look of a risk word; what nobody named counts as high."""
+    """The look of a risk word; an unknown word counts as high."""
     return RISKS.get(risk.lower(), RISKS["high"])
 
 

@@ -48,6 +48,55 @@ from core.statements import Request, SignedStatement, check_speaks_of
 from core.tasks import TaskGroupOwner
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRequest:
+    """What is put before the operators: a request that needs their approval, and who asks for it.
+
+    `askers` are the operators who asked for it, as proved with their keys; an empty name is a person whose
+    identity was not proved. `program` is the client program of an agent. `sent` has the arguments with their
+    secrets; `request` has them redacted.
+
+    The queue awaits `reevaluate` when a new grant may cover the request. `reevaluate` calls
+    `approve_by_grant` if the policy permits the request under that grant. Without it, no grant answers the
+    request.
+    """
+
+    id: str
+    request: Request
+    decision: Decision
+    actor: str
+    run: str | None
+    step: str | None
+    production: bool
+    said: str
+    program: str = ""
+    askers: Sequence[str] = ("",)
+    edited_from: str = ""
+    sent: dict[str, Any] | None = field(default=None, repr=False)
+    reevaluate: Callable[[], Awaitable[None]] | None = None
+
+    def approval(self, expiry_s: float) -> Approval:
+        """Its snapshot as it comes into the queue."""
+        asked_at = datetime.now(UTC)
+        return Approval(
+            id=self.id,
+            request=self.request,
+            decision=self.decision,
+            actor=self.actor,
+            run=self.run,
+            step=self.step,
+            production=self.production,
+            asked_at=asked_at.isoformat(),
+            expires_at=(asked_at + timedelta(seconds=expiry_s)).isoformat(),
+            remaining_s=expiry_s,
+            said=self.said,
+            program=self.program,
+            approvers=_required_approvers(self.decision.approvers, self.askers),
+            askers=sorted(set(self.askers)),
+            edited_from=self.edited_from,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Answered:
     """The result of a request; `edited` has the arguments with which an operator replaced the original ones.
@@ -196,83 +245,42 @@ class ApprovalQueue:
         self._line: list[_InLine] = []
         self._decided: OrderedDict[str, Approval] = OrderedDict()
 
-    async def ask(
-        self,
-        approval_id: str,
-        request: Request,
-        decision: Decision,
-        *,
-        actor: str,
-        run: str | None,
-        step: str | None,
-        production: bool,
-        said: str,
-        program: str = "",
-        askers: Sequence[str] = ("",),
-        edited_from: str = "",
-        sent: dict[str, Any] | None = None,
-        reevaluate: Callable[[], Awaitable[None]] | None = None,
-    ) -> Answered:
+    async def ask(self, asked: ApprovalRequest) -> Answered:
         """Queue a request and wait until it is answered, edited or withdrawn, or expires.
 
         A request for which there is no room waits for it if the queue has another one of its run, or if it is
         an edited one.
 
-        `askers` are the operators who asked for it, as proved with their keys; an empty name is a person
-        whose identity was not proved. `sent` has the arguments with their secrets; `request` has them
-        redacted.
-
-        The queue awaits `reevaluate` when a new grant may cover the request. `reevaluate` calls
-        `approve_by_grant` if the policy permits the request under that grant. Without `reevaluate`, no grant
-        answers the request.
-
         Raises:
             Refused: this actor, all agents together or the whole queue have too many pending requests
                 (code `queue_full`).
         """
-        place = None if self.room(actor) else self._line_up(approval_id, actor, run, edited_from)
+        place = None if self.room(asked.actor) else self._line_up(asked)
         if place is not None:
             await self._called(place)
-        expiry_s = decision.expires_s or self._expiry_s
-        asked_at = datetime.now(UTC)
-        approval = Approval(
-            id=approval_id,
-            request=request,
-            decision=decision,
-            actor=actor,
-            run=run,
-            step=step,
-            production=production,
-            asked_at=asked_at.isoformat(),
-            expires_at=(asked_at + timedelta(seconds=expiry_s)).isoformat(),
-            remaining_s=expiry_s,
-            said=said,
-            program=program,
-            approvers=_required_approvers(decision.approvers, askers),
-            askers=sorted(set(askers)),
-            edited_from=edited_from,
-        )
+        approval = asked.approval(asked.decision.expires_s or self._expiry_s)
         if place is None:
-            return await self._wait(approval, expiry_s, sent, reevaluate)
+            return await self._wait(asked, approval)
         if place.withdrawn_reason:
             update = {"state": ApprovalState.WITHDRAWN, "reason": place.withdrawn_reason}
             return Answered(approval.model_copy(update=update))
         # Given while it was in line; the request was judged before.
         granted = any(grant_may_answer(grant.terms, approval) for grant in self._grants.all())
-        return await self._wait(approval, expiry_s, sent, reevaluate, at_once=granted)
+        return await self._wait(asked, approval, at_once=granted)
 
-    def _line_up(self, approval_id: str, actor: str, run: str | None, edited_from: str) -> _InLine:
+    def _line_up(self, asked: ApprovalRequest) -> _InLine:
         """Put a request in line.
 
         Raises:
             Refused: it may not wait for room (code `queue_full`).
         """
-        let_in = run is not None and any(pending.approval.run == run for pending in self._pending.values())
-        if not let_in and not edited_from:
-            own_count, waiting = self._by_actor[actor], len(self._pending)
-            text = f"{actor} has {own_count} requests waiting for an operator already, of {waiting}."
+        runs = {pending.approval.run for pending in self._pending.values()}
+        let_in = asked.run is not None and asked.run in runs
+        if not let_in and not asked.edited_from:
+            own_count, waiting = self._by_actor[asked.actor], len(self._pending)
+            text = f"{asked.actor} has {own_count} requests waiting for an operator already, of {waiting}."
             raise Refused(text, ErrorCode.QUEUE_FULL)
-        self._line.append(place := _InLine(approval_id, actor, run))
+        self._line.append(place := _InLine(asked.id, asked.actor, asked.run))
         return place
 
     async def _called(self, place: _InLine) -> None:
@@ -300,23 +308,16 @@ class ApprovalQueue:
             place.withdrawn_reason = reason
             place.called.set()
 
-    async def _wait(
-        self,
-        approval: Approval,
-        expiry_s: float,
-        sent: dict[str, Any] | None,
-        reevaluate: Callable[[], Awaitable[None]] | None,
-        at_once: bool = False,
-    ) -> Answered:
+    async def _wait(self, asked: ApprovalRequest, approval: Approval, at_once: bool = False) -> Answered:
         """Wait for the end of a request; `at_once`: a grant may cover it already."""
         now = self._clock()
         pending = PendingApproval(
             approval,
             self._clock,
-            ends_at=now + expiry_s,
+            ends_at=now + approval.remaining_s,
             pause_left=self._most_pause_s,
             asked_at=now,
-            sent=sent,
+            sent=asked.sent,
         )
         self._pending[approval.id] = pending
         self._by_actor[approval.actor] += 1
@@ -329,8 +330,8 @@ class ApprovalQueue:
             while pending.ended is None:
                 await pending.wake.wait()
                 pending.wake.clear()
-                if pending.ended is None and reevaluate is not None:
-                    await reevaluate()
+                if pending.ended is None and asked.reevaluate is not None:
+                    await asked.reevaluate()
             return pending.ended
         finally:
             if approval.id in self._pending:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from core.approvals.grants import GrantBook
 from core.approvals.models import Approval, ApprovalState
-from core.approvals.queue import Answered, ApprovalQueue
+from core.approvals.queue import Answered, ApprovalQueue, ApprovalRequest
 from core.audit.events import ApprovalExpired, ApprovalRequested, GrantUsed
 from core.dispatch.command import PreparedCommand
 from core.dispatch.command_request import CommandRequest, OnStage, Purpose, Recorder, Stage
@@ -125,19 +125,21 @@ class ApprovalStage:
 
         try:
             answered = await self._approvals.ask(
-                approval_id,
-                command.shown,
-                decision,
-                actor=request.actor,
-                run=request.run,
-                step=request.step,
-                production=command.target.device.production,
-                said=request.said,
-                program=request.program,
-                askers=request.operators,
-                edited_from=request.edited_from,
-                sent=command.arguments.sent,
-                reevaluate=look_again,
+                ApprovalRequest(
+                    id=approval_id,
+                    request=command.shown,
+                    decision=decision,
+                    actor=request.actor,
+                    run=request.run,
+                    step=request.step,
+                    production=command.target.device.production,
+                    said=request.said,
+                    program=request.program,
+                    askers=request.operators,
+                    edited_from=request.edited_from,
+                    sent=command.arguments.sent,
+                    reevaluate=look_again,
+                )
             )
         except QuarterdeckError as error:
             self._record_end(command, approval_id, "refused", error.message)

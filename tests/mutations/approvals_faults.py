@@ -61,7 +61,7 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}queue.py",
-        "        if not let_in and not edited_from:\n",
+        "        if not let_in and not asked.edited_from:\n",
         "        if False:\n",
         "an agent's new runs line up without end behind its full queue",
         (f"{_UNIT}test_line.py",),

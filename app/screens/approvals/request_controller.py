@@ -138,8 +138,8 @@ class RequestController(QWidget):
     def update_others(self, others: tuple[Approval, ...]) -> bool:
         """Take over who else of the group still waits.
 
-        Who comes while the card takes no answer yet joins it, and it begins anew; nobody joins it later.
-        Returns whether somebody left or came.
+        What comes while the card takes no answer yet joins it, and it begins anew; nothing joins it later.
+        Returns whether a request left or came.
         """
         known = {one.id for one in self.card.others}
         left = tuple(one for one in others if one.id in known)
@@ -157,7 +157,7 @@ class RequestController(QWidget):
 
     @property
     def takes_in(self) -> bool:
-        """Whether requests that are alike may join the open card: nobody can answer it yet."""
+        """Whether requests that are alike may join the open card: it takes no answer yet."""
         return self.bar.guarded and time.monotonic() - self._since < JOINED_FOR_S
 
     def show_none(self) -> None:
