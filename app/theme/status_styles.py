@@ -55,6 +55,10 @@ CELLS: dict[str, StateLook] = VERDICTS | {
     "cancel_asked": StateLook("cancel asked", "stop_ring", "warn", "warn", "warn_tint"),
     "interrupted": StateLook("interrupted", "pause", "fail", "fail", "fail_tint"),
     "done": StateLook("done", "check_disc", "ok"),
+    # Not what was observed of the step's own command.
+    "done_by_hand": StateLook("done by hand", "check_ring", "text2"),
+    "recovered": StateLook("recovered", "check_ring", "text2"),
+    "done_before": StateLook("done before", "check_ring", "text2"),
 }
 
 PLANS: dict[str, StateLook] = {
@@ -84,7 +88,7 @@ SERVERS: dict[str, StateLook] = {
 
 
 def risk_look(risk: str) -> StateLook:
-    """The look of a risk word; what nobody named counts as high."""
+    """The look of a risk word; an unknown word counts as high."""
     return RISKS.get(risk.lower(), RISKS["high"])
 
 

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from core.approvals.operator_keys import statement_for
+from core.audit.entries import Kind
 from core.batch.models import Batch
 from core.cli.output import envelope_json
 from core.errors import ErrorInfo, QuarterdeckError
 from core.home import Home
 from core.service.console import Console
 from core.service.envelope import Envelope, refused_envelope
+from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
 from core.service.service import Service
@@ -163,13 +165,15 @@ _IDS = [
     (re.compile(r"\b(?:window|cli|agent):[\w.-]+"), "<actor>"),
 ]
 # A request's digest, and what is signed of it, cover its call id; by its `request_digest` an agent's repeated
-# request is known.
+# request is known; `program` is the one that asked for an agent.
 _VARIES = frozenset(
     {
         *("seq", "time", "duration_ms", "took_ms", "took_s", "execution_time"),
-        *("asked_at", "expires_at", "remaining_s", "digest", "request_digest", "signature"),
+        *("asked_at", "expires_at", "remaining_s", "digest", "request_digest", "signature", "program"),
     }
 )
+# What the journal has beside of an agent alone: that its program came and went.
+_CONNECTIONS = (Kind.AGENT_CONNECTED, Kind.AGENT_LEFT)
 
 
 def settled(value: Any) -> Any:
@@ -193,11 +197,11 @@ async def served(path: Path) -> AsyncIterator[tuple[Home, Service]]:
     home = make_listening_home(path / "home")
     await accepted(home, POLICY)
     service = await Service.open(home)
-    server = ControlServer(service, home)
+    server = ControlServer(LocalConsoles(service), home)
     await server.open()
     try:
         await online(service)
-        console = signing(service.console("operator:anna"), home)
+        console = signing(LocalConsole(service, "operator:anna"), home)
         await pair(console)
         (home.path / TOKEN_FILE).write_text(await add_agent(console, anna(home), "clerk"))
         yield home, service
@@ -209,7 +213,7 @@ async def served(path: Path) -> AsyncIterator[tuple[Home, Service]]:
 async def _answer(service: Service, action: Action) -> None:
     """Answer what the action asks for, as an operator at the service; nothing where it asks for nothing."""
     if action.answer:
-        console, key = service.console("operator:anna"), anna(service.home)
+        console, key = LocalConsole(service, "operator:anna"), anna(service.home)
         reason = "Not on a Friday." if action.answer == "deny" else ""
         statement = statement_for(await next_approval(console), action.answer, key.name, reason)
         await console.approvals.decide(key.sign(statement))
@@ -218,7 +222,8 @@ async def _answer(service: Service, action: Action) -> None:
 async def _entries_since(service: Service, last: int) -> list[Any]:
     await service.journal.settle()
     page = await service.journal.query("", after=last, limit=100)
-    return [settled(entry.model_dump(mode="json")) for entry in page.entries]
+    entries = [entry for entry in page.entries if entry.kind not in _CONNECTIONS]
+    return [settled(entry.model_dump(mode="json")) for entry in entries]
 
 
 async def test_every_door_leaves_the_same_entries_and_gets_the_same_envelope(
@@ -270,7 +275,7 @@ async def test_a_saved_batch_is_the_same_by_every_door(memory_path: Path, tmp_pa
             {"id": "denied", "tool": "list_processes"},
         ]
         batch = Batch.model_validate({"name": "look", "on_failure": "continue", "steps": steps})
-        await service.console("operator:anna").runs.save_batch("look", batch)
+        await LocalConsole(service, "operator:anna").runs.save_batch("look", batch)
         answers = []
         for door in (_batch_by_window, _batch_by_command_line, _batch_by_gateway):
             await service.journal.settle()

@@ -49,11 +49,13 @@ class RequestView(QWidget):
         end_seen: every byte box was seen to its end.
         copied: bytes are on the clipboard.
         run_wanted(run): the operator followed the link to the run.
+        undo_wanted(approval): the operator followed the link to the undo of the run of this request.
     """
 
     end_seen = Signal()
     copied = Signal()
     run_wanted = Signal(str)
+    undo_wanted = Signal(object)
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,6 +65,7 @@ class RequestView(QWidget):
         self.sent: RequestPayload | None = None
         self.others: tuple[Approval, ...] = ()
         self._run_link: Label | Link | None = None
+        self._agent_paused = False
         self._finding = 0
         self._stacked = False
         self._side = RIGHT
@@ -81,6 +84,7 @@ class RequestView(QWidget):
         self.findings = FindingsSection()
         self.rest = BytesSection("Other arguments", exact=False)
         self.undo = UndoBox()
+        self.undo.acted.connect(lambda: self.undo_wanted.emit(self.approval))
         self.helpers = ChecksSection()
         self.reasons = ReasonsSection("Why you are asked")
         self.said = Quote()
@@ -158,9 +162,9 @@ class RequestView(QWidget):
             self.rest.show_part(sent.others, sent.masked)
         placed = {place.number for part in (sent.main, sent.others) if part for place in part.places}
         self.findings.show_findings(approval.decision.findings, placed)
-        self.undo.show_undo(approval.decision)
+        self.undo.show_undo(approval.decision, "Undo in Runs…" if approval.run else "")
         self.reasons.show_reasons(approval.decision, _more_reasons(approval))
-        self.said.show_said(approval.said, approval.actor)
+        self.said.show_said(approval.said, approval.actor, approval.program)
         self.show_facts(contract, "")
         self._scope.hide()
         self.middle.verticalScrollBar().setValue(0)
@@ -198,8 +202,19 @@ class RequestView(QWidget):
                 "An operator changed the arguments.",
                 "It needs an approval of its own.",
             )
+        elif self._agent_paused:
+            self.banner.say(
+                "warn", "This agent is paused.", "What you approve is held until the agent may go on."
+            )
         else:
             self.banner.hide()
+
+    def show_agent_paused(self, paused: bool) -> None:
+        """Say whether the agent that asks is paused, on this request and those shown next."""
+        if paused != self._agent_paused:
+            self._agent_paused = paused
+            if self.approval is not None and self.sent is not None:
+                self._show_banner(self.sent, self.approval)
 
     def show_others(self, others: tuple[Approval, ...]) -> None:
         """The members of the group are others now: one was answered elsewhere."""
@@ -254,7 +269,7 @@ class RequestView(QWidget):
         request = approval.request
         effect = approval.decision.effect.value
         source = f" ({contract.effect.source.value})" if contract is not None else ""
-        rows = [Property("Actor", asker_words(approval.actor))]
+        rows = [Property("Actor", asker_words(approval.actor, approval.program))]
         if approval.run:
             step = f", step {one_line(approval.step)}" if approval.step else ""
             rows.append(Property("Run", f"{one_line(approval.run)}{step}", link="run"))

@@ -272,7 +272,7 @@ class FleetScreen(FleetActions):
         self._show_counts()
 
     def _show_counts(self) -> None:
-        # Behind a page, or before the first run is over, nobody fills the list.
+        # Behind a page, or before the first run is over, the list is not filled.
         shown = self.listing.shown_count() if self.listing.isVisible() else len(self._shown())
         marked = len(self.listing.marked())
         self.head.show_counts(shown, len(self.state.devices), marked, self.state.loaded)
