@@ -94,6 +94,7 @@ def _begin(entries: list[Entry]) -> ActiveRun:
         actor=first.actor,
         devices=event.devices,
         said=event.said,
+        program=event.program,
         operator=event.operator,
         started_at=first.time,
         shown_inputs=event.inputs,

@@ -42,6 +42,7 @@ async def serve(home: Home, stay: bool) -> str:
         QuarterdeckError: another process owns the home, or the home does not open.
     """
     # The heaviest import: a wrong option or home is reported without loading it.
+    from core.service.local_console import LocalConsoles
     from core.service.service import Service
 
     # Checked before anything listens: a retry cannot fix an unsafe folder.
@@ -51,7 +52,7 @@ async def serve(home: Home, stay: bool) -> str:
     restore = _listen_to_signals(signalled)
     try:
         service = await _own(lambda: Service.open(home, stay=stay))
-        server = ControlServer(service, home)
+        server = ControlServer(LocalConsoles(service), home)
         try:
             await server.open()
             service.verify_in_background()
@@ -133,8 +134,9 @@ def _report(error: ErrorInfo, code: int) -> int:
 
 
 # `gc.set_threshold`: net allocations before generation 0 is collected, then collections of each generation
-# before the next older generation is collected.
-THRESHOLDS = (50_000, 20, 20)
+# before the next older generation is collected. The first number bounds how long the loop stands: a run of a
+# thousand devices has 50,000 young objects that live on, and looking at those took 35 to 80 ms.
+THRESHOLDS = (10_000, 100, 20)
 
 
 def collect_seldom() -> None:

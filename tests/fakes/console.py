@@ -107,6 +107,7 @@ class FakeConsole(ApprovalsDoor):
         self._listeners: list[asyncio.Queue[Any]] = []
         self._lost: ServiceError | None = None
         self.work = FakeRuns(self)
+        self.tell = self.emit
 
     # For tests
 
@@ -187,6 +188,7 @@ class FakeConsole(ApprovalsDoor):
             devices=list(self.fleet.values()),
             approvals=self._waiting(),
             runs=self.work.summaries(),
+            agents=self.agent_states(),
         )
 
     def _waiting(self) -> list[Approval]:

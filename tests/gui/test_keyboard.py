@@ -268,7 +268,7 @@ def test_pairing_asked_for_in_settings_has_the_keyboard_in_the_name(theme: Theme
     play_frame(theme, tmp_path, FakeConsole(operators=[operator_of(tmp_path)]), scenario)
 
 
-SCREENS = ["fleet", "batch", "approvals", "runs", "replay", "journal", "settings"]
+SCREENS = ["fleet", "batch", "approvals", "runs", "replay", "journal", "agents", "settings"]
 EVERYWHERE = ["Ctrl+K", "F1", "Ctrl+F", "F6", "Shift+F6", "Ctrl+B"]
 
 

@@ -164,7 +164,7 @@ class DocumentIO(QObject):
         self.failed.emit(error.message, SAVE_AGAIN if bad_input else error.info.next)
 
     def forget_wish(self) -> None:
-        """Whoever was asked for a name does not want to save any more."""
+        """The operator who was asked for a name does not want to save any more."""
         self._after_save = None
 
     # Loading another one

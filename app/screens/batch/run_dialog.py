@@ -42,7 +42,7 @@ def make_run_sheet(window: QWidget, batch: Batch, plan: Plan) -> Dialog:
     if counts.get("asks"):
         asks = plural(counts["asks"], "command")
         which = "It waits" if counts["asks"] == 1 else "Each waits"
-        sheet.add(Notice("waiting", f"{asks} will ask.", f"{which} in Approvals until somebody answers."))
+        sheet.add(Notice("waiting", f"{asks} will ask.", f"{which} in Approvals until an operator answers."))
     blocked = sum(counts.get(outcome, 0) for outcome in BLOCKED)
     if blocked:
         sheet.add(_blocked(plan, blocked, batch.on_failure == "stop"))

@@ -261,7 +261,7 @@ class LocalRuns(ClientApi, RunsApi):
         if not client.is_agent:
             live = await runner.start(batch, devices, client.actor, kind, said, client.operator, inputs)
             return live.whole()
-        self._service.agents.check_asks(client.actor)
+        self._check_asks(batch, devices)
         requests = self._service.agent_requests
         async with requests.turns[client.actor]:
             digest = requests.digest_of(batch, devices, inputs.values)
@@ -278,8 +278,26 @@ class LocalRuns(ClientApi, RunsApi):
                 inputs=inputs,
                 request_id=request_id,
                 request_digest=digest,
+                program=client.program,
             )
         return live.whole()
+
+    def _check_asks(self, batch: Batch, devices: list[str]) -> None:
+        """Check that an agent may ask now.
+
+        Raises:
+            Refused: it is paused; journalled as a refused command, of the first step on the first device.
+        """
+        agents, actor = self._service.agents, self._client.actor
+        try:
+            agents.check_asks(actor)
+        except Refused as error:
+            if error.code is ErrorCode.AGENT_PAUSED:
+                agents.spend(actor, 1)
+                step = flatten(batch.steps)[0]
+                request = CommandRequest(devices[0], step.tool, step.parameters, actor)
+                self._service.dispatcher.refuse(request, error)
+            raise
 
     async def wait(self, run: str, timeout: float, until_asked: bool = False) -> Run:
         live = self._service.runner.find(run)

@@ -12,6 +12,7 @@ from app.theme.theme import Theme
 from core.batch.batch_file import read_batch
 from core.home import Home
 from core.service.console import Console
+from core.service.local_console import LocalConsole
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.window import play, seen
 from tests.gui.batch.page import BatchPage
@@ -36,7 +37,7 @@ def test_a_condition_is_completed_from_and_shown_against_the_latest_run(theme: T
 
     async def opened() -> Console:
         service = await stack.enter_async_context(open_service(home))
-        doors.append(service.console("operator:harbour"))
+        doors.append(LocalConsole(service, "operator:harbour"))
         run = await doors[0].runs.start(batch)
         await doors[0].runs.wait(run.summary.id, 60)
         return doors[0]
