@@ -96,6 +96,7 @@ def _begin(first: Entry, run_id: str) -> ActiveRun:
         actor=first.actor,
         devices=event.devices,
         said=event.said,
+        program=event.program,
         operator=event.operator,
         started_at=first.time,
         shown_inputs=event.inputs,

@@ -71,6 +71,7 @@ class ActiveRun:
     # Of an agent's run: see `core.audit.events.RunStarted`.
     request_id: str = ""
     request_digest: str = ""
+    program: str = ""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     # Set when the first command of the run has begun to wait for an operator, and when the run has ended.
     asked: asyncio.Event = field(default_factory=asyncio.Event)

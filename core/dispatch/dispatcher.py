@@ -533,7 +533,7 @@ class Dispatcher:
         """Check that the device exists for the actor that asks: one outside an agent's targets does not.
 
         Raises:
-            BadInput: it does not; the message is the one of a device that is not known.
+            BadInput: it does not.
         """
         if not self._agents.sees(request.actor, target.device):
             raise BadInput(no_device(request.device), ErrorCode.UNKNOWN_DEVICE)

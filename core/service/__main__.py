@@ -42,6 +42,7 @@ async def serve(home: Home, stay: bool) -> str:
         QuarterdeckError: another process owns the home, or the home does not open.
     """
     # The heaviest import: a wrong option or home is reported without loading it.
+    from core.service.local_console import LocalConsoles
     from core.service.service import Service
 
     # Checked before anything listens: a retry cannot fix an unsafe folder.
@@ -51,7 +52,7 @@ async def serve(home: Home, stay: bool) -> str:
     restore = _listen_to_signals(signalled)
     try:
         service = await _own(lambda: Service.open(home, stay=stay))
-        server = ControlServer(service, home)
+        server = ControlServer(LocalConsoles(service), home)
         try:
             await server.open()
             service.verify_in_background()

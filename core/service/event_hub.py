@@ -12,6 +12,8 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 
 from core.service.console import (
+    AgentChanged,
+    AgentRemoved,
     ApprovalChanged,
     CellChanged,
     ControlChanged,
@@ -38,6 +40,10 @@ def key_of(event: Event) -> Key:
             return ("device", device.name)
         case DeviceForgotten(name=name):
             return ("device", name)
+        case AgentChanged(agent=agent):
+            return ("agent", agent.name)
+        case AgentRemoved(name=name):
+            return ("agent", name)
         case ApprovalChanged(approval=approval):
             return ("approval", approval.id)
         case RunChanged(run=run):

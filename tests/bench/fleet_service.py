@@ -20,6 +20,7 @@ from core.batch.models import Batch, Entry, Rollout, Step
 from core.fleet.models import Health
 from core.home import Home
 from core.service.__main__ import collect_seldom
+from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.rpc.server import ControlServer
 from core.service.service import Service
 from tests.bench.lines import StallWatch, input_lines
@@ -31,7 +32,7 @@ STEPS = 10
 
 async def main(home: Home) -> None:
     service = await Service.open(home)
-    control = ControlServer(service, home)
+    control = ControlServer(LocalConsoles(service), home)
     await control.open()
     tell("listening", url=service.links.listening().url, pid=os.getpid())
     try:
@@ -74,7 +75,7 @@ async def _run(service: Service, word: str, parallel: int, watch: StallWatch) ->
     ]
     steps: list[Entry] = [write] if word == "act" else [*looks]
     batch = Batch(name="Fan out", targets="name:sim-*", rollout=Rollout(parallel=parallel), steps=steps)
-    console = service.console("operator:bench")
+    console = LocalConsole(service, "operator:bench")
     started, cpu = time.perf_counter(), time.process_time()
     run = await console.runs.start(batch)
     live = service.runner.find(run.summary.id)

@@ -108,7 +108,7 @@ class RequestHeader(QWidget):
         self._platform.set_icon(_PLATFORMS.get(platform, "device"))
         self._tool.set_text(one_line(request.tool_name))
         self._asker.set_icon("agent" if is_agent(approval.actor) else "operator")
-        self.actor.set_text(asker_words(approval.actor))
+        self.actor.set_text(asker_words(approval.actor, approval.program))
         self._asked.setText(f"asked {local_time(approval.asked_at)}")
 
     def show_devices(self, approval: Approval, others: tuple[Approval, ...]) -> None:

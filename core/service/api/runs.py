@@ -11,8 +11,17 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from core.audit.entries import Entry, Kind
-from core.audit.events import StepSettled
+from core.audit.events import RunStarted, StepSettled
 from core.audit.journal import MAX_PAGE
+from core.batch.expression_trial import (
+    ExpressionTrial,
+    Known,
+    Place,
+    ReadableValues,
+    readable_values,
+    try_expression,
+)
+from core.batch.expressions import DeviceFacts
 from core.batch.history import rebuild_run
 from core.batch.inputs import check_given, check_inputs
 from core.batch.live_output import OutputChunk, chunk_of, output_in
@@ -77,6 +86,39 @@ class LocalRuns(ClientApi, RunsApi):
             for step, arguments in planner.shared_arguments().items()
         }
         return planner.plan(devices, leads)
+
+    async def readable(self, batch: Batch, step: str) -> ReadableValues:
+        return readable_values(batch, step, await self._known(batch))
+
+    async def try_expression(self, batch: Batch, step: str, place: Place, text: str) -> ExpressionTrial:
+        return try_expression(batch, step, place, text, await self._known(batch))
+
+    async def _known(self, batch: Batch) -> Known:
+        """The tools of the devices that a batch is for, and its latest run on one of them."""
+        devices, earlier = RunDevices(self._service.fleet), await self._latest_run_of(batch.name)
+        names = [device.name for device in matching_devices(self._client, batch.targets)]
+        schemas = {
+            step.id: tool.output_schema
+            for step in flatten(batch.steps)
+            for tool in [next(filter(None, (devices.tool(name, step.tool) for name in names)), None)]
+            if tool is not None and tool.output_schema
+        }
+        read = [*(earlier.summary.devices if earlier is not None else []), *names, ""]
+        return Known(schemas, devices.facts(read[0]) if read[0] else DeviceFacts(), earlier)
+
+    async def _latest_run_of(self, name: str) -> Run | None:
+        """The latest run of a batch of this name, of its first device only."""
+        journal = self._service.journal
+        await journal.settle()
+        page = await journal.query(f"kind:{Kind.RUN_STARTED}", limit=MOST_RUNS)
+        for entry in page.entries:
+            event = RunStarted.read(entry.body)
+            if entry.run and event.devices and (event.batch.get("name"), event.kind_) == (name, "batch"):
+                live = self._service.runner.find(entry.run)
+                if live is not None:
+                    return live.whole()
+                return rebuild_run(await journal.entries_of_run(entry.run, event.devices[:1]))
+        return None
 
     async def start(
         self,
@@ -221,7 +263,7 @@ class LocalRuns(ClientApi, RunsApi):
         if not client.is_agent:
             live = await runner.start(batch, devices, client.actor, kind, said, client.operator, inputs)
             return live.whole()
-        self._service.agents.check_asks(client.actor)
+        self._check_asks(batch, devices)
         requests = self._service.agent_requests
         async with requests.turns[client.actor]:
             digest = requests.digest_of(batch, devices, inputs.values)
@@ -238,8 +280,26 @@ class LocalRuns(ClientApi, RunsApi):
                 inputs=inputs,
                 request_id=request_id,
                 request_digest=digest,
+                program=client.program,
             )
         return live.whole()
+
+    def _check_asks(self, batch: Batch, devices: list[str]) -> None:
+        """Check that an agent may ask now.
+
+        Raises:
+            Refused: it is paused; journalled as a refused command, of the first step on the first device.
+        """
+        agents, actor = self._service.agents, self._client.actor
+        try:
+            agents.check_asks(actor)
+        except Refused as error:
+            if error.code is ErrorCode.AGENT_PAUSED:
+                agents.spend(actor, 1)
+                step = flatten(batch.steps)[0]
+                request = CommandRequest(devices[0], step.tool, step.parameters, actor)
+                self._service.dispatcher.refuse(request, error)
+            raise
 
     async def wait(self, run: str, timeout: float, until_asked: bool = False) -> Run:
         live = self._service.runner.find(run)

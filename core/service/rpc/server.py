@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
 
 import structlog
@@ -45,8 +45,11 @@ class Host(Protocol):
         """A console for this person."""
         ...
 
-    def agent_console(self, actor: str, token: str) -> Console:
-        """A console for an agent; raises `Refused` (code `agent_unknown`) if the token is not its own."""
+    def agent_console(self, actor: str, token: str, end: Callable[[str], None]) -> Console:
+        """A console for an agent; raises `Refused` (code `agent_unknown`) if the token is not its own.
+
+        `end` ends the agent's connection, for the reason that it is given.
+        """
         ...
 
 
@@ -116,7 +119,10 @@ class ControlServer:
         self._server = None
 
     async def _serve(self, connection: ServerConnection) -> None:
-        accepted = await _greet(connection, self._host)
+        def end(reason: str) -> None:
+            self._tasks.spawn("end a connection", connection.close(1008, reason))
+
+        accepted = await _greet(connection, self._host, end)
         if accepted is None:
             return
         hello, actor, console = accepted
@@ -139,7 +145,9 @@ class ControlServer:
         now.set()
 
 
-async def _greet(connection: ServerConnection, host: Host) -> tuple[protocol.Hello, str, Console] | None:
+async def _greet(
+    connection: ServerConnection, host: Host, end: Callable[[str], None]
+) -> tuple[protocol.Hello, str, Console] | None:
     """Read a client's hello and send the welcome; returns the hello, the client's actor and its console.
 
     None if the hello is refused or does not arrive.
@@ -148,7 +156,7 @@ async def _greet(connection: ServerConnection, host: Host) -> tuple[protocol.Hel
         async with asyncio.timeout(HELLO_WITHIN):
             hello = protocol.read_hello(await connection.recv())
             actor = hello.known_as(user_name(peer_uid(connection.transport.get_extra_info("socket"))))
-            console = host.agent_console(actor, hello.token) if hello.is_agent else host.console(actor)
+            console = host.agent_console(actor, hello.token, end) if hello.is_agent else host.console(actor)
             welcome = protocol.Welcome(api_version=API_VERSION, version=__version__, pid=os.getpid())
             await connection.send(protocol.encode({"welcome": welcome.model_dump()}), text=True)
             return hello, actor, console

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ import pytest
 from core.approvals.models import Approval, ApprovalState
 from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.models import RunState
+from core.dispatch.command import PreparedCommand
 from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import CommandResult
 from core.errors import ErrorCode, Refused
 from core.home import Home
 from core.policy.constraints import Constraint
+from core.policy.models import Decision
 from core.policy.policy_file import parse_policy
+from core.service.local_console import LocalConsole
 from core.service.recovery import recover
 from core.service.service import Service
 from core.service.time_machine import try_over_journal
@@ -270,6 +274,43 @@ class TestJudgedAsNew:
             await end(rig, tasks)
             assert ran(rig) == []
 
+    async def test_a_tool_of_which_other_facts_hold_now_is_asked_about_again(self, home: Home):
+        async with open_rig(home) as rig:
+            tasks, approvals = await waiting(rig, LINES[:2])
+            rig.use_policy('[[contract]]\ntool = "shell_execute"\nreversible = false\nwhy = "it was tried"\n')
+            new = rig.start("shell_execute", command="rm -rf c")
+            given = await grant(rig, await asked(rig), **ANY_COMMAND)
+            assert (await new).error is None
+            await settle(rig, [new], 1)
+            assert [state(rig, one) for one in approvals] == [ApprovalState.WAITING] * 2
+            assert rig.policy.grants.get(given).used == 0
+            # Nor does the approval of what the old card shows send anything.
+            await rig.approvals.decide(yes(rig.key, approvals[0]))
+            result = await tasks[0]
+            assert result.error is not None
+            assert result.error.code is ErrorCode.CONTRACT_CHANGED
+            await end(rig, tasks)
+            assert ran(rig) == ["rm -rf c"]
+
+    async def test_what_is_shown_otherwise_now_than_on_its_card_waits_on(self, home: Home):
+        """As when another of its arguments is found to be a secret by now."""
+        async with open_rig(home) as rig:
+            tasks, approvals = await waiting(rig, LINES[:2])
+            judge = rig.dispatcher._judge_again
+
+            async def shown_otherwise(request: CommandRequest) -> tuple[PreparedCommand, Decision]:
+                command, decision = await judge(request)
+                shown = command.shown.model_copy(update={"digest": "0" * 64})
+                return replace(command, shown=shown), decision
+
+            rig.dispatcher._judge_again = shown_otherwise  # type: ignore[method-assign]
+            given = await grant(rig, approvals[0], **ANY_COMMAND)
+            await settle(rig, tasks, 1)
+            assert state(rig, approvals[1]) is ApprovalState.WAITING
+            assert rig.policy.grants.get(given).used == 0
+            await end(rig, tasks)
+            assert ran(rig) == ["rm -rf a"]
+
     async def test_a_journal_that_takes_nothing_lets_nothing_go_on(self, home: Home):
         async with open_rig(home) as rig:
             tasks, approvals = await waiting(rig, LINES[:2])
@@ -433,7 +474,10 @@ class TestThroughTheService:
     async def test_runs_of_an_agent_that_wait_go_on_and_a_cancelled_one_does_not(
         self, service: Service, home: Home, tmp_path: Path
     ):
-        console, agent = signing(service.console("operator:anna"), home), await agent_of(service, "clerk")
+        console, agent = (
+            signing(LocalConsole(service, "operator:anna"), home),
+            await agent_of(service, "clerk"),
+        )
         key = anna(home)
         places = [tmp_path / str(number) for number in range(4)]
         runs, approvals = [], []

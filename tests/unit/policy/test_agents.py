@@ -107,7 +107,7 @@ def test_going_on_after_a_pause_loosens():
     agents, _ = registry(AgentSettings(paused=True))
     with pytest.raises(Refused) as refused:
         agents.check_asks("agent:claude")
-    assert refused.value.code is ErrorCode.DENIED_BY_OPERATOR
+    assert refused.value.code is ErrorCode.AGENT_PAUSED
 
 
 @pytest.mark.parametrize("name", ["", "a b", "é", "a/b", "x" * 65, "-x", "CLAUDE", "agent:x"])

@@ -9,6 +9,7 @@ from typing import Any
 from core.aip.pairing import decode_pairing
 from core.fleet.models import DeviceSettings, Health
 from core.service.console import Console
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.lab_device import FEATURES
 from tests.fakes.remote_device import make_listening_home, stands
@@ -31,7 +32,7 @@ async def paired(console: Console, name: str) -> tuple[str, str]:
 async def test_others_are_answered_while_a_device_lists_what_takes_longest_to_read(tmp_path: Path) -> None:
     service = await Service.open(make_listening_home(tmp_path / "home"))
     try:
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         first, second = await paired(console, "lab-1"), await paired(console, "lab-2")
         async with scripted(*first, "lab-1") as other, scripted(*second, "lab-2", features=FEATURES) as bad:
             await stands(console, "lab-1", Health.ONLINE)
