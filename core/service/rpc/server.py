@@ -240,7 +240,7 @@ class _Client:
             method = self._allowed(name)
             arguments = method.decode_arguments(frame.get("params", {}))
             value = await self._console.invoke(method.api, (), arguments)
-            answer, binary = protocol.encode_result(number, method, value), method.gives_bytes
+            answer, binary = await protocol.encode_result(number, method, value), method.gives_bytes
         except QuarterdeckError as error:
             answer = protocol.encode_error(number, error.info)
             gone = error.code is ErrorCode.AGENT_UNKNOWN
