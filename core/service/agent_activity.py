@@ -20,6 +20,7 @@ from core.audit.events import (
     CommandPrepared,
     CommandRefused,
     GrantUsed,
+    Json,
     ResultRecorded,
     event_of,
 )
@@ -89,7 +90,7 @@ class AgentActivity:
                 if isinstance(event, CommandRefused):
                     # Refused before it was a command; with `policy` as actor it is refused later.
                     self._open.pop(entry.call_id, None)
-                    self._counts[entry.actor][_fate_of(_result(event))] += 1
+                    self._counts[entry.actor][_fate_of(event.result)] += 1
                 else:
                     self._open[entry.call_id] = entry.actor
             after = page.next_after
@@ -101,7 +102,7 @@ class AgentActivity:
                 event = event_of(entry)
                 actor = self._open.pop(entry.call_id or "", None)
                 if actor is not None and isinstance(event, ResultRecorded | CommandRefused):
-                    self._counts[actor][_fate_of(_result(event))] += 1
+                    self._counts[actor][_fate_of(event.result)] += 1
 
     async def commands(self, name: str, before: int | None, limit: int) -> AgentCommandPage:
         """A page of an agent's commands, newest first."""
@@ -155,7 +156,7 @@ def agent_command(first: Entry, entries: Iterable[Entry]) -> AgentCommand:
         parameters=prepared.event.parameters if prepared is not None else sketched,
         asked_first=asked_first,
         effect=decision.summary if decision is not None else "",
-        fate=_fate_of(result) if state.ended is not None else CommandFate.OPEN,
+        fate=_fate_of(state.result) if state.ended is not None else CommandFate.OPEN,
         by=by,
         why=why or (decision.reasons[0].text if decision is not None and decision.reasons else ""),
         verdict=result.verdict if result is not None else None,
@@ -165,12 +166,13 @@ def agent_command(first: Entry, entries: Iterable[Entry]) -> AgentCommand:
     )
 
 
-def _fate_of(result: CommandResult | None) -> CommandFate:
-    if result is None:
-        return CommandFate.NOT_SENT
-    if result.basis is Basis.DEVICE_REFUSED or (result.error is not None and result.error.code in _DENIALS):
+def _fate_of(result: Json | None) -> CommandFate:
+    """What became of a command whose result this is; it is not validated, for there may be many."""
+    basis, error = (result or {}).get("basis"), (result or {}).get("error")
+    code = error.get("code") if isinstance(error, dict) else None
+    if basis == Basis.DEVICE_REFUSED or code in _DENIALS:
         return CommandFate.DENIED
-    return CommandFate.NOT_SENT if result.basis is Basis.NOTHING_SENT else CommandFate.GIVEN
+    return CommandFate.GIVEN if basis is not None and basis != Basis.NOTHING_SENT else CommandFate.NOT_SENT
 
 
 def _result(event: ResultRecorded | CommandRefused) -> CommandResult | None:
