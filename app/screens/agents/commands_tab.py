@@ -79,7 +79,7 @@ class SaidAndDone(QWidget):
         self.no_result = QWidget()
         parts = (self.done_head, self.state, self.answer, self.why, (self.outcome, 1), (self.no_result, 1))
         done = vbox(*parts, spacing=8)
-        hbox((said, 1), (sent, 1), (done, 1), parent=self, margins=(16, 12, 16, 12), spacing=16)
+        hbox((said, 4), (sent, 5), (done, 4), parent=self, margins=(16, 12, 16, 12), spacing=16)
 
     @property
     def call_id(self) -> str:

@@ -90,7 +90,7 @@ class AgentsScreen(Screen):
         self.setup.hide()
         left = QWidget()
         vbox((self.place, 1), parent=left)
-        self.panes_beside = MasterDetail(left, self.panel, (620, 640))
+        self.panes_beside = MasterDetail(left, self.panel, (570, 690))
         column = QWidget()
         hbox((self.panes_beside, 1), parent=column)
         vbox(self.head, separator(), (column, 1), parent=self)
