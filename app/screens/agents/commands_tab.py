@@ -116,6 +116,7 @@ class SaidAndDone(QWidget):
 
     def _show_done(self, command: AgentCommand) -> None:
         state = command.verdict.value if command.verdict is not None else _STATES[command.fate]
+        self.done_head.set_title("It did" if command.fate is CommandFate.GIVEN else "What came of it")
         self.state.set_look(cell_look(state))
         took = f", {milliseconds(command.duration_ms)}" if command.fate is CommandFate.GIVEN else ""
         self.answer.setText(f"{fate_words(command).capitalize()}{took}.")
