@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QWidget
 
@@ -107,12 +104,10 @@ class SaidAndDone(QWidget):
         if command.digest:
             facts.append(Property("Digest", short_digest(command.digest), mono=True, full=command.digest))
         show_facts(self.sent_facts, facts)
-        self.edited.setVisible(command.asked_first is not None)
+        self.edited.setVisible(bool(command.asked_first))
         self.edited.setText("An operator edited the arguments. It asked first for what stands below them.")
-        text = _json(command.parameters)
-        if command.asked_first is not None:
-            text = f"{text}\n\nFirst:\n{_json(command.asked_first)}"
-        self.sent.show_text(text)
+        first = f"\n\nFirst:\n{command.asked_first}" if command.asked_first else ""
+        self.sent.show_text(command.arguments + first)
 
     def _show_done(self, command: AgentCommand) -> None:
         state = command.verdict.value if command.verdict is not None else _STATES[command.fate]
@@ -265,7 +260,3 @@ class CommandsTab(QWidget):
 def _text_of(command: AgentCommand) -> str:
     parts = (command.said, command.effect, command.device, command.tool, command.run, fate_words(command))
     return " ".join(one_line(part) for part in parts).casefold()
-
-
-def _json(value: Any) -> str:
-    return "" if value is None else json.dumps(value, ensure_ascii=False, indent=2)
