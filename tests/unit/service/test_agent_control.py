@@ -223,6 +223,7 @@ async def test_an_edited_command_shows_both_arguments_and_a_long_one_says_how_mu
         await approve(console, approval, key)
         await console.runs.wait(run.summary.id, PATIENCE_S)
         await agent.runs.call(HERE, "shell_execute", {"command": "echo " + "x" * 50_000})
+        await next_approval(console)
         long, edited = (await console.agents.commands("clerk")).commands
         assert (json.loads(edited.asked_first), json.loads(edited.arguments)) == (
             {"command": "echo first"},
