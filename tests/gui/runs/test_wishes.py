@@ -158,7 +158,9 @@ def test_without_a_run_the_screen_says_what_to_do(theme: Theme, tmp_path: Path) 
     play_frame(theme, tmp_path, console, scenario)
 
 
-def test_a_pause_that_fails_is_told_by_the_banner_and_the_keyboard_stays(theme: Theme, tmp_path: Path) -> None:
+def test_a_pause_that_fails_is_told_by_the_banner_and_the_keyboard_stays(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = story()
     console.fail_next["pause_run"] = DeviceError("The line broke.")
 
