@@ -10,7 +10,7 @@ from typing import Any
 class OpenDevice:
     """Fleet: show this device, with one tool open.
 
-    `tab` is one of `overview`, `tools`, `try`, `recent`, `link`.
+    `tab` is one of `overview`, `tools`, `servers`, `try`, `recent`, `link`.
     """
 
     device: str
@@ -48,6 +48,13 @@ class OpenApproval:
     """Approvals: show this card."""
 
     approval: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAgent:
+    """Agents: show this agent."""
+
+    agent: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +121,7 @@ Target = (
     | OpenTool
     | OpenBatch
     | OpenApproval
+    | OpenAgent
     | OpenRun
     | OpenReplay
     | OpenQuery

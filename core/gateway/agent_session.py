@@ -8,19 +8,26 @@ from collections import OrderedDict
 from core.errors import ErrorCode, Refused
 from core.gateway.tickets import Tickets
 from core.home import OPERATOR_NAME, Home
-from core.policy.agents import PREFIX, name_in
+from core.policy.agents import PREFIX, ClientProgram, Transport, name_in
 from core.service.control import ensure_service
 from core.service.rpc.client import RemoteConsole
 from core.tokens import token_digest
 
 MOST_SESSIONS = 100
+MOST_PROGRAMS = 8
+"""Maximum programs that use one token over HTTP at the same time, each with a connection of its own."""
 
 
 class AgentSession:
     """One agent at the control socket. Everything that the gateway does for the agent goes through it."""
 
-    def __init__(self, home: Home, token: str) -> None:
+    def __init__(
+        self, home: Home, token: str, transport: Transport = "stdio", program: ClientProgram | None = None
+    ) -> None:
         """`token` names the agent; the service checks it when the session connects.
+
+        `transport` is the MCP transport, `program` what the program that uses this session calls itself, if
+        that is known yet.
 
         Raises:
             Refused: the token names no agent (code `agent_unknown`).
@@ -31,6 +38,11 @@ class AgentSession:
         self.tickets = Tickets(token)
         self._home = home
         self._token = token
+        self._transport = transport
+        self._program = program
+        # The console to which the program was introduced.
+        self._introduced_to: RemoteConsole | None = None
+        self._others: OrderedDict[ClientProgram, AgentSession] = OrderedDict()
         self._console: RemoteConsole | None = None
         self._connecting = asyncio.Lock()
 
@@ -45,10 +57,33 @@ class AgentSession:
             if self._console is None or self._console.closed.is_set():
                 actor = PREFIX + self.name
                 self._console = await ensure_service(self._home, "agent", actor, token=self._token)
+            if self._program is not None and self._introduced_to is not self._console:
+                program = self._program
+                await self._console.agents.introduce(self._transport, program.name, program.version)
+                self._introduced_to = self._console
             return self._console
+
+    async def used_by(self, name: str, version: str) -> AgentSession:
+        """The session of the program that calls itself this; each program has a connection of its own."""
+        program = ClientProgram.called(name, version)
+        if self._program is None:
+            self._program = program
+        if self._program == program:
+            return self
+        session = self._others.get(program)
+        if session is None:
+            session = AgentSession(self._home, self._token, self._transport, program)
+            self._others[program] = session
+        self._others.move_to_end(program)
+        while len(self._others) >= MOST_PROGRAMS:
+            _, oldest = self._others.popitem(last=False)
+            await oldest.close()
+        return session
 
     async def close(self) -> None:
         """Detach from the service; the agent's runs go on."""
+        while self._others:
+            await self._others.popitem()[1].close()
         if self._console is not None:
             await self._console.close()
 
@@ -68,7 +103,7 @@ class AgentSessions:
             ServiceError: the service cannot be reached.
         """
         digest = token_digest(token)
-        session = self._sessions.get(digest) or AgentSession(self._home, token)
+        session = self._sessions.get(digest) or AgentSession(self._home, token, "http")
         try:
             await session.console()
         except Refused:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from core.home import Home
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.warm import COMMANDS, Fork
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -130,7 +131,7 @@ class Terminal:
     def ends(self) -> int:
         reader = threading.Thread(target=self._drain)
         reader.start()
-        code = self.process.wait(timeout=30)
+        code = self.process.wait(timeout=PATIENCE_S)
         reader.join(timeout=10)
         os.close(self._master)
         return code

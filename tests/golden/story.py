@@ -240,6 +240,12 @@ async def agents(play: Play, console: Console) -> None:
     await set_agent(console, play.key, "clerk", AgentSettings(targets="tag:lab", waiting=30))
     await console.agents.update("clerk", AgentSettings(targets="tag:lab", paused=True))
     await console.agents.list()
+    await set_agent(console, play.key, "clerk", AgentSettings(targets="tag:lab"))
+    await console.agents.pause("clerk")
+    await refused(console.agents.introduce("stdio", "story", "1"))
+    await console.agents.stop("clerk")
+    await console.agents.tallies()
+    await console.agents.commands("clerk")
     await console.agents.revoke("clerk")
     await refused(console.agents.revoke("clerk"))
 

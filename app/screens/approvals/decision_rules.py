@@ -126,7 +126,7 @@ def second_operator_blocker(now: DecisionContext) -> str:
 
 
 def readiness_blocker(now: DecisionContext) -> str:
-    """What the card still asks for before anybody may approve it; empty for nothing."""
+    """What the card still asks for before it can be approved; empty for nothing."""
     if now.needs_end and not now.end_seen:
         return f"scroll {now.unseen} to the end first" if now.unseen else "scroll to the end first"
     if now.needs_name and now.approval is not None and now.typed != now.names:
@@ -175,7 +175,7 @@ def edit_blocker(now: DecisionContext) -> str:
 
 
 def _why_not_signed(now: DecisionContext) -> str:
-    """What stands against any answer, whoever gives it."""
+    """What stands against any answer of any operator."""
     if now.approval is None:
         return "No card is open."
     if now.approval.state is not ApprovalState.WAITING:

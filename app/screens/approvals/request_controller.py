@@ -40,6 +40,7 @@ from core.approvals.models import Approval, ApprovalState
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError
 from core.fleet.models import Contract, Tool
+from core.policy.agents import PREFIX
 from core.service.console import CommandRecord
 from core.statements import SignedStatement
 
@@ -93,6 +94,7 @@ class RequestController(QWidget):
         self._form = Query(self, link, self._open_edit, self._say_no_form, "read the tool's form")
         self.bar.unlock_asked.connect(nav.start_unlock)
         state.service_changed.connect(self.show_situation)
+        state.agents_changed.connect(self._show_agent)
         nav.keys.changed.connect(self._key_changed)
 
     # The card
@@ -105,6 +107,7 @@ class RequestController(QWidget):
         device = self._state.devices.get(one.request.device)
         production = {device.name for device in self._state.devices.values() if device.production}
         self.card.show_request(one, device.platform if device else "", None, others, production)
+        self._show_agent()
         self.bar.start_guard()
         if self._left_over is not None:
             self.bar.say_error(*self._left_over)
@@ -116,6 +119,11 @@ class RequestController(QWidget):
         self._looking.begin(one)
         if one.state is not ApprovalState.WAITING:
             self.show_end(one)
+
+    def _show_agent(self) -> None:
+        shown = self.card.approval
+        agent = self._state.agents.get(shown.actor.removeprefix(PREFIX)) if shown is not None else None
+        self.card.show_agent_paused(agent is not None and agent.settings.paused)
 
     def update_request(self, newest: Approval) -> None:
         """Take over the newest state of the open request; one with other contents is shown as new."""
@@ -131,8 +139,8 @@ class RequestController(QWidget):
     def update_others(self, others: tuple[Approval, ...]) -> bool:
         """Take over who else of the group still waits.
 
-        Who comes while the card takes no answer yet joins it, and it begins anew; nobody joins it later.
-        Returns whether somebody left or came.
+        What comes while the card takes no answer yet joins it, and it begins anew; nothing joins it later.
+        Returns whether a request left or came.
         """
         known = {one.id for one in self.card.others}
         left = tuple(one for one in others if one.id in known)
@@ -150,7 +158,7 @@ class RequestController(QWidget):
 
     @property
     def takes_in(self) -> bool:
-        """Whether requests that are alike may join the open card: nobody can answer it yet."""
+        """Whether requests that are alike may join the open card: it takes no answer yet."""
         return self.bar.guarded and time.monotonic() - self._since < JOINED_FOR_S
 
     def show_none(self) -> None:

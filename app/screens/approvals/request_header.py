@@ -110,7 +110,7 @@ class RequestHeader(QWidget):
         asked = question_of(request)
         self._tool.set_text("question" if asked else one_line(request.tool_name))
         self._asker.set_icon("agent" if is_agent(approval.actor) else "operator")
-        self.actor.set_text(asker_words(approval.actor))
+        self.actor.set_text(asker_words(approval.actor, approval.program))
         self._asked.setText(f"asked {local_time(approval.asked_at)}")
 
     def show_devices(self, approval: Approval, others: tuple[Approval, ...]) -> None:

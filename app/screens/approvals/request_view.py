@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QBoxLayout, QSizePolicy, QWidget
 
 from app.records.asker import Quote, asker_words
 from app.records.decision import FindingsSection, ReasonsSection, UndoBox
+from app.records.tool_facts import scope_properties
 from app.screens.approvals.bytes_section import BytesSection
 from app.screens.approvals.checks_section import ChecksSection
 from app.screens.approvals.content_section import ContentSection
@@ -26,12 +27,12 @@ from app.theme.tokens import SPACE
 from app.widgets.banner import Banner
 from app.widgets.labels import Label, Link, separator, set_surface
 from app.widgets.layouts import STRETCH, vbox
-from app.widgets.property_list import Property, PropertyList, short_digest
+from app.widgets.property_list import Property, PropertyList, short_digest, show_facts
 from app.widgets.section import Section
 from app.widgets.util import ScrollArea
 from core.approvals.models import Approval, ApprovalState
 from core.approvals.preview_models import Helper, Preview
-from core.fleet.models import Contract
+from core.fleet.models import Contract, ToolDescription
 from core.policy.models import Reason
 
 RIGHT = 296
@@ -68,6 +69,7 @@ class RequestView(QWidget):
         self.sent: RequestPayload | None = None
         self.others: tuple[Approval, ...] = ()
         self._run_link: Label | Link | None = None
+        self._agent_paused = False
         self._finding = 0
         self._stacked = False
         self._side = RIGHT
@@ -92,6 +94,9 @@ class RequestView(QWidget):
         self.reasons = ReasonsSection("Why you are asked")
         self.said = Quote()
         self.facts = PropertyList(84, "Request")
+        self.scope = PropertyList(84, "Scope of the tool")
+        self._scope = Section("What it needs and reaches")
+        self._scope.add(self.scope)
         for part in (self.bytes, self.rest):
             part.end_seen.connect(self._part_seen)
             part.copied.connect(self.copied)
@@ -123,7 +128,7 @@ class RequestView(QWidget):
         )
         request = Section("Request")
         request.add(self.facts)
-        for widget in (self.reasons, self.said, request):
+        for widget in (self.reasons, self.said, request, self._scope):
             side.addWidget(widget)
         side.addStretch(1)
         body = QWidget()
@@ -174,8 +179,9 @@ class RequestView(QWidget):
             part.setVisible(not asks)
         self.undo.show_undo(approval.decision, "Undo in Runs…" if approval.run else "")
         self.reasons.show_reasons(approval.decision, _more_reasons(approval))
-        self.said.show_said(approval.said, approval.actor)
+        self.said.show_said(approval.said, approval.actor, approval.program)
         self.show_facts(contract, "")
+        self._scope.hide()
         self.middle.verticalScrollBar().setValue(0)
         self._set_tab_order()
         self.end_banner.hide()
@@ -211,8 +217,19 @@ class RequestView(QWidget):
                 "An operator changed the arguments.",
                 "It needs an approval of its own.",
             )
+        elif self._agent_paused:
+            self.banner.say(
+                "warn", "This agent is paused.", "What you approve is held until the agent may go on."
+            )
         else:
             self.banner.hide()
+
+    def show_agent_paused(self, paused: bool) -> None:
+        """Say whether the agent that asks is paused, on this request and those shown next."""
+        if paused != self._agent_paused:
+            self._agent_paused = paused
+            if self.approval is not None and self.sent is not None:
+                self._show_banner(self.sent, self.approval)
 
     def show_others(self, others: tuple[Approval, ...]) -> None:
         """The members of the group are others now: one was answered elsewhere."""
@@ -268,7 +285,7 @@ class RequestView(QWidget):
         request = approval.request
         effect = approval.decision.effect.value
         source = f" ({contract.effect.source.value})" if contract is not None else ""
-        rows = [Property("Actor", asker_words(approval.actor))]
+        rows = [Property("Actor", asker_words(approval.actor, approval.program))]
         if approval.run:
             step = f", step {one_line(approval.step)}" if approval.step else ""
             rows.append(Property("Run", f"{one_line(approval.run)}{step}", link="run"))
@@ -287,6 +304,12 @@ class RequestView(QWidget):
         ]
         self.facts.show_facts(rows)
         self._connect_run()
+
+    def show_scope(self, described: ToolDescription) -> None:
+        """Show what the tool needs and reaches, if it is still the one that the approval binds."""
+        if self.approval is not None and self.approval.request.contract == described.tool.contract.digest:
+            show_facts(self.scope, scope_properties(described.scope))
+            self._scope.show()
 
     def _connect_run(self) -> None:
         if self.approval is None or not self.approval.run:

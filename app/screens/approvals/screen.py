@@ -124,7 +124,7 @@ class ApprovalsScreen(Screen):
         self.measure()
 
     def leave(self) -> None:
-        """Nobody reads the card any more."""
+        """The card is not read any more."""
         self.queue.field.close_list()
         self._entered = False
         self._tick.stop()

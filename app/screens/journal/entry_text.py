@@ -34,6 +34,7 @@ KIND_TONES = {
     EntryKind.DEVICE_REVOKED: "warn",
     EntryKind.OPERATOR_REMOVED: "warn",
     EntryKind.AGENT_REVOKED: "warn",
+    EntryKind.AGENT_STOPPED: "warn",
     EntryKind.FATIGUE_NOTED: "warn",
     EntryKind.CONTRACT_CHANGED: "warn",
     EntryKind.APPROVAL_EXPIRED: "warn",
@@ -66,7 +67,8 @@ class Present:
 def outcome_of(entry: Entry, present: Present) -> str:
     """The verdict or cell state that an entry stands for; empty when it is about neither.
 
-    A request for approval waits as long as nobody answered it; what it was later is another entry's story.
+    A request for approval waits as long as no operator has answered it; what it was later is
+    another entry's story.
     """
     if entry.verdict:
         return entry.verdict

@@ -27,7 +27,7 @@ _OPEN_REQUEST, _OPEN_ORIGIN = "Open the request", "Open {}"
 def banner_words(cell: Cell, look: str, denied_by: str, late: Entry | None = None) -> tuple[str, str, str]:
     """A fact, a detail and the words of a link; an empty fact when there is nothing to say.
 
-    `late` is the journal's entry of an answer that came when nobody waited for it any more.
+    `late` is the journal's entry of an answer that came when it was not waited for any more.
     """
     error = cell.result.error if cell.result else None
     why = one_line(error.message if error else cell.note)

@@ -308,7 +308,7 @@ class CellDetails(QWidget):
         self._show(False)
 
     def look_again(self) -> None:
-        """Read the journal again where more may come: a device can answer when nobody waits any more."""
+        """Read the journal again where more may come: a device can answer after its command was given up."""
         if self.isVisible() and self._look == "unknown" and self._known.late is None:
             self._record.refresh_within(READ_AGAIN_MS)
 
