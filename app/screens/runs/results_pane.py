@@ -214,10 +214,11 @@ class ResultsPane(QWidget):
             self.difference_place.say(
                 "Its value is the same.", one_line(group.example.note) or "Its state differs."
             )
+        elif len(self._groups) > 1:
+            line = "Choose another group to see how it differs."
+            self.difference_place.say("This is what most have.", line)
         else:
-            self.difference_place.say(
-                "This is what most have.", "Choose another group to see how it differs."
-            )
+            self.difference_place.say("No device differs.", "All results of this step are alike.")
 
     def _show_rows(self, found: ResultTable) -> None:
         columns = [

@@ -218,6 +218,21 @@ def test_a_failed_step_is_done_by_hand_after_a_question(theme: Theme, tmp_path: 
     play_runs(theme, tmp_path, scenario)
 
 
+def test_a_word_about_a_run_that_only_the_journal_has_shows_at_once(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(page: RunsPage) -> None:
+        run = await page.start(read("look", page.work / "missing"))
+        await page.until(RunState.FAILED)
+        # As after a restart: the service tells nothing of a run that it does not have in memory.
+        await page.bay.service.journal.settle()
+        del page.bay.service.runner._runs[run]
+        page.choose("look")
+        page.press_key(Qt.Key.Key_D)
+        page.press("It is done")
+        await seen(lambda: page.words_of("look") == "done by hand")
+
+    play_runs(theme, tmp_path, scenario)
+
+
 def test_a_run_that_two_consoles_resume_says_which_one_goes_on(theme: Theme, tmp_path: Path) -> None:
     async def scenario(page: RunsPage) -> None:
         run = await page.start(read("look", page.work / "missing"))
