@@ -264,13 +264,13 @@ class FakeConsole(ApprovalsDoor):
 
     async def on_readable_values(self, batch: Batch, step: str) -> ReadableValues:
         await self._step("readable_values")
-        return readable_values(batch, step, self._known(batch))
+        return readable_values(batch, step, self._held_against(batch))
 
     async def on_try_expression(self, batch: Batch, step: str, place: Place, text: str) -> ExpressionTrial:
         await self._step("try_expression")
-        return try_expression(batch, step, place, text, self._known(batch))
+        return try_expression(batch, step, place, text, self._held_against(batch))
 
-    def _known(self, batch: Batch) -> Known:
+    def _held_against(self, batch: Batch) -> Known:
         runs = [self.work.find(run.id) for run in self.work.summaries()]
         return FakeOffers(self).known(batch, runs)
 
