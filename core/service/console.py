@@ -217,7 +217,7 @@ class AgentsApi(Protocol):
     async def list(self) -> list[AgentState]:
         """Every agent, by name."""
 
-    @rpc("agent_tallies", OPERATORS)
+    @rpc("agent_tallies", OPERATORS, answer_within=120.0)
     async def tallies(self) -> dict[str, AgentTally]:
         """How much each agent has asked for, was given and was denied, by name, from the journal."""
 

@@ -334,6 +334,14 @@ class FakeConsole(ApprovalsDoor):
         await self._step("cancel_run")
         return self.work.cancel(run)
 
+    async def on_pause_run(self, run: str) -> RunSummary:
+        await self._step("pause_run")
+        return self.work.pause(run, paused=True)
+
+    async def on_unpause_run(self, run: str) -> RunSummary:
+        await self._step("unpause_run")
+        return self.work.pause(run, paused=False)
+
     async def on_approvals(self) -> list[Approval]:
         await self._step("approvals")
         return self._waiting()

@@ -164,7 +164,7 @@ class ExpressionField(QWidget):
     """One expression, without its brackets, and below it what is wrong with it, or its value.
 
     Signals:
-        typed: an operator changed it; `text()` is the text as the batch has it.
+        typed: it was changed by typing; `text()` is the text as the batch has it.
     """
 
     typed = Signal()

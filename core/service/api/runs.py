@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from core.audit.entries import Kind
+from core.audit.entries import Entry, Kind
 from core.audit.events import RunStarted, StepSettled
 from core.audit.journal import MAX_PAGE
 from core.batch.expression_trial import AskedExpression, ExpressionTrials, Known, try_expressions
@@ -328,8 +330,8 @@ class LocalRuns(ClientApi, RunsApi):
         if live is not None:
             known = live.cells
         else:
-            entries = await self._service.journal.entries_of_run(run, chosen)
-            known = {(cell.device, cell.step): cell for cell in rebuild_run(entries).cells}
+            part = await self._service.journal.fold_run(run, rebuild_run, chosen)
+            known = {(cell.device, cell.step): cell for cell in part.cells}
         wanted = set(chosen)
         cells = [cell for (device, _), cell in known.items() if device in wanted]
         return CellPage(run=summary, cells=cells, next=end if end < len(summary.devices) else None)
@@ -414,11 +416,15 @@ class LocalRuns(ClientApi, RunsApi):
             self._client.check_own(live.actor, run)
             return live.whole()
         await self._service.journal.settle()
-        entries = await self._service.journal.entries_of_run(run)
-        if not entries:
-            raise BadInput(f"There is no run {run}.", ErrorCode.NOT_FOUND)
-        self._client.check_own(entries[0].actor, run)
-        return rebuild_run(entries)
+
+        def rebuild(entries: Iterator[Entry]) -> Run:
+            first = next(entries, None)
+            if first is None:
+                raise BadInput(f"There is no run {run}.", ErrorCode.NOT_FOUND)
+            self._client.check_own(first.actor, run)
+            return rebuild_run(chain([first], entries))
+
+        return await self._service.journal.fold_run(run, rebuild)
 
     async def evidence(self, run: str, sha256: str) -> bytes:
         cells = (await self.get(run)).cells

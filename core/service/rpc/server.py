@@ -152,6 +152,7 @@ async def _greet(
 
     None if the hello is refused or does not arrive.
     """
+    console: Console | None = None
     try:
         async with asyncio.timeout(HELLO_WITHIN):
             hello = protocol.read_hello(await connection.recv())
@@ -165,7 +166,8 @@ async def _greet(
             await connection.send(protocol.encode_error(None, error.info), text=True)
             await connection.close(1008, "The hello was refused.")
     except (TimeoutError, ConnectionClosed):
-        pass
+        if console is not None:
+            await console.close()
     return None
 
 
@@ -240,7 +242,7 @@ class _Client:
             method = self._allowed(name)
             arguments = method.decode_arguments(frame.get("params", {}))
             value = await self._console.invoke(method.api, (), arguments)
-            answer, binary = protocol.encode_result(number, method, value), method.gives_bytes
+            answer, binary = await protocol.encode_result(number, method, value), method.gives_bytes
         except QuarterdeckError as error:
             answer = protocol.encode_error(number, error.info)
             gone = error.code is ErrorCode.AGENT_UNKNOWN

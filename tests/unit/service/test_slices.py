@@ -99,6 +99,25 @@ async def test_a_burst_of_events_is_read_in_slices_in_its_order(
         turns.close()
 
 
+@pytest.mark.parametrize("count", [0, 1, protocol.ENCODED_AT_ONCE, 2 * protocol.ENCODED_AT_ONCE + 1])
+async def test_a_long_answer_is_encoded_in_slices_and_is_the_same_answer(count: int) -> None:
+    method = protocol.methods()["run"]
+    run = ended_run(big_run(1, [f"d-{number:04d}" for number in range(count)]))
+    turns = Turns()
+    answer = protocol.decode(await protocol.encode_result(7, method, run))
+    assert turns.count >= (count - 1) // protocol.ENCODED_AT_ONCE
+    turns.close()
+    assert answer == {"id": 7, "result": method.result.dump_python(run, mode="json", by_alias=True)}
+
+
+async def test_a_long_list_is_encoded_in_slices_and_is_the_same_list() -> None:
+    method = protocol.methods()["tools"]
+    tool = MemoryHost().tools["echo"]
+    many = [tool] * (protocol.ENCODED_AT_ONCE + 1)
+    answer = protocol.decode(await protocol.encode_result(7, method, many))
+    assert answer["result"] == method.result.dump_python(many, mode="json", by_alias=True)
+
+
 async def test_a_burst_of_events_is_sent_in_several_frames(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
