@@ -28,7 +28,7 @@ format: $(VENV)/ready
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
-	$(BIN)/python packaging/check_words.py core
+	$(BIN)/python packaging/check_words.py core app
 
 types: $(VENV)/ready
 	$(BIN)/mypy app core

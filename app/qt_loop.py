@@ -34,7 +34,7 @@ END_TIMEOUT_S = 5.0
 COLLECT_EVERY_MS = 250
 # A collection longer than this puts aside what it has looked at.
 SLOW_S = 0.004
-# How often all is looked at while nobody uses the window, and when it becomes urgent: after so many seconds
+# How often all is looked at while the window is not used, and when it becomes urgent: after so many seconds
 # of collecting more than the last look at all took, which is some hundred thousand objects.
 LOOK_EVERY_S = 60.0
 MOST_ASIDE_S = 0.5
@@ -86,7 +86,7 @@ class GuiThreadGarbageCollector(QObject):
 
     With a thousand devices on show a full collection walks hundreds of thousands of objects, which is longer
     than a frame. What lives long is therefore put aside as soon as a collection takes its time, and looked at
-    again only while nobody uses the window, or when it has doubled.
+    again only while the window is not used, or when it has doubled.
     """
 
     def __init__(self) -> None:
@@ -164,7 +164,7 @@ async def ended(finished: SignalInstance) -> Any:
 
 
 class ErrorReporter(QObject):
-    """Catches what nobody caught, in slots, tasks and threads: it is logged and shown, never a crash.
+    """Catches what was not caught, in slots, tasks and threads: it is logged and shown, never a crash.
 
     Signals:
         happened(words, details): one sentence, and the traceback to copy. Emitted in the window's thread.

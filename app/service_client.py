@@ -1,8 +1,8 @@
 """The window's end of the door: attach to the service, follow it, and carry the operator's wishes to it.
 
-`ConsoleLink` is the only writer of `AppState`. It attaches (the service is started when nobody owns the
-home), reads the state, follows the events, reads again when the window was too slow, and after a loss tries
-again with growing pauses until the window closes. Screens read and act through `app/query.py`.
+`ConsoleLink` is the only writer of `AppState`. It attaches (the service is started when no process owns
+the home), reads the state, follows the events, reads again when the window was too slow, and after a loss
+tries again with growing pauses until the window closes. Screens read and act through `app/query.py`.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ class ConsoleLink(QObject):
                 self._state.apply(event)
 
     async def _change_door(self) -> bool:
-        # The new one first: a service that nobody is attached to any more may end.
+        # The new one first: a service to which no client is attached any more may end.
         try:
             fresh = await self._open_console()
         except (OSError, QuarterdeckError) as error:
@@ -296,7 +296,7 @@ async def _leave(console: Console) -> None:
 
 
 async def _wait_for(event: asyncio.Event, seconds: float) -> None:
-    """Wait until somebody sets the event, at most `seconds`; it is cleared afterwards."""
+    """Wait until the event is set, at most `seconds`; it is cleared afterwards."""
     await set_within(event, seconds)
     event.clear()
 

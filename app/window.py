@@ -229,7 +229,7 @@ class MainWindow(ShellWindow):
             return
         for pane in (*((home,) if home is not None else ()), *shown.panes(), shown):
             if pane.isVisible() and (inner := _place_for_keyboard(pane)) is not None:
-                # Not as by Tab: no ring is drawn for a place that nobody walked to.
+                # Not as by Tab: no ring is drawn for a place that was not walked to.
                 inner.setFocus(Qt.FocusReason.OtherFocusReason)
                 return
         # It is still being read: the keyboard waits with it, and not in the field for searching.
@@ -414,7 +414,7 @@ class MainWindow(ShellWindow):
         self._may_close = True
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        """Ask instead of closing, until somebody has answered."""
+        """Ask instead of closing, until the operator has answered."""
         if self._may_close:
             if self._current:
                 self.current.leave()

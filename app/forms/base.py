@@ -60,7 +60,7 @@ class Editor(QWidget):
     """Asks for one value.
 
     Signals:
-        changed: somebody typed or chose; not sent for `set_value`.
+        changed: the operator typed or chose; not sent for `set_value`.
         left: the focus went away from an input.
         regrown: rows came or went, so the keyboard order is another one.
     """
@@ -76,7 +76,7 @@ class Editor(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
 
     def asked_for(self) -> None:
-        """Let what somebody has just asked for be there at once."""
+        """Let what the operator has just asked for be there at once."""
         if self.options.builder is not None:
             self.options.builder.allow_some()
 
@@ -105,7 +105,7 @@ class Editor(QWidget):
         raise NotImplementedError
 
     def choose_constants(self) -> None:
-        """Fill in what the schema leaves no choice about, because somebody has just chosen this form."""
+        """Fill in what the schema leaves no choice about, because the operator has just chosen this form."""
 
     def mark(self, failed: bool) -> None:
         """Draw the edge of the inputs as wrong, or as usual."""
@@ -232,7 +232,7 @@ class FieldRow(QWidget):
         parent: QWidget | None = None,
         given: Any = UNSET,
     ) -> None:
-        """Without `labelled`, somebody else says what this is: a list its number, a choice its name.
+        """Without `labelled`, what stands around it says what this is: a list its number, a choice its name.
 
         The row holds `given` from now on, and is filled with widgets when the form's builder comes to it.
         """
@@ -250,7 +250,7 @@ class FieldRow(QWidget):
         if options.builder is None:
             self.fill()
         elif not labelled and given is UNSET:
-            # An item or an alternative is there because somebody has just asked for it.
+            # An item or an alternative is there because the operator has just asked for it.
             options.builder.fill_now(self)
         else:
             options.builder.add(self)

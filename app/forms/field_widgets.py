@@ -35,7 +35,7 @@ class GrowingText(QPlainTextEdit):
     Enter makes a line only where text has several lines by nature; Shift+Enter does everywhere. Tab moves on.
 
     Signals:
-        edited: somebody typed, or undid.
+        edited: the operator typed, or undid.
         left: the focus went away.
     """
 

@@ -18,7 +18,7 @@ from app.widgets.labels import Label
 from app.widgets.layouts import vbox
 from app.widgets.util import debounce
 from core.schema_forms.form import form_for
-from core.schema_forms.json_values import UNSET, Path, is_expression, same_json, value_at
+from core.schema_forms.json_values import UNSET, Path, holds_expression, same_json, value_at
 from core.schema_forms.secrets import secret_arguments
 from core.schema_forms.validator import FieldError
 
@@ -28,7 +28,7 @@ _SAY_CHECKING_AFTER_MS = 400
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """Somebody who waits for `value` to be checked."""
+    """A caller that waits for `value` to be checked."""
 
     value: Any
     act: Callable[[list[FieldError]], None]
@@ -39,11 +39,12 @@ class SchemaForm(QWidget):
     """Asks for the arguments of one tool.
 
     `value()` holds only what was typed, chosen or given: a default is shown, never sent. Nothing is rebuilt
-    while somebody types, so the focus stays where it is. Neither reading a schema nor holding the arguments
-    against it ever stops the window: what is not known yet is said to be checked, and `when_checked` waits.
+    while the operator types, so the focus stays where it is. Neither reading a schema nor holding the
+    arguments against it ever stops the window: what is not known yet is said to be checked, and
+    `when_checked` waits.
 
     Signals:
-        changed: somebody typed or chose something; `value()` is up to date.
+        changed: the operator typed or chose something; `value()` is up to date.
         checked: what is wrong is known anew, a moment after typing; a list of `FieldError`.
     """
 
@@ -139,7 +140,7 @@ class SchemaForm(QWidget):
         value = self.value()
         found = [error for error in self._check.errors(value) or () if error.path not in seen]
         if self._options.expressions:
-            found = [error for error in found if not is_expression(value_at(value, error.path))]
+            found = [error for error in found if not holds_expression(value_at(value, error.path))]
         return own + found
 
     def not_sent(self) -> FieldError | None:
@@ -148,9 +149,9 @@ class SchemaForm(QWidget):
         return next((error for error in own if isinstance(error, NotSent)), None)
 
     def show_problems(self) -> list[FieldError]:
-        """Show everything that is wrong, also in fields nobody has been to yet; returns it.
+        """Show everything that is wrong, also in fields that the focus was never in; returns it.
 
-        While that is not known, the arguments are wrong as a whole: nobody may send them.
+        While that is not known, the arguments are wrong as a whole: they may not be sent.
         """
         found = self._all_problems()
         if not self.is_checked:
@@ -194,7 +195,7 @@ class SchemaForm(QWidget):
             waits.act(found)
 
     def set_errors(self, errors: Iterable[FieldError]) -> None:
-        """Show what somebody else found, a device for example, until the form changes."""
+        """Show what was found elsewhere, by a device for example, until the form changes."""
         self._outside = list(errors)
         self._show([*self.problems(), *self._outside], only_touched=not self._outside)
 
@@ -286,7 +287,7 @@ class SchemaForm(QWidget):
             row = self._row_for(error.path, rows)
             if row is None:
                 rest.append(error.message)
-            # What is missing waits until somebody was there.
+            # What is missing is said once the focus was there.
             elif row.touched or not only_touched or value_at(value, error.path) is not UNSET:
                 place = next(path for path, one in rows.items() if one is row)
                 texts.setdefault(place, error.message)

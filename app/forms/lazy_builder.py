@@ -16,7 +16,7 @@ from shiboken6 import isValid
 from app.widgets.util import debounce
 
 AT_ONCE = 6
-"""Rows that are filled at once whenever somebody does something; a long list of choices counts as several."""
+"""Rows that are filled at once when the operator does something; a long list of choices counts as several."""
 MOST_ROWS = 300
 """Rows of one form, beyond which what has rows inside is written as JSON."""
 _SLICE_S = 0.006
@@ -63,7 +63,7 @@ class LazyBuilder(QObject):
         self.allow_some()
 
     def allow_some(self) -> None:
-        """Somebody did something, and is to see what comes of it."""
+        """The operator did something, and is to see what comes of it."""
         self._at_once = AT_ONCE
 
     def add(self, row: PendingRow) -> None:
@@ -75,7 +75,7 @@ class LazyBuilder(QObject):
             self._soon.start()
 
     def fill_now(self, row: PendingRow) -> None:
-        """Fill a row that somebody waits for."""
+        """Fill a row that the operator waits for."""
         self._at_once -= row.weight
         self._made += 1
         row.fill()

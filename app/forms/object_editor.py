@@ -93,7 +93,7 @@ class ObjectEditor(Editor):
 
     def __init__(self, field: Field, options: FormOptions, parent: QWidget | None = None) -> None:
         super().__init__(field, options, parent)
-        # The whole, an item of a list and a chosen alternative are there because somebody put them there;
+        # The whole, an item of a list and a chosen alternative are there because the operator put them there;
         # only a named field can be left out.
         self._stands = not isinstance(parent, FieldRow) or not parent.labelled
         self._is_root = not isinstance(parent, FieldRow)

@@ -133,7 +133,7 @@ class LineEditor(Editor):
         return isinstance(value, str)
 
     def set_value(self, value: Any) -> None:
-        """Show a value, and keep the very object until somebody types."""
+        """Show a value, and keep the very object until the operator types."""
         self._given = value
         text = "" if value is UNSET else value if isinstance(value, str) else shown(value, 2_000)
         try:

@@ -74,7 +74,7 @@ class UnionEditor(Editor):
             self._show(None)
             self.regrown.emit()
             return
-        # While somebody types in the JSON beside the form, a value can pass through states that fit another
+        # While the JSON beside the form is typed, a value can pass through states that fit another
         # alternative better; the one on show is only left when it cannot hold the value at all.
         current = self._form
         at = best_alternative(self.field, value)

@@ -94,7 +94,7 @@ class PendingValidation:
         self.tell = None
 
     def answer(self, found: Errors) -> None:
-        """Tell whoever asked, if they still want to know."""
+        """Tell the caller, if it still wants to know."""
         tell, self.tell = self.tell, None
         if tell is not None:
             tell(found)
@@ -215,7 +215,7 @@ def validator_process() -> ValidatorProcess:
         known = ValidatorProcess(app)
         app.setProperty(_PROPERTY, known)
         app.aboutToQuit.connect(known.stop)
-        # Where nobody ever says so, as in tests.
+        # Where Qt never says so, as in tests.
         atexit.register(_stop, known)
     return known
 

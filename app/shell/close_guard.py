@@ -47,7 +47,7 @@ class CloseGuard(QObject):
             self._window,
             "Work is running. Leave it running?",
             f"{words} The service goes on without this window and ends itself when nothing is left to do. "
-            "Requests that wait expire if nobody answers them.",
+            "Requests that wait expire if no operator answers them.",
             width=520,
         )
         sheet.add_answer(STAY, "Stay")

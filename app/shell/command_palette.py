@@ -399,7 +399,7 @@ class CommandPalette(Overlay):
 
     def focusNextPrevChild(self, forward: bool) -> bool:
         """Tab narrows to the kind under the cursor, or widens again; the focus stays in the field."""
-        # Qt asks as well when the focus is in what has just been put away: nobody pressed Tab then.
+        # Qt asks as well when the focus is in what has just been put away: Tab was not pressed then.
         chosen = self.chosen() if self.isVisible() else None
         if forward and chosen is not None:
             self._group = "" if self._group else chosen.hit.group

@@ -59,7 +59,7 @@ class TrayIcon(QObject):
 
 
 class Tray(QObject):
-    """Watches the queue and says what came in while nobody was looking at the window."""
+    """Watches the queue and says what came in while the window was not looked at."""
 
     def __init__(self, window: ShellWindow, state: AppState, icon: TrayIcon) -> None:
         super().__init__(window)

@@ -190,7 +190,7 @@ class ThemedIcon(QIconEngine):
         """An icon for Qt's own widgets: menus, line edits, tabs.
 
         Raises:
-            KeyError: nobody gave the concept an icon.
+            KeyError: the concept has no icon.
         """
         ICONS[concept]
         return QIcon(ThemedIcon(theme, concept, role, disabled_role))

@@ -166,7 +166,7 @@ async def _show_queue(stage: TourContext) -> None:
 
 
 async def answer_by_chord(stage: TourContext, last: bool = True) -> None:
-    """By chord, once the card lets anybody; `last`: nothing else waits and nobody else must answer."""
+    """By chord, once the card takes one; `last`: nothing else waits and no other operator must answer."""
     hand, state = stage.hand, stage.desk.state
     await hand.until("the card can be approved", lambda: _can_approve(stage))
     await hand.key("Ctrl+Return", hand.window.current)

@@ -21,7 +21,7 @@ PASSPHRASE = "fair winds and following seas"
 class TourContext:
     """What one scene needs: the window, the hand that works it, a folder for the shell step, the devices.
 
-    `agent` is a door of its own, through which somebody who is no operator asks for things.
+    `agent` is a door of its own, through which an agent asks for things.
     """
 
     desk: ConsoleApplication

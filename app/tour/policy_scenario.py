@@ -88,7 +88,7 @@ async def policy(stage: TourContext) -> None:
 
 
 async def why(stage: TourContext) -> None:
-    """What would be said of a call that nobody makes, and which rule says so."""
+    """What would be said of a call that is not made, and which rule says so."""
     hand = stage.hand
     await hand.press("Why?")
     await hand.pick("Device", DIALS)

@@ -96,7 +96,7 @@ async def _play(
 
         try:
             desk.begin()
-            # Nobody manages windows on a bare display, so the window asks for the keyboard itself.
+            # A bare display has no window manager, so the window asks for the keyboard itself.
             desk.window.activateWindow()
             await hand.until("the window has the keyboard", desk.window.isActiveWindow)
             await play(TourContext(desk, hand, work, crew, agent), scenes)

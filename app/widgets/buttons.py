@@ -115,7 +115,7 @@ class Button(InputOriginMixin, RetainFocusMixin, QPushButton):
     def set_working(self, words: str) -> None:
         """What it was pressed for goes on, and a second press would be one too many; empty when it has ended.
 
-        `words` say what goes on. Whoever has the keyboard here keeps it, and `set_off` holds afterwards.
+        `words` say what goes on. If the keyboard is here, it stays here, and `set_off` holds afterwards.
         """
         self._working = words
         self._show_off()

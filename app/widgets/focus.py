@@ -206,7 +206,7 @@ class RetainFocusMixin(Base):
     def _begin_keeping(self) -> None:
         self._kept = True
         self.setDown(False)
-        # A press through accessibility comes as no event: nobody must hear of it.
+        # A press through accessibility comes as no event: no signal may tell of it.
         self.blockSignals(True)
         self.installEventFilter(self)
         self.update()
@@ -244,7 +244,7 @@ class FocusRestorer(QObject):
     """Where the keyboard of one window waits; the window asks from its `focusNextPrevChild`.
 
     It waits in the innermost part of the window that is left of where it was: the keys of the screen work
-    there, Tab goes on from there, and no ring is drawn. Whoever moves it meanwhile has moved it.
+    there, Tab goes on from there, and no ring is drawn. If it is moved meanwhile, it stays there.
     """
 
     def __init__(self, window: QWidget) -> None:
@@ -276,7 +276,7 @@ class FocusRestorer(QObject):
         self._left = self._place = None
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Give the keyboard back to what is shown again, unless somebody moved it on."""
+        """Give the keyboard back to what is shown again, unless it was moved on."""
         left, place = self._left, self._place
         if event.type() in _BACK and watched is left and left is not None and place is not None:
             if not shiboken6.isValid(place) or self._window.focusWidget() is not place:

@@ -22,7 +22,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _QUOTED_KEY = re.compile(r"\s*=")
-# What decides is coloured as everywhere: blue waits for somebody, red says no.
+# What decides is coloured as everywhere: blue waits for an operator, red says no.
 _DECIDING = {'"ask"': "waiting", '"deny"': "fail", "'ask'": "waiting", "'deny'": "fail"}
 
 

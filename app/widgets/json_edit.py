@@ -58,7 +58,7 @@ class _JsonHighlighter(QSyntaxHighlighter):
             if match.lastgroup == "key":
                 key = match[0]
             elif key in self.masked:
-                # The letters stay, so that the text is what is sent; nobody behind the operator reads them.
+                # The letters stay, so that the text is what is sent; they cannot be read on the screen.
                 style.setForeground(theme.color("border2"))
                 style.setBackground(theme.color("border2"))
             self.setFormat(match.start(), match.end() - match.start(), style)
@@ -86,8 +86,8 @@ class JsonEdit(RedoKey):
     Tab moves on when the editor is `compact` (one field of a form); else it indents by two spaces.
 
     Signals:
-        edited: somebody typed; `problem` is up to date.
-        value_edited: what somebody typed is valid and says something else than before.
+        edited: the operator typed; `problem` is up to date.
+        value_edited: what was typed is valid and says something else than before.
         validity_changed: `problem` is another one.
         left: the focus went away.
     """

@@ -1,4 +1,4 @@
-"""Any JSON value as a tree model that makes a node only when somebody looks at it."""
+"""Any JSON value as a tree model that makes a node only when it is looked at."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def breakable(text: str) -> str:
 
 
 def whole(text: str) -> str:
-    """What `breakable` was given, for whoever copies it."""
+    """What `breakable` was given, as it is copied."""
     return text.replace(BREAK, "")
 
 

@@ -6,6 +6,11 @@ withdrawn, or it expires, which counts as a denial. An operator's answer is dura
 asking caller receives it. An answer applies to this request only; a later request is asked again unless an
 operator gave a grant.
 
+An actor that has as many requests in the queue as it may is refused the next one. But a run that was let in
+is not refused in the middle: while the queue has a request of it, its further ones line up for the room that
+this one will leave, and so does a request that an operator has edited. They have no card and no expiry before
+they are in the queue.
+
 `PendingApproval` is the state of one pending request: its remaining time, the clients that have its card
 open, and its snapshot for display.
 """
@@ -41,6 +46,55 @@ from core.policy.agents import Agents
 from core.policy.models import Decision
 from core.statements import Request, SignedStatement, check_speaks_of
 from core.tasks import TaskGroupOwner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRequest:
+    """What is put before the operators: a request that needs their approval, and who asks for it.
+
+    `askers` are the operators who asked for it, as proved with their keys; an empty name is a person whose
+    identity was not proved. `program` is the client program of an agent. `sent` has the arguments with their
+    secrets; `request` has them redacted.
+
+    The queue awaits `reevaluate` when a new grant may cover the request. `reevaluate` calls
+    `approve_by_grant` if the policy permits the request under that grant. Without it, no grant answers the
+    request.
+    """
+
+    id: str
+    request: Request
+    decision: Decision
+    actor: str
+    run: str | None
+    step: str | None
+    production: bool
+    said: str
+    program: str = ""
+    askers: Sequence[str] = ("",)
+    edited_from: str = ""
+    sent: dict[str, Any] | None = field(default=None, repr=False)
+    reevaluate: Callable[[], Awaitable[None]] | None = None
+
+    def approval(self, expiry_s: float) -> Approval:
+        """Its snapshot as it comes into the queue."""
+        asked_at = datetime.now(UTC)
+        return Approval(
+            id=self.id,
+            request=self.request,
+            decision=self.decision,
+            actor=self.actor,
+            run=self.run,
+            step=self.step,
+            production=self.production,
+            asked_at=asked_at.isoformat(),
+            expires_at=(asked_at + timedelta(seconds=expiry_s)).isoformat(),
+            remaining_s=expiry_s,
+            said=self.said,
+            program=self.program,
+            approvers=_required_approvers(self.decision.approvers, self.askers),
+            askers=sorted(set(self.askers)),
+            edited_from=self.edited_from,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +188,18 @@ class PendingApproval:
         return min(now - self.paused_at, self.pause_left) if self.paused_at is not None else 0.0
 
 
+@dataclass(slots=True, eq=False)
+class _InLine:
+    """A request that waits until the queue has room for it."""
+
+    approval_id: str
+    actor: str
+    run: str | None
+    # Set when there is room for it, or when it is withdrawn, for this reason.
+    called: asyncio.Event = field(default_factory=asyncio.Event)
+    withdrawn_reason: str = ""
+
+
 MOST_PAUSE_SECONDS = 300.0
 DECIDED_KEPT = 500
 MOST_WAITING = 20_000
@@ -175,88 +241,97 @@ class ApprovalQueue:
         self._answers = TaskGroupOwner("approvals", lambda name, error: None)
         self._pending: dict[str, PendingApproval] = {}
         self._by_actor: Counter[str] = Counter()
+        # In the order of asking. One that was called keeps its place until its task comes into the queue.
+        self._line: list[_InLine] = []
         self._decided: OrderedDict[str, Approval] = OrderedDict()
 
-    async def ask(
-        self,
-        approval_id: str,
-        request: Request,
-        decision: Decision,
-        *,
-        actor: str,
-        run: str | None,
-        step: str | None,
-        production: bool,
-        said: str,
-        program: str = "",
-        askers: Sequence[str] = ("",),
-        edited_from: str = "",
-        sent: dict[str, Any] | None = None,
-        reevaluate: Callable[[], Awaitable[None]] | None = None,
-    ) -> Answered:
+    async def ask(self, asked: ApprovalRequest) -> Answered:
         """Queue a request and wait until it is answered, edited or withdrawn, or expires.
 
-        `askers` are the operators who asked for it, as proved with their keys; an empty name is a person
-        whose identity was not proved. `sent` has the arguments with their secrets; `request` has them
-        redacted.
-
-        The queue awaits `reevaluate` when a new grant may cover the request. `reevaluate` calls
-        `approve_by_grant` if the policy permits the request under that grant. Without `reevaluate`, no grant
-        answers the request.
+        A request for which there is no room waits for it if the queue has another one of its run, or if it is
+        an edited one.
 
         Raises:
             Refused: this actor, all agents together or the whole queue have too many pending requests
                 (code `queue_full`).
         """
-        self._check_room(actor)
-        expiry_s = decision.expires_s or self._expiry_s
-        asked_at = datetime.now(UTC)
-        approval = Approval(
-            id=approval_id,
-            request=request,
-            decision=decision,
-            actor=actor,
-            run=run,
-            step=step,
-            production=production,
-            asked_at=asked_at.isoformat(),
-            expires_at=(asked_at + timedelta(seconds=expiry_s)).isoformat(),
-            remaining_s=expiry_s,
-            said=said,
-            program=program,
-            approvers=_required_approvers(decision.approvers, askers),
-            askers=sorted(set(askers)),
-            edited_from=edited_from,
-        )
-        return await self._wait(approval, expiry_s, sent, reevaluate)
+        place = None if self.room(asked.actor) else self._line_up(asked)
+        if place is not None:
+            await self._called(place)
+        approval = asked.approval(asked.decision.expires_s or self._expiry_s)
+        if place is None:
+            return await self._wait(asked, approval)
+        if place.withdrawn_reason:
+            update = {"state": ApprovalState.WITHDRAWN, "reason": place.withdrawn_reason}
+            return Answered(approval.model_copy(update=update))
+        # Given while it was in line; the request was judged before.
+        granted = any(grant_may_answer(grant.terms, approval) for grant in self._grants.all())
+        return await self._wait(asked, approval, at_once=granted)
 
-    async def _wait(
-        self,
-        approval: Approval,
-        expiry_s: float,
-        sent: dict[str, Any] | None,
-        reevaluate: Callable[[], Awaitable[None]] | None,
-    ) -> Answered:
+    def _line_up(self, asked: ApprovalRequest) -> _InLine:
+        """Put a request in line.
+
+        Raises:
+            Refused: it may not wait for room (code `queue_full`).
+        """
+        runs = {pending.approval.run for pending in self._pending.values()}
+        let_in = asked.run is not None and asked.run in runs
+        if not let_in and not asked.edited_from:
+            own_count, waiting = self._by_actor[asked.actor], len(self._pending)
+            text = f"{asked.actor} has {own_count} requests waiting for an operator already, of {waiting}."
+            raise Refused(text, ErrorCode.QUEUE_FULL)
+        self._line.append(place := _InLine(asked.id, asked.actor, asked.run))
+        return place
+
+    async def _called(self, place: _InLine) -> None:
+        """Wait until a request in line is called or withdrawn; it leaves the line then."""
+        comes = False
+        try:
+            await place.called.wait()
+            comes = not place.withdrawn_reason
+        finally:
+            self._line.remove(place)
+            if not comes:
+                self._call_next()
+
+    def _call_next(self) -> None:
+        """Call those in line for whom there is room now."""
+        called = Counter(place.actor for place in self._line if place.called.is_set())
+        for place in self._line:
+            if not place.called.is_set() and self._room_beside(place.actor, called):
+                place.called.set()
+                called[place.actor] += 1
+
+    def _call_off(self, places: Sequence[_InLine], reason: str) -> None:
+        """Withdraw requests that are in line, also one that was called just now."""
+        for place in places:
+            place.withdrawn_reason = reason
+            place.called.set()
+
+    async def _wait(self, asked: ApprovalRequest, approval: Approval, at_once: bool = False) -> Answered:
+        """Wait for the end of a request; `at_once`: a grant may cover it already."""
         now = self._clock()
         pending = PendingApproval(
             approval,
             self._clock,
-            ends_at=now + expiry_s,
+            ends_at=now + approval.remaining_s,
             pause_left=self._most_pause_s,
             asked_at=now,
-            sent=sent,
+            sent=asked.sent,
         )
         self._pending[approval.id] = pending
         self._by_actor[approval.actor] += 1
         self._arm(pending)
         self._publish(approval)
         self._link(approval.edited_from, approval.id)
+        if at_once:
+            pending.wake.set()
         try:
             while pending.ended is None:
                 await pending.wake.wait()
                 pending.wake.clear()
-                if pending.ended is None and reevaluate is not None:
-                    await reevaluate()
+                if pending.ended is None and asked.reevaluate is not None:
+                    await asked.reevaluate()
             return pending.ended
         finally:
             if approval.id in self._pending:
@@ -264,20 +339,18 @@ class ApprovalQueue:
 
     def room(self, actor: str) -> int:
         """How many more requests of this actor can wait at the same time."""
-        room, most = MOST_WAITING - len(self._pending), self._agents.most_waiting(actor)
-        if most is not None:
-            room = min(room, most - self._by_actor[actor])
-        return max(room, 0)
+        return self._room_beside(actor, Counter(place.actor for place in self._line))
 
     def waiting_of(self, actor: str) -> int:
         """How many requests of this actor wait."""
         return self._by_actor[actor]
 
-    def _check_room(self, actor: str) -> None:
-        if not self.room(actor):
-            own_count, waiting = self._by_actor[actor], len(self._pending)
-            text = f"{actor} has {own_count} requests waiting for an operator already, of {waiting}."
-            raise Refused(text, ErrorCode.QUEUE_FULL)
+    def _room_beside(self, actor: str, others: Counter[str]) -> int:
+        """How many requests of this actor have room beside those in the queue and these, by their actors."""
+        room, most = MOST_WAITING - len(self._pending) - others.total(), self._agents.most_waiting(actor)
+        if most is not None:
+            room = min(room, most - self._by_actor[actor] - others[actor])
+        return max(room, 0)
 
     def list(self) -> list[Approval]:
         """The pending requests: highest risk first, then oldest."""
@@ -487,12 +560,16 @@ class ApprovalQueue:
         requests = [
             pending for pending in self._pending.values() if run is None or pending.approval.run == run
         ]
+        # First, so that the room that the others leave calls none of them.
+        in_line = [place for place in self._line if run is None or place.run == run]
+        self._call_off(in_line, reason)
         for pending in requests:
             self._withdraw(pending, reason)
-        return len(requests)
+        return len(in_line) + len(requests)
 
     def withdraw_one(self, approval_id: str, reason: str) -> None:
         """Withdraw one request as `withdraw` does; nothing happens if it is not pending."""
+        self._call_off([place for place in self._line if place.approval_id == approval_id], reason)
         if (pending := self._pending.get(approval_id)) is not None:
             self._withdraw(pending, reason)
 
@@ -568,6 +645,7 @@ class ApprovalQueue:
             self._by_actor[pending.approval.actor] -= 1
             if not self._by_actor[pending.approval.actor]:
                 del self._by_actor[pending.approval.actor]
+            self._call_next()
 
 
 def _required_approvers(approvers: int, askers: Sequence[str]) -> int:

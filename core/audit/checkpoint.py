@@ -27,7 +27,8 @@ _ED25519 = b"\x01"
 _SIGNATURE_LINE = re.compile(r"\u2014 (\S+) (\S+)")
 # A paragraph of three to five lines, a blank line, and a signature line.
 _NOTE = re.compile(r"(?:\A|\n\n)((?:[^\n]+\n){3,5}\n\u2014 \S+ \S+\n)")
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
+# Another spelling of a number, such as 01, is refused later: its text is not that of the parsed checkpoint.
+_NUMBER = re.compile(r"[0-9]{1,19}")
 # The errors that `cryptography` raises for damaged keys; `InternalError` if OpenSSL's parser fails.
 _NOT_A_KEY = (ValueError, TypeError, UnsupportedAlgorithm, InternalError)
 _RESTORE = "put the original back from a backup"

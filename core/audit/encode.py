@@ -17,6 +17,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from core.audit.entries import Entry, NewEntry
 from core.canonical_json import canonical_bytes, is_plain, plain_bytes
 from core.errors import BadInput, ErrorCode, JournalCorrupt
+from core.text import shorten_middle
 
 MAX_ENTRY_BYTES = 8 * 1024 * 1024
 _SEQ = b',"seq":0,"status":'
@@ -87,16 +88,30 @@ def _unusual(entry: NewEntry, time: str) -> tuple[bytes, bytes]:
     return head, tail
 
 
-def decode(data: bytes) -> Entry:
-    """Read an entry from its bytes.
+class UnknownKind(JournalCorrupt):
+    """An entry is of a kind that this version does not know: a later version wrote the journal."""
+
+    def __init__(self, kind: str, where: str) -> None:
+        super().__init__(
+            f"{where} has an entry of the kind {shorten_middle(kind, 60)!r}, which this version of"
+            " Quarterdeck does not know: a later version wrote it. It is left as it is: use that version, or"
+            " a later one, with this home."
+        )
+
+
+def decode(data: bytes, where: str = "The journal") -> Entry:
+    """Read an entry from its bytes, which `where` names for an error message.
 
     Raises:
+        UnknownKind: a later version wrote the entry.
         JournalCorrupt: the bytes are not an entry.
     """
     try:
         return Entry.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        first = error.errors(include_url=False, include_context=False)[0]
+        if error.error_count() == 1 and first["loc"] == ("kind",) and isinstance(first["input"], str):
+            raise UnknownKind(first["input"], where) from error
         raise JournalCorrupt(
             f"A stored entry cannot be read ({first['msg']}); run `quarterdeck audit verify` to find it."
         ) from error

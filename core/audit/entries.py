@@ -9,7 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Kind(StrEnum):
-    """The kind of event, in the past tense. The list is closed: a new kind needs a new format version."""
+    """The kind of event, in the past tense. The list is closed: an entry of another kind is not read.
+
+    Who may answer, what an agent may do and whether all is stopped follow from entries. A version that passed
+    over a kind which it does not know could permit what a later version had forbidden. So it does not open a
+    journal with such an entry (`core.audit.store.check_kinds`), and a new kind needs no new format number:
+    that is for how entries are stored. Verification reads no kinds, and works for a journal of any version.
+    """
 
     SERVICE_STARTED = "service_started"
     SERVICE_STOPPED = "service_stopped"

@@ -13,7 +13,9 @@ from typing import Generic, NamedTuple, TypeVar
 from core.audit.entries import Entry
 from core.audit.events import (
     ApprovalAnswered,
+    ApprovalEdited,
     ApprovalExpired,
+    ApprovalGiven,
     ApprovalRequested,
     CommandDecided,
     CommandEvent,
@@ -77,7 +79,10 @@ class CommandState:
             case ApprovalRequested():
                 self.waiting[event.approval] = entry
                 self.approval, self.progress = event.approval, Progress.WAITING
-            case ApprovalAnswered() | ApprovalExpired() | GrantUsed():
+            case ApprovalGiven() if event.number < event.of:
+                # It waits on for more operators.
+                pass
+            case ApprovalAnswered() | ApprovalEdited() | ApprovalExpired() | GrantUsed():
                 self.waiting.pop(event.approval, None)
             case IntentRecorded():
                 self.intended, self.ended, self.progress = entry, None, Progress.SENDING

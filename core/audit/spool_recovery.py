@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from core.audit.encode import Parts, decode, encode_parts
+from core.audit.encode import Parts, UnknownKind, decode, encode_parts
 from core.audit.events import JournalRecovered
 from core.audit.head_file import HEAD_FILE, KnownHead, check_known, read_head_file
 from core.audit.spool import Record, Spool, Spooled
@@ -159,7 +159,9 @@ def read_if_there(path: Path) -> bytes:
 def _checked(record: Record, latest: str, spool: Spool) -> tuple[Parts, str]:
     """A record's parts and time, with the time raised to `latest` if it is earlier."""
     try:
-        entry = decode(record.parts.with_seq(0))
+        entry = decode(record.parts.with_seq(0), str(spool.path))
+    except UnknownKind:
+        raise
     except JournalCorrupt as error:
         raise JournalCorrupt(
             f"Record {record.number} of the spool {spool.path} is not an entry. Keep a copy of the file, then"

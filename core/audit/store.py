@@ -24,14 +24,16 @@ from urllib.parse import quote
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from core.audit.checkpoint import Checkpoint, Kept, Signer, origin_of, read_checkpoint
-from core.audit.encode import Parts
+from core.audit.encode import Parts, UnknownKind
+from core.audit.entries import Kind
 from core.audit.head_file import HEAD_FILE, HeadFile, check_known, make_head_file, read_head_file
 from core.audit.merkle import SUBTREE_LEAVES, Frontier, leaf_hash
 from core.errors import JournalCorrupt, JournalError, JournalUnavailable
 from core.files import sync_folder
 
 APPLICATION_ID = 0x514A4E4C  # "QJNL"
-# Format 2 has a head file, and its head records the stored checkpoints (`kept`); format 1 has neither.
+# How entries are stored; which kinds there are is no part of it (see `Kind`). Format 2 has a head file, and
+# its head records the stored checkpoints (`kept`); format 1 has neither.
 FORMAT, OLD_FORMAT = 2, 1
 _HEADER_BYTES = 100
 _MAGIC = b"SQLite format 3\0"
@@ -119,6 +121,8 @@ _WAL_PAGES = 4096
 
 # Few sizes, so that SQLite's cached compiled statements are reused.
 _ROWS_AT_ONCE = (256, 64, 16, 4, 1)
+
+_KINDS = frozenset(kind.value for kind in Kind)
 
 # The members that queries filter by, each indexed, and whether every entry has the member.
 COLUMNS: dict[str, bool] = {
@@ -303,6 +307,23 @@ def check_last(connection: sqlite3.Connection, head: Head, path: Path) -> None:
         )
 
 
+def check_kinds(connection: sqlite3.Connection, path: Path) -> None:
+    """Reject a journal of a later version: one with an entry of a kind that `Kind` does not list.
+
+    Raises:
+        UnknownKind: names the kind.
+    """
+    # From kind to kind by the index, past all entries of the same kind.
+    rows = connection.execute(
+        "WITH RECURSIVE kinds(kind) AS (SELECT min(kind) FROM entries UNION ALL"
+        " SELECT (SELECT min(kind) FROM entries WHERE kind > kinds.kind) FROM kinds WHERE kind IS NOT NULL)"
+        " SELECT kind FROM kinds WHERE kind IS NOT NULL"
+    )
+    for (kind,) in rows:
+        if kind not in _KINDS:
+            raise UnknownKind(str(kind), f"The journal {path}")
+
+
 def no_head_file(path: Path) -> JournalCorrupt:
     """The error for a journal of format 2 whose head file is missing."""
     return JournalCorrupt(
@@ -363,6 +384,7 @@ class Store:
             connection.execute("BEGIN IMMEDIATE")
             self.head = read_head(connection, self._key.public_key(), self.path)
             check_last(connection, self.head, self.path)
+            check_kinds(connection, self.path)
             self.last_time = self._last_time(connection)
             self._last_kept = connection.execute("SELECT max(size) FROM checkpoints").fetchone()[0] or 0
             connection.execute("ROLLBACK")

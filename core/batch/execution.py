@@ -54,8 +54,9 @@ from core.ids import now_utc
 STARTS_AT_A_TIME = 10
 ACTIONS_AT_A_TIME = 50
 LONGEST_BACKOFF_S = 3600.0
-# A request that was approved, but is not as it was approved when its turn comes, is asked again.
-_ASKED_AGAIN = frozenset({ErrorCode.CONTRACT_CHANGED, ErrorCode.APPROVAL_INVALID, ErrorCode.DENIED_BY_POLICY})
+# A request that was approved, but is not as it was approved when its turn comes, is asked again; one that the
+# policy denies by then is not.
+_ASKED_AGAIN = frozenset({ErrorCode.CONTRACT_CHANGED, ErrorCode.APPROVAL_INVALID})
 _AFTER_APPROVAL = (CommandStage.RECORD_INTENT, CommandStage.SEND)
 
 
@@ -307,7 +308,8 @@ class Execution:
         self._begin(place, order.call_id)
         result = await self._environment.dispatcher.dispatch(order, on_stage)
         self._conclude(place, step, result)
-        self._go_on()
+        # Not `_go_on`: the actions that follow a hundred results are not one iteration of the loop.
+        self._woken.set()
 
     def _begin(self, place: Place, call_id: str) -> None:
         self._set(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from core.approvals.models import Approval, ApprovalState
-from core.approvals.queue import Answered
+from core.approvals.queue import Answered, ApprovalRequest
 from core.audit.entries import NewEntry
 from core.audit.events import ApprovalExpired, ApprovalRequested, EntryFields
 from core.batch.models import APPROVAL, ApprovalStep, CellState
@@ -35,20 +35,7 @@ def is_question(request: Request) -> bool:
 class Asks(Protocol):
     """The part of the approval queue that questions use."""
 
-    async def ask(
-        self,
-        approval_id: str,
-        request: Request,
-        decision: Decision,
-        *,
-        actor: str,
-        run: str | None,
-        step: str | None,
-        production: bool,
-        said: str,
-        program: str = "",
-        askers: Sequence[str] = ("",),
-    ) -> Answered: ...
+    async def ask(self, asked: ApprovalRequest) -> Answered: ...
 
 
 class Notes(Protocol):
@@ -111,16 +98,18 @@ class AskedQuestion:
         journal.note_late([requested.entry(run.actor, **self._place)])
         try:
             answered = await queue.ask(
-                self.approval,
-                request,
-                self._decision,
-                actor=run.actor,
-                run=run.id,
-                step=self.step.id,
-                production=False,
-                said=self.step.note,
-                program=run.program,
-                askers=(run.operator,),
+                ApprovalRequest(
+                    id=self.approval,
+                    request=request,
+                    decision=self._decision,
+                    actor=run.actor,
+                    run=run.id,
+                    step=self.step.id,
+                    production=False,
+                    said=self.step.note,
+                    program=run.program,
+                    askers=(run.operator,),
+                )
             )
         except QuarterdeckError as error:
             self._record_end(journal, "refused", error.message)

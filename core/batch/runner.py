@@ -155,8 +155,8 @@ class Runner:
             program=program,
         )
         self.next_number += 1
+        await run.put_first_cells_in_slices(CellState.QUEUED)
         await self._record_start(run)
-        run.put_first_cells(CellState.QUEUED)
         self._runs[run.id] = run
         self._forget_old()
         self._changes.mark(run.id)

@@ -9,11 +9,10 @@ from typing import Annotated
 
 import typer
 
-from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.base import EVERYWHERE, CommonOptions, end_on_signals, examples, in_session
 from core.cli.output import as_json, claim_cell, note, say, table, time_cell
 from core.cli.session import Session
-from core.cli.signing import KeySource, sign_change
+from core.cli.signing import KeySource, sign_change, signs
 from core.errors import BadInput
 from core.policy.agents import MOST_A_MINUTE, MOST_WAITING, AgentSettings, name_in, targets_words
 from core.policy.models import Profile
@@ -133,6 +132,7 @@ def _command_row(command: AgentCommand) -> list[object]:
 
 
 @app.command("add", epilog=examples("agents add night-shift --targets 'tag:lab' --profile observe"))
+@signs
 def agents_add(
     context: typer.Context,
     name: NameArgument,
@@ -140,16 +140,14 @@ def agents_add(
     targets: TargetsOption = None,
     per_minute: PerMinuteOption = None,
     waiting: WaitingOption = None,
-    operator: OperatorOption = None,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
+    *,
+    unlocking: KeySource,
 ) -> None:
     """Add an agent and print its token, once. An operator signs this.
 
     Adding a name again gives that agent a new token and makes the one that it had worthless.
     """
     settings = _changed(AgentSettings(), profile, targets, per_minute, waiting)
-    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
 
     async def work(session: Session) -> None:
         signed = await sign_change(session, unlocking, agent_added(name, settings))
@@ -167,6 +165,7 @@ def agents_add(
 
 
 @app.command("set", epilog=examples("agents set night-shift --profile observe --waiting 3"))
+@signs
 def agents_set(
     context: typer.Context,
     name: NameArgument,
@@ -174,12 +173,10 @@ def agents_set(
     targets: TargetsOption = None,
     per_minute: PerMinuteOption = None,
     waiting: WaitingOption = None,
-    operator: OperatorOption = None,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
+    *,
+    unlocking: KeySource,
 ) -> None:
     """Change an agent's limits. What tightens holds at once; an operator signs the rest."""
-    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
 
     async def work(session: Session) -> None:
         settings = _changed(await _settings_of(session, name), profile, targets, per_minute, waiting)
@@ -202,15 +199,9 @@ def agents_pause(context: typer.Context, name: NameArgument) -> None:
 
 
 @app.command("resume", epilog=examples("agents resume night-shift"))
-def agents_resume(
-    context: typer.Context,
-    name: NameArgument,
-    operator: OperatorOption = None,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
-) -> None:
+@signs
+def agents_resume(context: typer.Context, name: NameArgument, *, unlocking: KeySource) -> None:
     """Let an agent that was paused or stopped ask again, and its held runs go on. An operator signs this."""
-    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
 
     async def work(session: Session) -> None:
         settings = (await _settings_of(session, name)).model_copy(update={"paused": False})

@@ -19,7 +19,6 @@ from core.cli import call as call_command
 from core.cli import contracts as contracts_commands
 from core.cli import policy as policy_commands
 from core.cli import search as search_commands
-from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.base import EVERYWHERE, CommonOptions, HomeOption, JsonOption, examples, in_session
 from core.cli.completion import completion, prepare_completion
 from core.cli.output import AnswerLost, as_json, leave, note, print_error, say, styled
@@ -27,7 +26,7 @@ from core.cli.prompt import open_missing_streams
 from core.cli.runs import SaveOption, WaitOption
 from core.cli.saving import Saving
 from core.cli.session import Session
-from core.cli.signing import KeySource
+from core.cli.signing import KeySource, signs
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError
 from core.home import Home
 from core.service import exit_codes
@@ -157,6 +156,7 @@ def tools(
         "call lab-1 screenshot region:=@region.json --save pictures",
     )
 )
+@signs
 def call(
     context: typer.Context,
     device: DeviceArgument,
@@ -168,9 +168,8 @@ def call(
         typer.Option(min=0.001, max=86_400, metavar="SECONDS", help="How long the tool may take."),
     ] = None,
     save: SaveOption = None,
-    operator: OperatorOption = None,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
+    *,
+    unlocking: KeySource,
 ) -> None:
     """Call one tool of one device.
 
@@ -195,7 +194,7 @@ def call(
             timeout=timeout,
             wait=wait,
             json_wanted=context.obj.json,
-            unlocking=KeySource(operator, passphrase_file, passphrase_fd),
+            unlocking=unlocking,
             saving=saving,
         )
 

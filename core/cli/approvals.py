@@ -21,7 +21,7 @@ from core.cli.base import EVERYWHERE, examples, in_session
 from core.cli.output import as_json, facts, lines, moment, note, one_line, say, table, time_cell
 from core.cli.prompt import ask_line, is_terminal
 from core.cli.session import Session
-from core.cli.signing import KeySource, checked, sign_change, unlock
+from core.cli.signing import KeySource, checked, sign_change, signs, unlock
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.ids import new_id
 from core.service.wishes import operator_added, operator_removed
@@ -237,17 +237,6 @@ grants_app = typer.Typer(
 )
 operators_app = typer.Typer(help="Who may approve.", epilog=EVERYWHERE, no_args_is_help=True)
 
-OperatorOption = Annotated[
-    str | None, typer.Option("--operator", metavar="NAME", help="Which operator signs.")
-]
-PassphraseFile = Annotated[
-    Path | None,
-    typer.Option("--passphrase-file", metavar="FILE", help="A file whose first line unlocks the key."),
-]
-PassphraseFd = Annotated[
-    int | None,
-    typer.Option("--passphrase-fd", metavar="NUMBER", help="An open file descriptor, likewise.", min=0),
-]
 ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the journal and the asker.")]
 DigestOption = Annotated[
     str | None,
@@ -276,6 +265,7 @@ def approvals_show(context: typer.Context, approval: RequestArgument) -> None:
         "approvals approve ID --grant uses=5 --grant until=8h",
     ),
 )
+@signs
 def approvals_approve(
     context: typer.Context,
     approval: RequestArgument,
@@ -292,15 +282,13 @@ def approvals_approve(
             help="And whatever is exactly like it, so often, so long.",
         ),
     ] = None,
-    operator: OperatorOption = None,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
+    *,
+    unlocking: KeySource,
 ) -> None:
     """Approve one request with an operator's signature. Once, unless more is granted.
 
     A request with a secret argument can only be approved once: a grant holds no secret.
     """
-    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
     in_session(
         context,
         lambda session: answer(
@@ -318,17 +306,16 @@ def approvals_approve(
 
 
 @approvals_app.command("deny", epilog=examples("approvals deny a-0123 --reason 'Not during the backup'"))
+@signs
 def approvals_deny(
     context: typer.Context,
     approval: RequestArgument,
     reason: ReasonOption = "",
     digest: DigestOption = None,
-    operator: OperatorOption = None,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
+    *,
+    unlocking: KeySource,
 ) -> None:
     """Deny one request with an operator's signature. The asker receives the reason."""
-    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
     in_session(
         context,
         lambda session: answer(session, approval, "deny", reason, unlocking, context.obj.json, digest=digest),
@@ -357,6 +344,7 @@ def operators_list(context: typer.Context) -> None:
 
 
 @operators_app.command("add", epilog=examples("operators add anna"))
+@signs
 def operators_add(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME")],
@@ -369,12 +357,10 @@ def operators_add(
     no_passphrase: Annotated[
         bool, typer.Option("--no-passphrase", help="A key that every reader of this file can use; marked so.")
     ] = False,
-    operator: OperatorOption = None,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
+    *,
+    unlocking: KeySource,
 ) -> None:
     """Make a key for another operator. --operator, who is one already, signs for them."""
-    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
 
     async def add(session: Session) -> None:
         chosen = None if no_passphrase else await _new_passphrase(name, new_passphrase_file)
@@ -384,15 +370,14 @@ def operators_add(
 
 
 @operators_app.command("remove", epilog=examples("operators remove anna"))
+@signs
 def operators_remove(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME")],
-    operator: OperatorOption = None,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
+    *,
+    unlocking: KeySource,
 ) -> None:
     """Let an operator decide nothing any more; their grants end. An operator signs this."""
-    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
     in_session(context, lambda session: remove_operator(session, name, unlocking, context.obj.json))
 
 

@@ -7,11 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.base import EVERYWHERE, examples, in_session
 from core.cli.output import as_json, facts, lines, note, one_line, say, shown_json, styled, table, tool_cell
 from core.cli.session import Session, must_be_here
-from core.cli.signing import KeySource, sign_change
+from core.cli.signing import KeySource, sign_change, signs
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.fleet.contracts import changed_facts
 from core.fleet.models import Tool
@@ -56,6 +55,7 @@ def show(context: typer.Context, device: DeviceArgument, tool: ToolArgument) -> 
         "contracts review lab-1 create_branch --digest SHA256 --passphrase-file FILE",
     ),
 )
+@signs
 def review(
     context: typer.Context,
     device: DeviceArgument,
@@ -68,12 +68,10 @@ def review(
             help="Sign only if this is the contract's digest, as `contracts show` has it.",
         ),
     ] = None,
-    operator: OperatorOption = None,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
+    *,
+    unlocking: KeySource,
 ) -> None:
     """Show what changed of one tool and trust it as it is now. An operator signs this."""
-    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
     in_session(
         context,
         lambda session: _review(session, device, tool, digest, unlocking, context.obj.json),

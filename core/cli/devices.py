@@ -8,12 +8,11 @@ from typing import Annotated
 import typer
 
 from core.cli import show
-from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.base import examples, in_session
 from core.cli.output import as_json, claim_cell, facts, moment, note, one_line, say, table, time_cell
 from core.cli.prompt import is_terminal
 from core.cli.session import Session
-from core.cli.signing import KeySource, sign_change
+from core.cli.signing import KeySource, sign_change, signs
 from core.errors import BadInput
 from core.fleet.models import CheckState, Device, DeviceSettings
 from core.service import exit_codes
@@ -236,6 +235,7 @@ def devices(context: typer.Context) -> None:
         in_session(context, lambda session: show.devices(session, context.obj.json), wait_for_devices=True)
 
 
+@signs
 def pair(
     context: typer.Context,
     name: NameArgument,
@@ -250,9 +250,8 @@ def pair(
             help="For a device that listens: the line it printed; - reads it from standard input.",
         ),
     ] = None,
-    operator: OperatorOption = None,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
+    *,
+    unlocking: KeySource,
 ) -> None:
     """Make a device known: prints the line to paste on it, or takes the line that it printed.
 
@@ -260,7 +259,6 @@ def pair(
     """
     settings = _settings(tag, production, agent)
     line = _pasted() if string == "-" else string
-    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
     in_session(
         context, lambda session: make_pairing(session, name, settings, line, unlocking, context.obj.json)
     )
@@ -283,21 +281,20 @@ def devices_show(context: typer.Context, name: NameArgument) -> None:
 
 
 @app.command("set", epilog=examples("devices set lab-1 --tag lab --production"))
+@signs
 def devices_set(
     context: typer.Context,
     name: NameArgument,
     tag: TagOption = None,
     production: ProductionOption = None,
     agent: AgentOption = None,
-    operator: OperatorOption = None,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
+    *,
+    unlocking: KeySource,
 ) -> None:
     """Change a device's tags, production mark or agent."""
     settings = _settings(tag, production, agent)
     if settings == DeviceSettings():
         raise BadInput("Nothing is to be set: give --tag, --production, --no-production or --agent.")
-    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
     in_session(context, lambda session: change(session, name, settings, unlocking, context.obj.json))
 
 
@@ -332,15 +329,14 @@ def devices_refused(context: typer.Context) -> None:
 
 
 @app.command("listen", epilog=examples("devices listen 127.0.0.1:5005"))
+@signs
 def devices_listen(
     context: typer.Context,
     address: Annotated[str | None, typer.Argument(metavar="HOST:PORT")] = None,
-    operator: OperatorOption = None,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
+    *,
+    unlocking: KeySource,
 ) -> None:
     """Say where devices dial in. With HOST:PORT, listen there from now on."""
-    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
     in_session(context, lambda session: listen(session, address, unlocking, context.obj.json))
 
 

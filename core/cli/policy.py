@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from core.changes import Change
-from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.arguments import parse_arguments
 from core.cli.base import EVERYWHERE, examples, in_session
 from core.cli.output import (
@@ -26,7 +25,7 @@ from core.cli.output import (
     tool_cell,
 )
 from core.cli.session import Session, must_be_here
-from core.cli.signing import KeySource, sign_change
+from core.cli.signing import KeySource, sign_change, signs
 from core.errors import BadInput, ErrorCode, ErrorInfo
 from core.fleet.tool_pins import known_tools
 from core.policy.models import Answer, Decision, Profile
@@ -119,29 +118,27 @@ def try_file(
 
 
 @app.command("accept", epilog=examples("policy accept"))
+@signs
 def accept(
     context: typer.Context,
-    operator: OperatorOption = None,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
+    *,
+    unlocking: KeySource,
 ) -> None:
     """Accept policy.toml and settings.toml as they stand now. Until then they only make things stricter."""
-    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
     in_session(context, lambda session: _accept(session, unlocking, context.obj.json))
 
 
 @app.command("profile", epilog=examples("policy profile lockdown"))
+@signs
 def choose_profile(
     context: typer.Context,
     profile: Annotated[
         Profile, typer.Argument(metavar="PROFILE", help="observe, guarded, trusted, lockdown")
     ],
-    operator: OperatorOption = None,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
+    *,
+    unlocking: KeySource,
 ) -> None:
     """Choose the profile for every device that has none of its own. A laxer one is signed."""
-    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
 
     async def work(session: Session) -> None:
         wish, text, shown = _wish(await session.console.policy.text(), profile)

@@ -16,20 +16,19 @@ from core.batch.models import Batch, Run
 from core.batch.run_state import result_of
 from core.batch.undo_plan import UndoPlan
 from core.cli import run_text, show
-from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.arguments import parse_arguments
 from core.cli.base import EVERYWHERE, examples, in_session
 from core.cli.follow import HowToFollow, follow
 from core.cli.output import as_json, envelope_json, note, one_line, result_text, say, table
 from core.cli.plan_text import plan_json, plan_text
 from core.cli.prompt import ask_line, is_terminal
-from core.cli.result_export import ExportFormat, export_results
 from core.cli.saving import Saving
 from core.cli.session import Session
-from core.cli.signing import KeySource
+from core.cli.signing import KeySource, signs
 from core.errors import BadInput, ErrorCode
 from core.replay.result_search import MOST_WORDS
 from core.service import exit_codes
+from core.service.result_export import ExportFormat, export_results
 
 app = typer.Typer(help="Runs and their results.", epilog=EVERYWHERE, no_args_is_help=True)
 
@@ -57,6 +56,7 @@ InputOption = Annotated[
 ]
 
 
+@signs
 def run(
     context: typer.Context,
     batch: Annotated[str, typer.Argument(metavar="FILE|NAME")],
@@ -73,16 +73,15 @@ def run(
     plan: PlanOption = False,
     wait: WaitOption = 0,
     save: SaveOption = None,
-    operator: OperatorOption = None,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
+    *,
+    unlocking: KeySource,
 ) -> None:
     """Run a batch, from a file or by the name under which it was saved, and follow it to its end.
 
     The exit code is that of the worst result: unknown before failed before offline before denied.
     """
     saving = Saving.into(save)
-    how = HowToFollow(wait, context.obj.json, KeySource(operator, passphrase_file, passphrase_fd))
+    how = HowToFollow(wait, context.obj.json, unlocking)
 
     async def work(session: Session) -> int:
         chosen = await batch_of(session, batch, device)
@@ -104,15 +103,15 @@ def run(
     in_session(context, work, wait_for_devices=True)
 
 
+@signs
 def resume(
     context: typer.Context,
     run: RunArgument,
     inputs: InputOption = None,
     wait: WaitOption = 0,
     save: SaveOption = None,
-    operator: OperatorOption = None,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
+    *,
+    unlocking: KeySource,
 ) -> None:
     """Continue an ended run where it did not succeed, as a new run; what is done is not repeated.
 
@@ -120,7 +119,7 @@ def resume(
     again by --input KEY=@FILE.
     """
     saving = Saving.into(save)
-    how = HowToFollow(wait, context.obj.json, KeySource(operator, passphrase_file, passphrase_fd))
+    how = HowToFollow(wait, context.obj.json, unlocking)
 
     async def work(session: Session) -> int:
         before = await session.console.runs.get(run)
@@ -130,17 +129,17 @@ def resume(
     in_session(context, work, wait_for_devices=True)
 
 
+@signs
 def undo(
     context: typer.Context,
     run: RunArgument,
     plan: PlanOption = False,
     wait: WaitOption = 0,
-    operator: OperatorOption = None,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
+    *,
+    unlocking: KeySource,
 ) -> None:
     """Undo what a run changed, as far as its devices recorded how, in reverse order, as a run of its own."""
-    how = HowToFollow(wait, context.obj.json, KeySource(operator, passphrase_file, passphrase_fd))
+    how = HowToFollow(wait, context.obj.json, unlocking)
 
     async def work(session: Session) -> int:
         found = await session.console.runs.undo_plan(run)
@@ -224,7 +223,7 @@ def export(
     """Write the results of a run to a file. A text that a spreadsheet would run as a formula is quoted."""
 
     async def work(session: Session) -> None:
-        count = await export_results(session, run, wanted, output.expanduser())
+        count = await export_results(session.console.runs, run, wanted, output.expanduser())
         if context.obj.json:
             say(as_json({"run": run, "file": str(output), "results": count}))
         else:

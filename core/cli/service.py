@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.base import EVERYWHERE, CommonOptions, examples, in_session
 from core.cli.output import as_json, facts, print_error, say
 from core.cli.session import Session, actor
-from core.cli.signing import KeySource, sign_change
+from core.cli.signing import KeySource, sign_change, signs
 from core.errors import ErrorCode, ErrorInfo, ServiceError
 from core.service import exit_codes
 from core.service.control import ensure_service, lock_owner, service_status, stop_service
@@ -106,14 +105,13 @@ def stop_all(context: typer.Context) -> None:
 
 
 @app.command("resume", epilog=examples("service resume"))
+@signs
 def resume(
     context: typer.Context,
-    operator: OperatorOption = None,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
+    *,
+    unlocking: KeySource,
 ) -> None:
     """Let commands leave again after Stop all. An operator signs this."""
-    unlocking = KeySource(operator, passphrase_file, passphrase_fd)
 
     async def work(session: Session) -> None:
         signed = await sign_change(session, unlocking, RESUME)

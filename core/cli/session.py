@@ -88,6 +88,7 @@ async def _begin(
 async def _host(ends: contextlib.AsyncExitStack, home: Home) -> Console:
     """Open the core in this process until `ends` closes; it logs to the service's log file."""
     # Imported here: importing the whole core takes longer than an attached command.
+    from core.service.local_console import LocalConsole
     from core.service.service import Service
 
     with contextlib.ExitStack() as log:
@@ -96,7 +97,7 @@ async def _host(ends: contextlib.AsyncExitStack, home: Home) -> Console:
         service = await Service.open(home)
         ends.callback(log.pop_all().close)
     ends.push_async_callback(service.close)
-    return service.console(actor())
+    return LocalConsole(service, actor())
 
 
 async def must_be_here(session: Session, device: str) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
+
+import typer
 
 from core.approvals.models import Approval
 from core.approvals.operator_keys import (
@@ -51,6 +56,40 @@ class KeySource:
             return line.removesuffix(b"\r").decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise BadInput(f"The passphrase cannot be read: {error}") from error
+
+
+_OPTIONS = {
+    "operator": Annotated[
+        str | None, typer.Option("--operator", metavar="NAME", help="Which operator signs.")
+    ],
+    "passphrase_file": Annotated[
+        Path | None,
+        typer.Option("--passphrase-file", metavar="FILE", help="A file whose first line unlocks the key."),
+    ],
+    "passphrase_fd": Annotated[
+        int | None,
+        typer.Option("--passphrase-fd", metavar="NUMBER", help="An open file descriptor, likewise.", min=0),
+    ],
+}
+
+
+def signs(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that say who signs and with which key; it gets them as `unlocking`."""
+
+    @functools.wraps(command)
+    def with_options(**given: Any) -> None:
+        unlocking = KeySource(**{name: given.pop(name) for name in _OPTIONS})
+        command(**given, unlocking=unlocking)
+
+    # Typer reads the options of a command from its signature.
+    signature = inspect.signature(command, eval_str=True)
+    own = [parameter for name, parameter in signature.parameters.items() if name != "unlocking"]
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in _OPTIONS.items()
+    ]
+    with_options.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    return with_options
 
 
 def checked(passphrase: str) -> str:

@@ -108,8 +108,25 @@ class Session:
             Refused: the console refused the registration for good.
             DeviceError: it refused for now, or (code `protocol_error`) sent no valid answer.
         """
+        self._registered_with = list(self._desk.router.unavailable)
+        await self._connection.send(self._hello().model_dump_json())
+        try:
+            async with asyncio.timeout(self._timing.register):
+                answer = read_server_frame(await self._connection.recv())
+        except TimeoutError:
+            raise DeviceError(
+                "The console did not answer the registration", ErrorCode.PROTOCOL_ERROR
+            ) from None
+        if answer.status is not FrameStatus.OK:
+            said = read_error_text(answer.error or "no reason given", ErrorCode.DEVICE_OFFLINE)
+            if said.code is ErrorCode.INVALID_ARGUMENTS:
+                raise Refused(said.message)
+            raise DeviceError(f"The console refused the registration: {said.message}", said.code)
+        self._agree(answer)
+
+    def _hello(self) -> ClientMessage:
+        """The registration: what this machine is, and what its client can do."""
         router = self._desk.router
-        self._registered_with = list(router.unavailable)
         features = ["cli", "file_system"]
         if any(info.tool_name == "screenshot" for info in router.tools()):
             features.append("gui")
@@ -119,7 +136,7 @@ class Session:
             # As on stock devices: a machine whose facts cannot be read can still serve commands.
             log.warning("what this machine is cannot be read", reason=str(error))
             info = {}
-        hello = ClientMessage(
+        return ClientMessage(
             type="register",
             status=FrameStatus.OK,
             client_id=self._desk.name,
@@ -140,20 +157,6 @@ class Session:
                 },
             },
         )
-        await self._connection.send(hello.model_dump_json())
-        try:
-            async with asyncio.timeout(self._timing.register):
-                answer = read_server_frame(await self._connection.recv())
-        except TimeoutError:
-            raise DeviceError(
-                "The console did not answer the registration", ErrorCode.PROTOCOL_ERROR
-            ) from None
-        if answer.status is not FrameStatus.OK:
-            said = read_error_text(answer.error or "no reason given", ErrorCode.DEVICE_OFFLINE)
-            if said.code is ErrorCode.INVALID_ARGUMENTS:
-                raise Refused(said.message)
-            raise DeviceError(f"The console refused the registration: {said.message}", said.code)
-        self._agree(answer)
 
     def _agree(self, answer: ServerMessage) -> None:
         ours = answer.result.get("quarterdeck") if isinstance(answer.result, dict) else None

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from core.approvals.grants import GrantBook
 from core.approvals.models import Approval, ApprovalState
-from core.approvals.queue import Answered, ApprovalQueue
+from core.approvals.queue import Answered, ApprovalQueue, ApprovalRequest
 from core.audit.events import ApprovalExpired, ApprovalRequested, GrantUsed
 from core.dispatch.command import PreparedCommand
 from core.dispatch.command_request import CommandRequest, OnStage, Purpose, Recorder, Stage
@@ -125,19 +125,21 @@ class ApprovalStage:
 
         try:
             answered = await self._approvals.ask(
-                approval_id,
-                command.shown,
-                decision,
-                actor=request.actor,
-                run=request.run,
-                step=request.step,
-                production=command.target.device.production,
-                said=request.said,
-                program=request.program,
-                askers=request.operators,
-                edited_from=request.edited_from,
-                sent=command.arguments.sent,
-                reevaluate=look_again,
+                ApprovalRequest(
+                    id=approval_id,
+                    request=command.shown,
+                    decision=decision,
+                    actor=request.actor,
+                    run=request.run,
+                    step=request.step,
+                    production=command.target.device.production,
+                    said=request.said,
+                    program=request.program,
+                    askers=request.operators,
+                    edited_from=request.edited_from,
+                    sent=command.arguments.sent,
+                    reevaluate=look_again,
+                )
             )
         except QuarterdeckError as error:
             self._record_end(command, approval_id, "refused", error.message)
@@ -250,7 +252,7 @@ def check_still_allowed(
     itself makes no such allowance.
 
     Raises:
-        Refused: the policy does not allow the command any more.
+        Refused: the policy denies the command now, or it must be asked again (code `approval_invalid`).
     """
     if now.answer is Answer.DENY:
         raise Refused(now.reasons[0].text.removesuffix(".") + ".")
@@ -259,10 +261,11 @@ def check_still_allowed(
         for signed in approval.signed:
             check_time(signed.statement.expires, waited_s=allowance)
         if now.approvers > len(approval.approved_by):
-            raise Refused(f"The policy wants {now.approvers} operators now; ask again.")
+            words = f"The policy wants {now.approvers} operators now; ask again."
+            raise Refused(words, ErrorCode.APPROVAL_INVALID)
     elif now.answer is Answer.ASK:
         # A grant whose last use was this call is gone by now, which is fine. `check_still_granted` checks for
         # revocation just before sending.
         asks = any(hit.decision is Answer.ASK for hit in now.rules) or now.profile is Profile.LOCKDOWN
         if not then.grant or asks or problem:
-            raise Refused("The policy asks before this now; ask again.")
+            raise Refused("The policy asks before this now; ask again.", ErrorCode.APPROVAL_INVALID)

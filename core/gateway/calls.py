@@ -227,16 +227,16 @@ class ToolCalls:
     async def _device(self, devices: str) -> str | None:
         """The device that is meant by its exact name; None if `devices` is a filter.
 
-        A name that fits no device is taken for the name of one, so that it is refused as at every door.
+        A text that may be either and matches nothing is taken for a name, so that it is refused as one.
         """
         name = devices.strip()
         if not _NAME.fullmatch(name):
             return None
         console = await self._session.console()
         visible = await console.devices.match(_named(name))
-        if any(device.name == name for device in visible) or not await console.devices.match(name):
+        if any(device.name == name for device in visible):
             return name
-        return None
+        return None if await console.devices.match(name) else name
 
 
 def _named(device: str) -> str:

@@ -5,7 +5,7 @@ It serves the protocol versions of the SDK: those with a handshake up to 2025-11
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
@@ -51,21 +51,12 @@ def make_server(find_session: SessionOf) -> Server[Any]:
         async def report(done: float, total: float, words: str) -> None:
             await context.session.report_progress(done, total, words)
 
-        try:
-            arguments = _arguments(params)
-            outcome = await ToolCalls(await session_of(context), report).call(arguments)
-        except QuarterdeckError as error:
-            return error_answer(error)
-        # Outermost handler: a fault in one call must not end the connection.
-        except Exception as error:
-            log.exception("a tool of the gateway failed", tool=params.name)
-            fault = ErrorInfo.of(ErrorCode.INTERNAL, f"{params.name} failed: {type(error).__name__}.")
-            return error_answer(error_from(fault))
-        if not isinstance(outcome, RunStanding):
-            return outcome
-        if tasks.is_declared(context) and params.name in tasks.TOOLS and not outcome.run.state.ended:
-            return tasks.created(outcome)
-        return outcome.answer()
+        may_be_task = tasks.is_declared(context) and params.name in tasks.TOOLS
+
+        async def calls() -> ToolCalls:
+            return ToolCalls(await session_of(context), report)
+
+        return await _answer(calls, params, may_be_task)
 
     async def list_resources(
         context: Context, params: types.PaginatedRequestParams | None
@@ -83,7 +74,8 @@ def make_server(find_session: SessionOf) -> Server[Any]:
         try:
             return await resources.read(await session_of(context), str(params.uri))
         except QuarterdeckError as error:
-            raise MCPError(types.INVALID_PARAMS, error.message) from error
+            code = types.INVALID_PARAMS if isinstance(error, BadInput) else types.INTERNAL_ERROR
+            raise MCPError(code, error.message) from error
 
     server: Server[Any] = Server(
         "quarterdeck",
@@ -102,6 +94,24 @@ def make_server(find_session: SessionOf) -> Server[Any]:
 
     tasks.serve(server, calls_of)
     return server
+
+
+async def _answer(
+    calls: Callable[[], Awaitable[ToolCalls]], params: types.CallToolRequestParams, may_be_task: bool
+) -> Any:
+    """The answer to a call, also to one that fails. A run that goes on is a task if `may_be_task`."""
+    try:
+        outcome = await (await calls()).call(_arguments(params))
+    except QuarterdeckError as error:
+        return error_answer(error)
+    # Outermost handler: a fault in one call must not end the connection.
+    except Exception as error:
+        log.exception("a tool of the gateway failed", tool=params.name)
+        fault = ErrorInfo.of(ErrorCode.INTERNAL, f"{params.name} failed: {type(error).__name__}.")
+        return error_answer(error_from(fault))
+    if not isinstance(outcome, RunStanding):
+        return outcome
+    return tasks.created(outcome) if may_be_task and not outcome.run.state.ended else outcome.answer()
 
 
 def _arguments(params: types.CallToolRequestParams) -> Arguments:

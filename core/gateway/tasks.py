@@ -18,7 +18,7 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field
 
 from core.batch.models import RunState
-from core.errors import QuarterdeckError
+from core.errors import ErrorCode, QuarterdeckError
 from core.gateway.answers import next_step
 from core.gateway.calls import RunStanding, ToolCalls
 from core.ids import now_utc
@@ -88,8 +88,11 @@ async def _found(standing: Any) -> RunStanding:
     try:
         found: RunStanding = await standing
     except QuarterdeckError as error:
-        # The message does not tell another agent's task from one that never was.
-        raise MCPError(types.INVALID_PARAMS, f"Unknown task: {error.message}") from error
+        if error.code is ErrorCode.NOT_FOUND:
+            # The message does not tell another agent's task from one that never was.
+            raise MCPError(types.INVALID_PARAMS, f"Unknown task: {error.message}") from error
+        # The task goes on, whether or not it can be asked for now.
+        raise MCPError(types.INTERNAL_ERROR, error.info.sentences) from error
     return found
 
 

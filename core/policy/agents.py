@@ -8,7 +8,7 @@ agents (`core.service.trusted_agents`); adding one and loosening one is signed b
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
@@ -20,7 +20,7 @@ from core.fleet.models import Device, FrozenModel
 from core.home import OPERATOR_NAME
 from core.policy.loosening import is_as_strict
 from core.policy.models import Profile
-from core.text import escape_hidden
+from core.text import escape_hidden, some_names
 from core.tokens import OfferedTokens, token_digest
 
 PREFIX = "agent:"
@@ -118,9 +118,10 @@ def is_agent(actor: str) -> bool:
     return actor.startswith(PREFIX)
 
 
-def no_device(name: str) -> str:
-    """The message for a device that does not exist for an agent; it names no other device."""
-    return f"No device is called {name[:100]!r}."
+def no_device(name: str, seen: Iterable[str] | None = None) -> str:
+    """The message for a device that does not exist for an agent; `seen` are those that do, if known."""
+    message = f"No device is called {name[:100]!r}."
+    return message if seen is None else f"{message} Devices: {some_names(seen)}."
 
 
 def loosenings(before: AgentSettings, after: AgentSettings) -> list[str]:

@@ -20,6 +20,7 @@ from core.approvals.models import Approval, Fatigue, Operator
 from core.approvals.preview_models import Helper, Preview
 from core.audit.entries import Entry
 from core.audit.models import Bucket, Facet, NumberPage, VerifyReport
+from core.batch.expression_trial import AskedExpression, ExpressionTrials
 from core.batch.live_output import OutputChunk
 from core.batch.models import Batch, Cell, CellPage, Plan, Run, RunSummary, SavedBatch
 from core.batch.run_compare import RunComparison
@@ -266,6 +267,16 @@ class RunsApi(Protocol):
         """Predict what a run of this batch would do on each device now; nothing is sent.
 
         What depends on inputs that have no value is not known.
+        """
+
+    @rpc("try_expressions", OPERATORS)
+    async def try_expressions(
+        self, batch: Batch, step: str, asked: list[AskedExpression]
+    ) -> ExpressionTrials:
+        """What the conditions of a step may read, what is wrong with expressions of it, or what they give.
+
+        Results are those of the latest run of a batch of this name. What reads a secret has no value. Nothing
+        is sent. NOT_FOUND, TOO_LARGE.
         """
 
     @rpc("start_run", ANY_CLIENT)

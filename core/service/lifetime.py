@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import Any, Protocol
 
 from core.errors import QuarterdeckError
-from core.service.console import Console
+from core.service.event_hub import EventHub
 from core.service.rpc.server import ControlServer
 from core.tasks import TaskGroupOwner
 
@@ -20,14 +20,11 @@ class Working(Protocol):
     """The part of a service that its lifetime depends on."""
 
     on_shutdown_asked: asyncio.Event
+    hub: EventHub
 
     @property
     def busy(self) -> bool:
         """Whether a run is active."""
-        ...
-
-    def console(self, actor: str) -> Console:
-        """A console for this actor."""
         ...
 
 
@@ -41,12 +38,11 @@ async def until_not_needed(service: Working, server: ControlServer, grace: float
             return
         # A run is active: check again at the next event. The timeout is needed because a run's last event can
         # come shortly before the service is idle.
-        events = service.console("cli:service").events()
+        events = service.hub.subscribe()
         try:
             await _first_of(server.attached.wait(), _one(events), timeout=LOOK_AGAIN)
         finally:
-            if close := getattr(events, "aclose", None):
-                await close()
+            events.close()
 
 
 async def until_told_or_not_needed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from core.service.agent_connections import Attachment
@@ -28,7 +28,11 @@ class LocalConsole(Console):
     def __init__(
         self, service: Service, actor: str, credential: str = "", attachment: Attachment | None = None
     ) -> None:
-        """`credential` is the digest of the token that an agent has shown, `attachment` its connection."""
+        """`actor` is recorded as the author of the client's requests.
+
+        `credential` is the digest of the token that an agent has shown, and the console holds no longer than
+        it; `attachment` is the agent's connection.
+        """
         super().__init__()
         self._client = Client(service, actor, credential, attachment)
         runs = LocalRuns(self._client)
@@ -58,3 +62,24 @@ class LocalConsole(Console):
             self._client.service.agent_connections.detach(self._client.attachment)
         self._client.service.approvals.release_reader(self._client.reader)
         self._client.service.live_pictures.let_go(self._client.reader)
+
+
+class LocalConsoles:
+    """Makes the consoles of a service's clients: the `Host` of its control server."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def console(self, actor: str) -> LocalConsole:
+        """A console for a person."""
+        return LocalConsole(self._service, actor)
+
+    def agent_console(self, actor: str, token: str, end: Callable[[str], None] | None = None) -> LocalConsole:
+        """A console for an agent that shows this token; `end` ends the agent's connection, if it has one.
+
+        Raises:
+            Refused: it is not the token of the agent that `actor` names (code `agent_unknown`).
+        """
+        credential = self._service.agents.proved(actor, token)
+        attachment = self._service.agent_connections.attach(actor, end) if end is not None else None
+        return LocalConsole(self._service, actor, credential, attachment)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable
 from typing import Any, Literal
 
 import structlog
@@ -50,7 +49,6 @@ from core.service.console import (
     AgentState,
     ApprovalChanged,
     CellChanged,
-    Console,
     ControlChanged,
     DeviceChanged,
     JournalChanged,
@@ -240,27 +238,6 @@ class Service:
         for name, then in (await remembered_devices(self.journal, names)).items():
             self.fleet.remember(name, then)
         self.links.refusals.restore(await refusals_before(self.journal, self.started_at))
-
-    def console(self, actor: str) -> Console:
-        """A console API for one client; `actor` is recorded as the author of its requests."""
-        # Imported here because `local_console` imports this module.
-        from core.service.local_console import LocalConsole
-
-        return LocalConsole(self, actor)
-
-    def agent_console(self, actor: str, token: str, end: Callable[[str], None] | None = None) -> Console:
-        """A console API for an agent that shows this token; it holds no longer than the token.
-
-        `end` ends the agent's connection, if it has one.
-
-        Raises:
-            Refused: it is not the token of the agent that `actor` names (code `agent_unknown`).
-        """
-        from core.service.local_console import LocalConsole
-
-        credential = self.agents.proved(actor, token)
-        attachment = self.agent_connections.attach(actor, end) if end is not None else None
-        return LocalConsole(self, actor, credential, attachment)
 
     def agent_state(self, agent: Agent) -> AgentState:
         """An agent as it stands."""

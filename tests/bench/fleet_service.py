@@ -19,7 +19,8 @@ import structlog
 from core.batch.models import Batch, Entry, Rollout, Step
 from core.fleet.models import Health
 from core.home import Home
-from core.service.__main__ import collect_seldom
+from core.service.garbage import GarbageCollector
+from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.rpc.server import ControlServer
 from core.service.service import Service
 from tests.bench.lines import StallWatch, input_lines
@@ -31,7 +32,7 @@ STEPS = 10
 
 async def main(home: Home) -> None:
     service = await Service.open(home)
-    control = ControlServer(service, home)
+    control = ControlServer(LocalConsoles(service), home)
     await control.open()
     tell("listening", url=service.links.listening().url, pid=os.getpid())
     try:
@@ -74,7 +75,7 @@ async def _run(service: Service, word: str, parallel: int, watch: StallWatch) ->
     ]
     steps: list[Entry] = [write] if word == "act" else [*looks]
     batch = Batch(name="Fan out", targets="name:sim-*", rollout=Rollout(parallel=parallel), steps=steps)
-    console = service.console("operator:bench")
+    console = LocalConsole(service, "operator:bench")
     started, cpu = time.perf_counter(), time.process_time()
     run = await console.runs.start(batch)
     live = service.runner.find(run.summary.id)
@@ -98,5 +99,5 @@ async def _run(service: Service, word: str, parallel: int, watch: StallWatch) ->
 
 if __name__ == "__main__":
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
-    collect_seldom()
+    GarbageCollector().start()
     asyncio.run(main(Home(Path(sys.argv[1])).create()))

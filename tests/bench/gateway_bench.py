@@ -17,6 +17,7 @@ from mcp.server.lowlevel import Server
 from core.gateway.tools import TOOLS
 from core.home import Home
 from core.policy.agents import MOST_A_MINUTE, AgentSettings
+from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
 from tests.bench.journal_bench import Figures
@@ -40,9 +41,9 @@ async def _measure(home: Home) -> Figures:
     choose_channel(home, "in-process")
     home.device_state.mkdir(parents=True, exist_ok=True)
     async with open_service(home) as service:
-        control = ControlServer(service, home)
+        control = ControlServer(LocalConsoles(service), home)
         await control.open()
-        agent, token = await attached_agent(home, service.console("operator:anna"), settings=_UNHURRIED)
+        agent, token = await attached_agent(home, LocalConsole(service, "operator:anna"), settings=_UNHURRIED)
         async with in_process(home, token) as client, Client(_empty_server(), mode="legacy") as empty:
             empty_ms, socket_ms, gateway_ms, listing_ms = await _timed(
                 lambda: empty.call_tool("nothing", {}),

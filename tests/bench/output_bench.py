@@ -14,6 +14,7 @@ from pathlib import Path
 
 from core.home import Home
 from core.service.console import CellChanged
+from core.service.local_console import LocalConsoles
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
 from tests.bench.journal_bench import Figures
@@ -37,7 +38,7 @@ async def _measure() -> Figures:
         home = Home(folder / "home").create()
         key = await accepted(home)
         service = await stack.enter_async_context(open_service(home))
-        server = ControlServer(service, home)
+        server = ControlServer(LocalConsoles(service), home)
         await server.open()
         stack.push_async_callback(server.close)
         console = await RemoteConsole.connect(home, "window", "operator:bench", 10.0)

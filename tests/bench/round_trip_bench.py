@@ -23,6 +23,7 @@ from core.dispatch.command_request import CommandRequest
 from core.home import Home
 from core.ids import new_id
 from core.service.console import Console
+from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
 from core.service.service import Service
@@ -49,12 +50,12 @@ async def _measure() -> Figures:
         await accepted(home, 'profile = "trusted"\n')
         service = await stack.enter_async_context(open_service(home))
         echo = await stack.enter_async_context(_echo_of(_frame_like_a_call()))
-        server = ControlServer(service, home)
+        server = ControlServer(LocalConsoles(service), home)
         await server.open()
         stack.push_async_callback(server.close)
         remote = await RemoteConsole.connect(home, "window", "operator:bench", 10.0)
         stack.push_async_callback(remote.close)
-        local = service.console("operator:bench")
+        local = LocalConsole(service, "operator:bench")
         works: dict[str, Measured] = {
             "bare websockets JSON echo (peer)": echo,
             "one fsync in the same folder (peer)": lambda: asyncio.to_thread(_fsync, folder / "peer"),

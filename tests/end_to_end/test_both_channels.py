@@ -27,6 +27,7 @@ from core.dispatch.models import CommandResult, Verdict
 from core.fleet.models import BUILT_IN_NAMESPACE, Device
 from core.home import Home
 from core.service.console import CellChanged, Console, DeviceChanged
+from core.service.local_console import LocalConsole
 from tests.fakes.desk import approve, choose_channel, next_approval, open_service
 from tests.fakes.mcp_server import proper, rogue
 from tests.fakes.mcp_web import Reply, Web, web_server
@@ -89,7 +90,7 @@ async def desk(
     (state / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     (state / "device.toml").write_text('mcp_servers = "mcp.json"\n')
     async with open_service(home) as service:
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         await console.approvals.register_operator(operator.operator)
         yield Desk(console, operator)
 

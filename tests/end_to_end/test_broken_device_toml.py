@@ -13,6 +13,7 @@ from core.fleet.models import Device, Health
 from core.fleet.this_computer import _how_it_ended, _in_words
 from core.home import Home
 from core.service.console import DeviceChanged
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.desk import choose_channel, online
 from tests.fakes.patience import PATIENCE_S
@@ -38,7 +39,7 @@ async def opened(home: Home) -> AsyncIterator[Service]:
 
 async def waiting(service: Service, words: str) -> Device:
     """The device, once it waits for its file because of `words`."""
-    console = signing(service.console("operator:test"), service.home)
+    console = signing(LocalConsole(service, "operator:test"), service.home)
     events = console.events()
     async with asyncio.timeout(PATIENCE_S):
         [device] = (await console.service.state()).devices

@@ -19,6 +19,7 @@ from core.errors import ErrorCode
 from core.fleet.models import Health
 from core.home import Home
 from core.service.console import Console, DeviceChanged, Event
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.desk import Whistle, approve, choose_channel, next_approval, online, open_service
 from tests.fakes.patience import PATIENCE_S
@@ -46,7 +47,7 @@ async def test_a_device_killed_in_the_middle_of_an_action_leaves_it_unknown_and_
 ):
     count = tmp_path / "count"
     async with open_service(home) as service:
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         await console.approvals.register_operator(operator.operator)
         run = await run_shell(console, operator, f"echo x >> '{count}'; echo x > '{whistle.path}'; sleep 60")
         await whistle.blown()
@@ -81,7 +82,7 @@ async def test_closing_the_service_leaves_no_process_and_records_what_is_unknown
 ):
     shell = tmp_path / "shell"
     async with open_service(home) as service:
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         await console.approvals.register_operator(operator.operator)
         run = await run_shell(console, operator, f"echo $$ > '{shell}'; echo x > '{whistle.path}'; sleep 600")
         await whistle.blown()
@@ -93,7 +94,7 @@ async def test_closing_the_service_leaves_no_process_and_records_what_is_unknown
     assert not psutil.pid_exists(int(shell.read_text()))
     choose_channel(home, "in-process")
     async with open_service(home) as service:
-        [cell] = (await signing(service.console("operator:anna"), service.home).runs.get(run)).cells
+        [cell] = (await signing(LocalConsole(service, "operator:anna"), service.home).runs.get(run)).cells
         assert cell.state is CellState.CANCELLED
         assert cell.result
         assert cell.result.basis is Basis.DEVICE_CONFIRMED_CANCEL
@@ -111,7 +112,7 @@ async def test_a_second_service_on_the_same_home_is_refused_and_told_who_has_it(
 async def test_the_device_s_tools_cannot_reach_the_home_of_the_console(home: Home, channel: str):
     choose_channel(home, channel)
     async with open_service(home) as service:
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         for path in (home.path / "journal.db", home.keys / "journal.key", home.operators):
             run = await console.runs.call("this-computer", "read_file", {"file_path": str(path)})
             [cell] = (await console.runs.wait(run.summary.id, PATIENCE_S)).cells

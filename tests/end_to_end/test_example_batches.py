@@ -12,6 +12,7 @@ from core.approvals.models import Approval
 from core.batch.batch_file import read_batch
 from core.batch.models import Batch, Cell, CellState, Run, RunState
 from core.home import Home
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.desk import approve, next_approval, open_service
 from tests.fakes.signing import accepted, anna
@@ -42,7 +43,7 @@ def example(name: str) -> Batch:
 
 async def played(desk: Service, batch: Batch | str, approvals: int = 0, **inputs: Any) -> Run:
     """Run a batch to its end; its first `approvals` requests are approved."""
-    console = desk.console("operator:anna")
+    console = LocalConsole(desk, "operator:anna")
     chosen = example(batch) if isinstance(batch, str) else batch
     run = await console.runs.start(chosen, inputs=inputs)
     for _ in range(approvals):
@@ -139,7 +140,7 @@ async def test_the_other_way_recovers_a_step_that_failed(service: Service, work:
 
 
 async def test_each_wave_asks_before_it_changes_something(service: Service, work: Path) -> None:
-    console = service.console("operator:anna")
+    console = LocalConsole(service, "operator:anna")
     file = work / "note.txt"
     run = await console.runs.start(example("canary-then-waves"), inputs={"file": str(file)})
     approval: Approval = await next_approval(console)

@@ -6,6 +6,7 @@ import tarfile
 from pathlib import Path
 
 from core.batch.models import RunState
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.remote_device import make_listening_home
 from tests.golden import recordings
@@ -17,7 +18,7 @@ async def test_a_home_of_an_earlier_version_opens_verifies_and_replays(tmp_path:
     home = make_listening_home(tmp_path / "home")
     service = await Service.open(home)
     try:
-        console = service.console("operator:anna")
+        console = LocalConsole(service, "operator:anna")
         report = await console.journal.verify()
         assert report.ok, report
         runs = await console.runs.list()

@@ -14,6 +14,7 @@ from core.errors import ErrorCode
 from core.home import Home
 from core.policy.models import Profile
 from core.service.console import ControlChanged
+from core.service.local_console import LocalConsole
 from tests.fakes.desk import next_approval, open_service
 from tests.fakes.kept_home import copy_of
 from tests.fakes.patience import PATIENCE_S
@@ -53,7 +54,7 @@ async def test_with_a_broken_policy_at_the_start_even_reads_ask(tmp_path, breaks
     home = make_home(tmp_path / "home")
     breaks(home.policy)
     async with open_service(home) as service:
-        console = service.console("operator:anna")
+        console = LocalConsole(service, "operator:anna")
         state = await console.service.state()
         assert state.policy.problem
         assert "policy" in state.policy.problem
@@ -102,7 +103,7 @@ async def test_a_policy_that_breaks_under_the_service_asks_from_then_on_until_it
 async def test_a_stricter_profile_in_the_file_counts_from_the_next_decision_on(tmp_path):
     home = make_home(tmp_path / "home")
     async with open_service(home) as service:
-        console = service.console("operator:anna")
+        console = LocalConsole(service, "operator:anna")
         assert (await console.policy.explain("this-computer", "get_system_info", READ)).answer == "allow"
         home.policy.write_text('profile = "lockdown"\n')
         assert (await console.policy.explain("this-computer", "get_system_info", READ)).answer == "ask"

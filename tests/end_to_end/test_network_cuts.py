@@ -31,6 +31,7 @@ from core.fleet.models import DeviceSettings, Health
 from core.home import Home
 from core.ids import new_id
 from core.service.console import Console, DeviceChanged
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from core.tasks import TaskGroupOwner
 from tests.fakes.cutting_proxy import CuttingProxy, Point, cutting_proxy
@@ -147,7 +148,7 @@ async def _desk_that_dials(tmp_path_factory: pytest.TempPathFactory) -> AsyncIte
     line = decode_pairing(said.strip())
     service = await Service.open(home)
     try:
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         await console.approvals.register_operator(key.operator)
         async with running(state, "--name", NAME), cutting_proxy(port, console_dials=True) as proxy:
             through = dataclasses.replace(line, url=line.url.replace(str(port), str(proxy.port)))

@@ -18,6 +18,7 @@ from core.fleet.models import CheckState, DeviceSettings, Health
 from core.home import Home
 from core.ids import new_id
 from core.service.console import Console, DeviceForgotten
+from core.service.local_console import LocalConsole
 from core.service.rpc.client import RemoteConsole
 from tests.fakes.agents import add_agent
 from tests.fakes.patience import PATIENCE_S
@@ -180,7 +181,7 @@ class TestDiallingIn:
 
     async def test_a_forgotten_device_is_gone_for_everybody(self, console, service, name, tmp_path):
         pairing = await console.devices.pair(name, DeviceSettings())
-        other = await service.console("operator:ben")
+        other = await LocalConsole(service, "operator:ben")
         events = other.events()
         async with paired(tmp_path / "d", pairing.string) as device:
             await stands(console, name, *HERE)

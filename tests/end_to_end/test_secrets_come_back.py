@@ -26,6 +26,7 @@ from core.approvals.operator_keys import OperatorKey
 from core.dispatch.models import CommandResult
 from core.home import Home
 from core.service.console import ApprovalChanged, DeviceChanged
+from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.log_setup import logging_to
 from core.service.rpc.server import ControlServer
 from tests.fakes.desk import approve
@@ -173,7 +174,7 @@ async def shared_place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterato
     operator = await accepted(home, ALLOWS)
     async with contextlib.AsyncExitStack() as stack:
         here = await stack.enter_async_context(expecting(home, operator, NAME))
-        server = ControlServer(here.service, home)
+        server = ControlServer(LocalConsoles(here.service), home)
         await server.open()
         stack.push_async_callback(server.close)
         made = Place(home, folder, here, operator)
@@ -211,7 +212,7 @@ async def place(shared_place: Place, log: None) -> Place:
 
 async def _watch(place: Place) -> None:
     """Keep every event that a window would get."""
-    async for event in place.here.service.console("operator:watching").events():
+    async for event in LocalConsole(place.here.service, "operator:watching").events():
         place.shown.append(event.model_dump_json())
 
 

@@ -20,6 +20,7 @@ from core.approvals.models import ApprovalState
 from core.approvals.operator_keys import OperatorKey, create_operator_key
 from core.fleet.models import Health
 from core.home import Home
+from core.service.local_console import LocalConsole
 from core.statements import short_code
 from tests.fakes.altering_proxy import Frame
 from tests.fakes.desk import approve, next_approval
@@ -150,14 +151,14 @@ async def test_a_device_that_wants_two_gets_two(home: Home, operator: OperatorKe
         console = signing(desk.console, home)
         for known in (bert, carl):
             await console.approvals.register_operator(known.operator)
-        asker = desk.service.console("window:carl")
+        asker = LocalConsole(desk.service, "window:carl")
         await identify(asker, carl)
         run = await asker.runs.call(NAME, TOOL, {"command": f"echo x >> '{desk.count}'"}, PATIENCE_S)
         asked = await next_approval(desk.console)
         assert asked.approvers == 2
         waits = await approve(desk.console, asked, operator)
         assert waits.state is ApprovalState.WAITING
-        await approve(desk.service.console("operator:bert"), asked, bert)
+        await approve(LocalConsole(desk.service, "operator:bert"), asked, bert)
         assert (await desk.result(run.summary.id)).error is None
         assert desk.ran == ["x"]
         assert len(approval(desk.proxy.seen[0])["statements"]) == 2

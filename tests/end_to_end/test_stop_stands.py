@@ -8,6 +8,7 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.errors import ErrorCode, JournalUnavailable
 from core.home import Home
 from core.service.console import Console
+from core.service.local_console import LocalConsole
 from tests.fakes.awaited import entries_when
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.patience import PATIENCE_S
@@ -29,23 +30,23 @@ async def read(console: Console) -> ErrorCode | None:
 async def test_a_stop_stands_when_the_service_is_opened_again_until_somebody_resumes(home: Home):
     choose_channel(home, "in-process")
     async with open_service(home) as service:
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         assert await read(console) is None
         await console.service.stop_all()
     for _ in range(2):
         async with open_service(home) as service:
-            console = signing(service.console("operator:anna"), service.home)
+            console = signing(LocalConsole(service, "operator:anna"), service.home)
             state = await console.service.state()
             assert state.stopped
             assert state.stopped_note.startswith("Everything was stopped by operator:anna at 20")
             assert state.stopped_note.endswith("; resume to go on.")
             assert await read(console) is ErrorCode.STOPPED
     async with open_service(home) as service:
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         await console.service.resume()
         assert await read(console) is None
     async with open_service(home) as service:
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         assert not (await console.service.state()).stopped
         assert await read(console) is None
 
@@ -69,7 +70,7 @@ async def test_while_the_journal_cannot_be_written_everything_is_stopped_and_rec
 ):
     choose_channel(home, "in-process")
     async with open_service(home) as service:
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
 
         def full(*_: object) -> None:
             raise JournalUnavailable("The disk is full.")
@@ -89,7 +90,7 @@ async def test_while_the_journal_cannot_be_written_everything_is_stopped_and_rec
         assert await read(console) is ErrorCode.STOPPED
         await entries_when(service.journal, f"kind:{Kind.ALL_STOPPED}")
     async with open_service(home) as service:
-        assert (await signing(service.console("operator:anna"), service.home).service.state()).stopped
+        assert (await signing(LocalConsole(service, "operator:anna"), service.home).service.state()).stopped
 
 
 async def test_a_stop_that_was_recorded_late_does_not_undo_the_resume_after_it(
@@ -97,7 +98,7 @@ async def test_a_stop_that_was_recorded_late_does_not_undo_the_resume_after_it(
 ):
     choose_channel(home, "in-process")
     async with open_service(home) as service:
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
 
         def full(entries: list[NewEntry]) -> None:
             raise JournalUnavailable("The disk is full.")
@@ -107,7 +108,7 @@ async def test_a_stop_that_was_recorded_late_does_not_undo_the_resume_after_it(
             await console.service.stop_all()
         await console.service.resume()
     async with open_service(home) as service:
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         assert not (await console.service.state()).stopped
         page = await console.journal.entries("kind:all_stopped,all_resumed")
         assert [entry.kind for entry in page.entries] == [Kind.ALL_RESUMED, Kind.ALL_STOPPED]

@@ -18,6 +18,7 @@ from core.dispatch.models import Verdict
 from core.errors import ErrorCode
 from core.home import Home
 from core.service.console import Console
+from core.service.local_console import LocalConsole
 from tests.fakes.desk import approve, choose_channel, deny, next_approval, open_service
 from tests.fakes.pace import slowness
 from tests.fakes.patience import PATIENCE_S
@@ -47,7 +48,7 @@ async def desk(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DISPLAY", display)
         async with open_service(home) as service:
-            console = signing(service.console("operator:anna"), home)
+            console = signing(LocalConsole(service, "operator:anna"), home)
             await console.approvals.register_operator(operator.operator)
             yield Desk(console, operator, request.param)
 
@@ -79,7 +80,7 @@ async def test_an_operator_runs_a_batch_approves_its_shell_line_and_finds_it_aga
     choose_channel(home, channel)
     target = tmp_path / "written by the shell"
     async with open_service(home) as service:
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         await console.approvals.register_operator(operator.operator)
         plan = await console.runs.plan(three_steps(target))
         assert [cell.outcome for cell in plan.cells] == ["runs", "runs", "asks"]
@@ -116,7 +117,7 @@ async def test_an_operator_runs_a_batch_approves_its_shell_line_and_finds_it_aga
     # Whatever the device is reached over now: what happened stands in the journal.
     choose_channel(home, "in-process")
     async with open_service(home) as service:
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         again = await console.runs.get(run.summary.id)
         assert told(again) == told(ended)
         [summary] = [one for one in await console.runs.list() if one.id == run.summary.id]
@@ -206,7 +207,7 @@ async def test_a_secret_in_a_run_reaches_no_file_of_the_home_and_no_screen(home:
     secret = "correct horse battery staple"
     choose_channel(home, "in-process")
     async with open_service(home) as service:
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         run = await console.runs.call(
             "this-computer", "get_system_info", {"info_type": "os", "password": secret}
         )

@@ -15,6 +15,7 @@ from core.errors import ErrorCode
 from core.fleet.models import Health
 from core.home import Home
 from core.service.console import CellChanged, Console, DeviceChanged, Event, Missed, RunChanged
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.pace import slowness
 from tests.fakes.signing import accepted, signing
@@ -40,7 +41,7 @@ async def swarm(home: Home, tmp_path: Path, *how: str) -> AsyncIterator[tuple[Se
     await pair_swarm(home, COUNT, tokens)
     service = await Service.open(home)
     try:
-        events = signing(service.console("operator:test"), service.home).events()
+        events = signing(LocalConsole(service, "operator:test"), service.home).events()
         url = service.links.listening().url
         given = ("--url", url, "--count", str(COUNT), "--tokens", str(tokens), *how)
         async with swarm_process(*given) as process:
@@ -74,7 +75,7 @@ async def test_every_device_answers_once_and_every_command_is_whole_in_the_journ
 ):
     """And whoever watches is told the newest state, at a bounded rate."""
     async with swarm(home, tmp_path, "--features", "cancel,terms") as (service, process):
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         events = console.events()
         began = asyncio.get_running_loop().time()
         run = await run_over_all(console, LOOK)
@@ -116,7 +117,7 @@ async def test_silent_and_vanishing_devices_are_unknown_and_keep_nobody_else_wai
     home: Home, tmp_path: Path
 ):
     async with swarm(home, tmp_path, "--features", "cancel", "--silent", "5", "--drop", "5") as (service, _):
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         # The silent ones let it pass; those that answer need to be within it, on a busy machine too.
         timeout_s = slowness(for_s=0.05)
         run = await run_over_all(console, a_write(timeout_s))
@@ -134,7 +135,7 @@ async def test_silent_and_vanishing_devices_are_unknown_and_keep_nobody_else_wai
 
 async def test_stock_devices_in_hundreds_are_asked_one_frame_at_a_time(home: Home, tmp_path: Path):
     async with swarm(home, tmp_path, "--slow", "0.01") as (service, _):
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         runs = await asyncio.gather(*(run_over_all(console, LOOK) for _ in range(2)))
         assert [states(run) for run in runs] == [{CellState.DONE: COUNT}] * 2
 

@@ -9,6 +9,7 @@ from core.approvals.operator_keys import OperatorKey
 from core.home import Home
 from core.policy.agents import PREFIX, Agent, Agents, AgentSettings
 from core.service.console import AgentChanged, AgentState, Console
+from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.rpc.client import RemoteConsole
 from core.service.service import Service
 from core.service.wishes import agent_added, agent_set
@@ -41,9 +42,9 @@ async def set_agent(console: Console, key: OperatorKey, name: str, settings: Age
 async def agent_of(service: Service, name: str = "claude", settings: AgentSettings | None = None) -> Console:
     """A console of an agent in a service of this process; it is signed in by anna, who is registered."""
     key = anna(service.home)
-    console = service.console("operator:anna")
+    console = LocalConsole(service, "operator:anna")
     await console.approvals.register_operator(key.operator)
-    return service.agent_console(PREFIX + name, await add_agent(console, key, name, settings))
+    return LocalConsoles(service).agent_console(PREFIX + name, await add_agent(console, key, name, settings))
 
 
 async def attached_agent(

@@ -13,6 +13,7 @@ from core.approvals.operator_keys import OperatorKey, statement_for
 from core.fleet.models import Health
 from core.home import Home
 from core.service.console import ApprovalChanged, Console, DeviceChanged
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.patience import PATIENCE_S
 
@@ -35,7 +36,7 @@ async def open_service(home: Home) -> AsyncIterator[Service]:
 
 async def online(service: Service, health: Health = Health.ONLINE) -> None:
     """Wait until this computer has that health."""
-    console = service.console("operator:test")
+    console = LocalConsole(service, "operator:test")
     async with asyncio.timeout(PATIENCE_S):
         events = console.events()
         if (await console.service.state()).devices[0].health is health:

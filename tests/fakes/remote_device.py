@@ -17,6 +17,7 @@ from core.approvals.operator_keys import OperatorKey
 from core.fleet.models import Device, DeviceSettings, Health
 from core.home import Home
 from core.service.console import Console
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.program import ROOT, environment
@@ -47,7 +48,7 @@ async def expecting(home: Home, key: OperatorKey, name: str) -> AsyncIterator[Ex
     """A service that listens and knows this operator, and a device that it waits for."""
     service = await Service.open(make_listening_home(home.path))
     try:
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         await console.approvals.register_operator(key.operator)
         address = urlsplit((await console.devices.pair(name, DeviceSettings())).stock_url)
         assert address.port

@@ -9,7 +9,7 @@ from typing import Any
 
 from core.aip.messages import ResultStatus
 from core.approvals.models import Approval, ApprovalState
-from core.approvals.queue import Answered
+from core.approvals.queue import Answered, ApprovalRequest
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.events import ApprovalDenied, ApprovalGiven, EntryFields
 from core.batch.execution import Environment
@@ -21,7 +21,6 @@ from core.dispatch.models import Basis, CommandResult, CommandStage, Verdict
 from core.errors import ErrorCode, ErrorInfo, JournalUnavailable
 from core.fleet.models import Effect, Risk
 from core.policy.models import Answer, Decision, Profile, Reason
-from core.statements import Request
 from core.tasks import TaskGroupOwner
 from tests.fakes.patience import PATIENCE_S
 
@@ -196,19 +195,8 @@ class MemoryApprovals:
     questions: dict[str, asyncio.Future[tuple[ApprovalState, str]]] = field(default_factory=dict)
     asked: asyncio.Queue[Approval] = field(default_factory=asyncio.Queue)
 
-    async def ask(self, approval_id: str, request: Request, decision: Decision, **more: Any) -> Answered:
-        approval = Approval(
-            id=approval_id,
-            request=request,
-            decision=decision,
-            actor=more["actor"],
-            run=more["run"],
-            step=more["step"],
-            asked_at="",
-            expires_at="",
-            remaining_s=1,
-            approvers=decision.approvers,
-        )
+    async def ask(self, asked: ApprovalRequest) -> Answered:
+        approval_id, approval = asked.id, asked.approval(1.0)
         self.questions[approval_id] = asyncio.get_running_loop().create_future()
         self.asked.put_nowait(approval)
         state, reason = await self.questions[approval_id]
@@ -216,7 +204,7 @@ class MemoryApprovals:
             answered = (ApprovalGiven if state is ApprovalState.APPROVED else ApprovalDenied)(
                 approval=approval_id, signed={"statement": {"reason": reason}}, took_s=0, number=1, of=1
             )
-            place: EntryFields = {"run": more["run"], "step": more["step"], "device": ""}
+            place: EntryFields = {"run": asked.run, "step": asked.step, "device": ""}
             self.journal.note(answered.entry("operator:anna", **place))
         return Answered(
             approval.model_copy(

@@ -28,6 +28,7 @@ from core.changes import Change, ChangeKind, SignedChange, change_statement
 from core.fleet.models import DeviceSettings, Health, Tool
 from core.home import Home
 from core.service.console import Console
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.lab_device import AWAY, FEATURES
 from tests.fakes.patience import PATIENCE_S
@@ -128,7 +129,7 @@ async def trust_desk(home: Home) -> AsyncIterator[TrustDesk]:
     """A service on this home; it has ended afterwards."""
     service = await Service.open(make_listening_home(home.path))
     try:
-        console = service.console("operator:anna")
+        console = LocalConsole(service, "operator:anna")
         key = operator_key(home)
         await console.approvals.register_operator(key.operator)
         yield TrustDesk(home, service, console, key)

@@ -28,6 +28,7 @@ from core.audit.entries import Entry, Kind
 from core.changes import Change, SignedChange, change_statement
 from core.home import Home
 from core.service.console import Console
+from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
 from core.service.service import Service
@@ -53,7 +54,7 @@ class Bay:
     @property
     def beside(self) -> Console:
         """A client of this user that is not the window."""
-        return self.service.console(f"cli:{user_name()}")
+        return LocalConsole(self.service, f"cli:{user_name()}")
 
     async def signed_by(self, name: str, wish: Change, text: str = "") -> SignedChange:
         """What another client of this operator signs."""
@@ -92,7 +93,7 @@ def play_on_service(
         app.setStyleSheet("")
         async with open_service(home) as service:
             await _begin(service, list(keys.values()), policy)
-            server = ControlServer(service, home)
+            server = ControlServer(LocalConsoles(service), home)
             await server.open()
             doors: list[Console] = []
 
@@ -120,7 +121,7 @@ def play_on_service(
 
 
 async def _begin(service: Service, keys: list[OperatorKey], policy: str) -> None:
-    console = service.console("cli:test")
+    console = LocalConsole(service, "cli:test")
     for number, key in enumerate(keys):
         proposal = await console.service.propose(adding(key.operator))
         signed = keys[0].sign_change(change_statement(proposal, keys[0].name)) if number else None

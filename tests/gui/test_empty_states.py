@@ -160,7 +160,8 @@ async def batch_step(desk: ConsoleApplication) -> Empty:
 
 async def batch_tools(desk: ConsoleApplication) -> Empty:
     screen = await batch_of(desk)
-    screen.tools.search.setText("no such tool")
+    screen.tools.search.setText("zzqx")
+    await seen(lambda: not screen.tools.searching)
     return Empty(screen.tools.place, "Clear the search", lambda: screen.tools.list.tools.items)
 
 

@@ -54,6 +54,20 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}queue.py",
+        "        for place in places:\n            place.withdrawn_reason = reason\n",
+        "        for place in places:\n",
+        "a request in line comes into the queue after its run was cancelled",
+        (f"{_UNIT}test_line.py",),
+    ),
+    Fault(
+        f"{_AT}queue.py",
+        "        if not let_in and not asked.edited_from:\n",
+        "        if False:\n",
+        "an agent's new runs line up without end behind its full queue",
+        (f"{_UNIT}test_line.py",),
+    ),
+    Fault(
+        f"{_AT}queue.py",
         '        if statement.verdict == "deny":\n',
         "        if False:\n",
         "a denial counts as an approval",
@@ -131,7 +145,7 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}queue.py",
-        "            room = min(room, most - self._by_actor[actor])\n",
+        "            room = min(room, most - self._by_actor[actor] - others[actor])\n",
         "            pass\n",
         "one agent fills the queue",
         _QUEUE,

@@ -422,17 +422,17 @@ FAULTS = [
     ),
     Fault(
         f"{_AT}result_sanitizer.py",
-        '    {"blob", "media_type",',
-        '    {"media_type",',
-        "a device shows another blob of the console as its own picture",
-        (f"{_UNIT}test_outcomes.py", "tests/unit/aip/test_blobs.py", *_SECRETS),
+        '"what", "head", ',
+        '"what", ',
+        "a device's own words stand where the console shows the beginning of a text",
+        ("tests/unit/aip/test_blobs.py", f"{_UNIT}test_outcomes.py", *_SECRETS),
     ),
     Fault(
         f"{_AT}result_sanitizer.py",
         "            if width * height > MOST_PIXELS:\n",
         "            if False:\n",
         "a picture of any size is decoded",
-        (f"{_UNIT}test_outcomes.py", "tests/unit/aip/test_blobs.py"),
+        ("tests/unit/aip/test_blobs.py", f"{_UNIT}test_outcomes.py"),
     ),
     Fault(
         f"{_AT}result_sanitizer.py",
@@ -440,7 +440,7 @@ FAULTS = [
         "    evidence = Evidence(blob=await blobs.put_blob(data), media_type=media_type",
         "    evidence = Evidence(blob=await blobs.put_blob(data), media_type=media_type",
         "a secret in a file that a device sends is stored",
-        (*_SECRETS, f"{_UNIT}test_outcomes.py"),
+        ("tests/unit/aip/test_blobs.py", *_SECRETS, f"{_UNIT}test_outcomes.py"),
     ),
     Fault(
         f"{_AT}live_secrets.py",

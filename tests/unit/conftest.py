@@ -10,6 +10,7 @@ import pytest
 from core.device.sandbox import bubblewrap
 from core.home import Home
 from core.service.console import Console
+from core.service.local_console import LocalConsole
 from core.service.rpc.server import ControlServer
 from core.service.service import Service
 from tests.fakes.control_socket import Attach, attaching, serving
@@ -58,7 +59,7 @@ async def service(memory_path: Path) -> AsyncIterator[Service]:
 @pytest.fixture
 def console(service: Service) -> Console:
     """The door of that service, for the operator anna."""
-    return signing(service.console("operator:anna"), service.home)
+    return signing(LocalConsole(service, "operator:anna"), service.home)
 
 
 @pytest.fixture

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +28,14 @@ def test_every_core_module_imports_where_qt_is_missing():
         [sys.executable, "-c", f"{NO_QT}; {lines}"], cwd=ROOT, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_no_module_leads_back_to_itself_by_its_imports():
+    """Imports for types and imports within functions count: what they need cannot be understood alone."""
+    graph = grimp.build_graph("core")
+    TopologicalSorter(
+        {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    ).prepare()
 
 
 def loaded_with(*modules: str) -> set[str]:

@@ -29,7 +29,7 @@ class BytesSection(Section):
     copied = Signal()
 
     def __init__(self, title: str, exact: bool = True) -> None:
-        """`exact`: the box holds the very bytes; else a list made for reading, which nobody would copy."""
+        """`exact`: the box holds the very bytes; else a list made for reading, not for copying."""
         super().__init__(title)
         self._exact = exact
         self.box = CodeView(title, numbers=exact)

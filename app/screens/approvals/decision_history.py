@@ -49,7 +49,7 @@ class DecisionHistory:
         del self._decided[MOST_KEPT:]
 
     def note_result(self, call_id: str, result: CommandResult) -> bool:
-        """Remember what became of a command; False when nobody here decided it."""
+        """Remember what became of a command; False when it was not decided here."""
         known = any(one.request.call_id == call_id for one in self._decided)
         if known:
             self._results[call_id] = result
@@ -92,7 +92,7 @@ class NothingWaits(EmptyState):
         self._list.hide()
 
     def show_known(self, known: bool) -> None:
-        """Without the service nobody knows what waits, and the screen must not say that nothing does."""
+        """Without the service it is not known what waits, and the screen must not say that nothing does."""
         self.say(*(_NOTHING if known else _NOT_KNOWN))
 
     def show_log(self, log: DecisionHistory) -> None:

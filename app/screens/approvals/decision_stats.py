@@ -1,4 +1,4 @@
-"""How the operator has been deciding: quiet lines in the queue's foot, a warning when nobody reads."""
+"""How the operator has been deciding: quiet lines in the queue's foot, a warning when cards are not read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DecisionStats(QWidget):
         self._show()
 
     def read(self, link: ConsoleLink, operator: str | None) -> None:
-        """Ask how the operator whose key is unlocked has been deciding; nothing is known of nobody."""
+        """Ask how the operator whose key is unlocked has been deciding; without one, nothing is known."""
         if self._fatigue is None:
             # It measures and warns; without it everything works.
             self._fatigue = Query(self, link, self.show_fatigue, quietly, "read how decisions were made")

@@ -76,7 +76,7 @@ async def look(console: Console, approval: Approval, images: ImageCache) -> Prev
 
 
 class DiffPart(QWidget):
-    """A file's change. The counts are placed by whoever has a line for them.
+    """A file's change. The counts are placed by the widget that has a line for them.
 
     Signals:
         end_seen: the last changed line was on the screen.

@@ -19,7 +19,7 @@ class BatchHeader(QWidget):
     """Name, devices, Save, Open, Plan, Run.
 
     Signals:
-        renamed(name), targets_typed(filter): while somebody types.
+        renamed(name), targets_typed(filter): while the operator types.
         save_wanted, open_wanted, plan_wanted, run_wanted: what was pressed.
     """
 

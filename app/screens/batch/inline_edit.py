@@ -17,7 +17,7 @@ class InlineEdit(QLineEdit):
     """As wide as its text, between `least` and `most` px.
 
     Signals:
-        typed(text): somebody changed the text.
+        typed(text): the operator changed the text.
         entered: Enter was pressed.
     """
 

@@ -98,7 +98,7 @@ class ContractReviewDialog(FormDialog):
             window,
             link,
             f"{tool_title(tool)} on {tool.device} is not what was trusted",
-            "Read all of it: what a device says of its tools is not checked by anybody. Until it is trusted, "
+            "Read all of it: nothing checks what a device says of its tools. Until it is trusted, "
             "no call of this tool leaves.",
             width=WIDTH,
         )
@@ -168,7 +168,7 @@ class ContractReviewDialog(FormDialog):
         self._fit()
 
     def _show_turns(self, change: Change) -> None:
-        """Say what the change makes of the tool, before anybody reads the lines of it."""
+        """Say what the change makes of the tool, before its lines are read."""
         told = "What it counts as now"
         if change.diff is not None and change.before is None:
             told += "; what it counted as before is not known"

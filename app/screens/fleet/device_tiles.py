@@ -58,7 +58,7 @@ def _group(device: Device, by: str) -> tuple[int, str]:
 
 
 def newest_picture(device: Device) -> tuple[str, str]:
-    """The newer one of the last picture somebody took and the last live one, and when; empty without any."""
+    """The newer one of the last picture taken on request and the last live one, and when; empty if none."""
     one, other = (device.picture, device.picture_at), (device.glimpse, device.glimpse_at)
     if other[0] and other[1] and (not one[1] or parse_time(other[1]) > parse_time(one[1])):
         one = other

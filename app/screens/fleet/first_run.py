@@ -189,7 +189,9 @@ class FirstRunPage(ScrollArea):
             Label("The key stays in this home; the service never sees it.", tone="text2"), spacing=10
         )
         self.without = Link("Without a passphrase")
-        self.without.setToolTip("Whoever can read this home's files can then sign as you; it is marked so")
+        self.without.setToolTip(
+            "Any program that can read this home's files can then sign as you; it is marked so"
+        )
         self.without.clicked.connect(lambda *_: self._press_create(self.without.hand, False))
         below.addWidget(self.without)
         below.addStretch(1)

@@ -20,7 +20,7 @@ from core.service.console import LivePicture, LiveState
 RENEW_MS = 5_000
 # While first pictures are on their way, so that tiles soon say that they are live.
 SOON_MS = 1_000
-# A wheel turns by many small steps; nobody looks at a picture for so short a time.
+# A wheel turns by many small steps; no picture is looked at for so short a time.
 SETTLE_MS = 150
 MOST_SEEN = 120
 

@@ -67,7 +67,8 @@ class Present:
 def outcome_of(entry: Entry, present: Present) -> str:
     """The verdict or cell state that an entry stands for; empty when it is about neither.
 
-    A request for approval waits as long as nobody answered it; what it was later is another entry's story.
+    A request for approval waits as long as no operator has answered it; what it was later is
+    another entry's story.
     """
     if entry.verdict:
         return entry.verdict

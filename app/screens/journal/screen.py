@@ -153,7 +153,7 @@ class JournalScreen(Screen):
         self.table.setFocus()
 
     def leave(self) -> None:
-        """Stop asking for what nobody sees."""
+        """Stop asking for what is not seen."""
         self._entered = False
         self.bar.stop()
         self._bars_soon.stop()
@@ -382,7 +382,7 @@ class JournalScreen(Screen):
         self._choose_soon.stop()
         entry: Entry | None = self.table.current_entry()
         if entry is not None or not self.table.entries.rowCount():
-            self.pane.show_entry(entry)  # without a current row, what somebody reads stays
+            self.pane.show_entry(entry)  # without a current row, what is being read stays
 
     def _into_pane(self) -> None:
         self.pane.show()

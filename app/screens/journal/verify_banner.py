@@ -134,11 +134,11 @@ class VerifyBanner(QWidget):
             self.banner.say(
                 "warn",
                 "Not verified yet.",
-                "Nobody has checked since the service started that the entries are as they were written.",
+                "The entries were not checked since the service started.",
                 (("verify", "Verify now"),),
             )
         elif datetime.now(UTC) - parse_time(at) > OLD_AFTER:
-            detail = f"The last check was {clock(at)}; nobody has looked since."
+            detail = f"The last check was {clock(at)}; there has been none since."
             self.banner.say("warn", "Verified more than a day ago.", detail, (("verify", "Verify now"),))
         else:
             self._say_verified(report, status, at)
@@ -157,7 +157,7 @@ class VerifyBanner(QWidget):
         self.banner.say(kind, of, detail, _AGAIN)
 
     def _current_report(self, status: JournalStatus | None) -> VerifyReport | None:
-        """The report of this window, unless somebody else's verification is newer."""
+        """The report of this window, unless the verification of another client is newer."""
         report = self._report
         if report is None or status is None or status.verified_at is None:
             return report

@@ -25,7 +25,7 @@ class Search(QObject):
 
     Signals:
         go_wanted(place): the playhead should go to this moment.
-        walked: somebody went on to another find.
+        walked: the operator went on to another find.
     """
 
     go_wanted = Signal(int)

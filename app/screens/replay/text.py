@@ -20,7 +20,7 @@ _TYPING = ("type", "set_edit", "key", "hotkey", "annotation")
 
 
 def tool_icon(tool: str) -> str:
-    """The icon of a tool by its name; a wrench for what nobody knows."""
+    """The icon of a tool by its name; a wrench for a tool that is not known."""
     name = tool.lower().rpartition(".")[2]
     if name in _ICONS:
         return _ICONS[name]

@@ -41,7 +41,7 @@ class TimelineSource(QObject):
         self._timeline.refresh_within(RELOAD_MS)
 
     def rest(self) -> None:
-        """Read nothing again until somebody asks."""
+        """Read nothing again until it is asked for."""
         self._timeline.stop_refreshing()
 
     def _show(self, timeline: Timeline) -> None:

@@ -83,7 +83,7 @@ class TimelinePainter:
         self._painter.restore()
 
     def paint_asked(self, number: int, times: Sequence[float]) -> None:
-        """Draw what somebody asked for as small outlines, one for each place on the screen."""
+        """Draw what was asked for as small outlines, one for each place on the screen."""
         y = number * self._row + (self._row - SPAN) // 2
         last = -1e9
         for at in times:

@@ -31,7 +31,7 @@ PAUSE_MS = 250
 
 
 class ExplainTab(QWidget):
-    """A call that nobody makes, and what the policy in force says of it.
+    """A call that is not made, and what the policy in force says of it.
 
     Signals:
         line_wanted(line, go): show this line of policy.toml in the editor.

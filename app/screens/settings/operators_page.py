@@ -236,7 +236,10 @@ class OperatorsPage(SettingsSection):
                 Property("Public key", one.public_key or "not readable", mono=True),
                 Property("Their key is", where),
                 Property("Registered", registered if one.registered else "not with this service"),
-                Property("Passphrase", "yes" if one.has_passphrase else "none: whoever sits here can sign"),
+                Property(
+                    "Passphrase",
+                    "yes" if one.has_passphrase else "none: any person at this computer can sign",
+                ),
             ]
         )
         usable = one.here and not one.other_key

@@ -111,6 +111,14 @@ async def run(
         limit = time_limit(workshop, call)
         job = Job(line, folder.path, limit.seconds, environment, call.report, polite=limit.polite)
         return await workshop.children.run(job), limit
+    return await _run_on_linux(workshop, call, private, folder, shell)
+
+
+async def _run_on_linux(
+    workshop: ToolContext, call: ToolCall, private: list[str], folder: SafePath, shell: list[str]
+) -> tuple[CompletedProcess, TimeLimit]:
+    """As `run`, in bubblewrap's sandbox; tried again where it could not be made."""
+    config, environment = workshop.config, bubblewrap.clean_environment()
     sandbox = _sandbox(config, bubblewrap.on_path() or "bwrap", private)
     limits = config.limits
     bounds = bubblewrap.Bounds(

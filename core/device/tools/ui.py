@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from core.aip.messages import ToolType
 from core.controls import program_of
 from core.device.desktop.interface import Need, Scope
 from core.device.desktop.ui_tools import UiTools
@@ -195,7 +196,7 @@ def _list_windows(use: UiTools) -> Tool:
 
 
 def _click_element(use: UiTools) -> Tool:
-    return _action(
+    return _tool(
         "click_element",
         "Press a control",
         "Presses a control through its accessibility action, and with the pointer only if it has none. "
@@ -223,7 +224,7 @@ def _click_point(use: UiTools) -> Tool:
         button = given.get("button", "left")
         return await use.click_point(given["x"], given["y"], given["observation"], button)
 
-    return _action(
+    return _tool(
         "click_point",
         "Click a pixel of a picture",
         "Clicks where a pixel of a picture is on the screen. The picture's ref is good for one click within "
@@ -248,7 +249,7 @@ def _type_text(use: UiTools) -> Tool:
         secret = bool(given.get("secret", False))
         return await use.type_text(given["text"], given.get("control_id"), secret=secret)
 
-    return _action(
+    return _tool(
         "type_text",
         "Type text",
         "Inserts text at the caret, in place of a selection: into a control, or into what has the focus. "
@@ -279,7 +280,7 @@ def _press_key(use: UiTools) -> Tool:
     async def run(given: dict[str, Any]) -> dict[str, Any]:
         return await use.press_key(given["key"])
 
-    return _action(
+    return _tool(
         "press_key",
         "Press a key",
         "Presses one key, with modifiers if wanted, in whatever has the focus.",
@@ -294,7 +295,7 @@ def _scroll(use: UiTools) -> Tool:
     async def run(given: dict[str, Any]) -> dict[str, Any]:
         return await use.scroll(given["direction"], int(given.get("amount", 3)), given.get("control_id"))
 
-    return _action(
+    return _tool(
         "scroll",
         "Turn the wheel",
         "Turns the wheel over a control, or where the pointer is.",
@@ -315,22 +316,10 @@ def _scroll(use: UiTools) -> Tool:
 def _observation(
     name: str, title: str, description: str, takes: dict[str, Any], gives: dict[str, Any], run: Run
 ) -> Tool:
-    async def serve(call: ToolCall) -> dict[str, Any]:
-        return await run(call.arguments)
-
-    return Tool(
-        name=name,
-        title=title,
-        tool_type="data_collection",
-        description=description,
-        input_schema=takes,
-        output_schema=gives,
-        contract=OBSERVES,
-        run=serve,
-    )
+    return _tool(name, title, description, takes, gives, run, OBSERVES, "data_collection")
 
 
-def _action(
+def _tool(
     name: str,
     title: str,
     description: str,
@@ -338,6 +327,7 @@ def _action(
     gives: dict[str, Any],
     run: Run,
     contract: Contract,
+    tool_type: ToolType = "action",
 ) -> Tool:
     async def serve(call: ToolCall) -> dict[str, Any]:
         return await run(call.arguments)
@@ -345,7 +335,7 @@ def _action(
     return Tool(
         name=name,
         title=title,
-        tool_type="action",
+        tool_type=tool_type,
         description=description,
         input_schema=takes,
         output_schema=gives,

@@ -68,10 +68,12 @@ class Client:
         """
         if not self.is_agent:
             return self.service.fleet.get(name)
-        for device in self.service.fleet.devices():
+        devices = self.service.fleet.devices()
+        for device in devices:
             if device.name == name and self.sees(device):
                 return device
-        raise BadInput(no_device(name), ErrorCode.UNKNOWN_DEVICE)
+        seen = [device.name for device in devices if self.sees(device)]
+        raise BadInput(no_device(name, seen), ErrorCode.UNKNOWN_DEVICE)
 
     def check_own(self, actor: str, run: str) -> None:
         """Check that a run of this actor exists for this client: an agent has only its own runs.

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.main import ConsoleApplication
 from app.screens.agents.screen import AgentsScreen
+from app.screens.batch.document_io import EXAMPLES
 from app.screens.fleet.pairing_dialog import PairingDialog
 from app.screens.fleet.screen import FleetScreen
 from app.screens.runs.screen import RunsScreen
@@ -26,6 +27,7 @@ from app.screens.targets import (
     Target,
 )
 from core.approvals.operator_keys import create_operator_key
+from core.batch.batch_file import read_batch
 from core.home import Home
 from core.service.console import Console
 from tests.fakes.agents_story import add_agents
@@ -42,7 +44,7 @@ _BUSY = "build-lnx-03"
 _TARGETS: dict[str, tuple[str, Target | None]] = {
     **{
         f"device-{tab}": ("fleet", OpenDevice(_BUSY, tab, _SHELL))
-        for tab in ("tools", "try", "recent", "link")
+        for tab in ("tools", "servers", "try", "recent", "link")
     },
     "device-offline": ("fleet", OpenDevice("kiosk-yard")),
     "batch-saved": ("batch", OpenBatch("free-disk-space")),
@@ -62,7 +64,8 @@ _TARGETS: dict[str, tuple[str, Target | None]] = {
 }
 _ENTRY_TABS = ("entry", "proof", "around", "pictures")
 _OVER = ("palette", "keys", "unlock", "wall", "pairing", "device-doctor", "device-page",
-         "batch-run", "batch-open", "replay-side", "replay-change", "stopped")  # fmt: skip
+         "batch-run", "batch-open", "batch-flow", "batch-form", "batch-inputs",
+         "replay-side", "replay-change", "stopped")  # fmt: skip
 
 
 async def _play(name: str, studio: Studio) -> None:
@@ -134,6 +137,14 @@ async def _open_over(desk: ConsoleApplication, name: str, console: FakeConsole) 
             window.open("batch", OpenBatch("free-disk-space"))
             await settled(window)
             _press("Ctrl+Return" if name == "batch-run" else "Ctrl+O")
+        case "batch-flow" | "batch-form" | "batch-inputs":
+            example = "canary-then-waves" if name == "batch-form" else "restart-or-the-other-way"
+            file = EXAMPLES / f"{example}.yaml"
+            console.saved[example] = read_batch(file.read_text(encoding="utf-8"), file.name)
+            window.open("batch", OpenBatch(example))
+            await settled(window)
+            if name != "batch-flow":
+                _press("B" if name == "batch-form" else "Ctrl+Return")
         case "replay-side" | "replay-change":
             window.open("replay", OpenReplay(run=RUN))
             await settled(window)

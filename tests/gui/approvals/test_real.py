@@ -21,6 +21,7 @@ from app.state import AppState
 from app.theme.theme import Theme
 from core.home import Home
 from core.service.console import Console
+from core.service.local_console import LocalConsole
 from tests.fakes.approvals_desk import FakeNav, Uncaught
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.hand import ScriptedHand, press_button
@@ -32,7 +33,7 @@ from tests.fakes.window import seen
 async def open_screen(home: Home) -> AsyncIterator[tuple[ApprovalsScreen, Console]]:
     """The screen alone on a service in this process, where the operator harbour's key is unlocked."""
     async with open_service(home) as service:
-        console = service.console("operator:harbour")
+        console = LocalConsole(service, "operator:harbour")
         keys = SigningSession(home)
         await console.approvals.register_operator(await keys.create("harbour", None))
         state = AppState()

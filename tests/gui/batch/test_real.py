@@ -15,6 +15,7 @@ from app.theme.theme import Theme
 from core.batch.models import RunState
 from core.home import Home
 from core.service.console import Console
+from core.service.local_console import LocalConsole
 from tests.fakes.desk import choose_channel, next_approval, open_service
 from tests.fakes.window import play, seen
 
@@ -30,7 +31,7 @@ def test_reads_end_at_once_and_the_shell_line_waits_with_the_bytes_that_were_typ
 
     async def opened() -> Console:
         service = await stack.enter_async_context(open_service(home))
-        doors.append(service.console("operator:harbour"))
+        doors.append(LocalConsole(service, "operator:harbour"))
         return doors[0]
 
     async def scenario(desk: ConsoleApplication) -> None:

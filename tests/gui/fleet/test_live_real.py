@@ -16,6 +16,7 @@ from app.theme.theme import Theme
 from core.approvals.operator_keys import create_operator_key
 from core.home import Home
 from core.service.console import Console
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.window import play, seen
@@ -56,7 +57,7 @@ def test_a_tile_follows_the_screen_while_it_is_seen_and_no_longer(
     async def opened() -> Console:
         service = await stack.enter_async_context(open_service(home))
         services.append(service)
-        console = service.console("operator:harbour")
+        console = LocalConsole(service, "operator:harbour")
         key = create_operator_key(Home(tmp_path / "keys").create(), "harbour", None)
         await console.approvals.register_operator(key.operator)
         return console

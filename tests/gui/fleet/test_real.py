@@ -16,6 +16,7 @@ from app.widgets.dialog import Dialog
 from core.fleet.models import Health
 from core.home import Home
 from core.service.console import Console
+from core.service.local_console import LocalConsole
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.sign_sheets import operator_of, sign
 from tests.fakes.stock_client import stock_client
@@ -31,7 +32,7 @@ def test_a_stock_client_is_paired_in_the_window_seen_tried_and_revoked(theme: Th
 
     async def opened() -> Console:
         service = await stack.enter_async_context(open_service(home))
-        console = service.console("window:test")
+        console = LocalConsole(service, "window:test")
         await console.devices.listen("127.0.0.1:0")
         await console.approvals.register_operator(operator)
         return console

@@ -23,6 +23,7 @@ from app.widgets.dialog import Dialog
 from core.approvals.operator_keys import create_operator_key
 from core.home import Home
 from core.service.console import Console, ConsoleState, EntryPage
+from core.service.local_console import LocalConsole
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.fleet_data import ago
 from tests.fakes.patience import PATIENCE_S
@@ -453,7 +454,7 @@ def test_a_question_finds_this_computers_own_tool_and_its_entries_have_the_polic
 
     async def opened() -> Console:
         service = await stack.enter_async_context(open_service(home))
-        console = service.console("window:test")
+        console = LocalConsole(service, "window:test")
         run = await console.runs.call("this-computer", "get_system_info", {"info_type": "os"})
         await console.runs.wait(run.summary.id, PATIENCE_S)
         return console

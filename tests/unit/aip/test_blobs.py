@@ -16,6 +16,7 @@ from core.aip.limits import LinkLimits
 from core.dispatch.live_secrets import Redaction
 from core.dispatch.result_sanitizer import UnusableAnswer, take_evidence
 from core.errors import ErrorCode
+from core.token_formats import MASK
 from tests.fakes.aip_house import (
     House,
     answer,
@@ -88,6 +89,35 @@ async def test_bytes_that_say_they_are_no_picture_are_kept_as_they_are() -> None
     assert "data_bytes" not in clean
     _, [odd] = await take_evidence({"media_type": "text/html", "data_base64": "PGI+"}, blobs, Redaction())
     assert odd.media_type == "application/octet-stream"
+
+
+async def test_what_a_device_claims_of_bytes_is_not_shown_as_found_by_the_console() -> None:
+    claims = {"head": "all is well", "what": "picture", "width": 7, "height": 7, "blob": "0" * 64}
+    for content, media_type in ((b"RIFF", "audio/wav"), (png(), "image/png")):
+        clean, [evidence] = await take_evidence(
+            {**claims, "media_type": media_type, "data_bytes": content}, Blobs(), Redaction()
+        )
+        assert clean["blob"] == evidence.blob == hashlib.sha256(content).hexdigest()
+        assert "head" not in clean
+        assert (clean.get("width"), clean.get("height")) == (evidence.width, evidence.height)
+
+
+async def test_a_secret_in_a_file_is_not_stored() -> None:
+    blobs = Blobs()
+    value = {"media_type": "application/x-log", "data_bytes": b"\xff password is tr0ub4dor now"}
+    _, [evidence] = await take_evidence(value, blobs, Redaction(("tr0ub4dor",)))
+    assert blobs.kept == [b"\xff password is " + MASK.encode() + b" now"]
+    assert evidence.size == len(blobs.kept[0])
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+async def test_a_picture_of_too_many_pixels_is_not_decoded() -> None:
+    packed = io.BytesIO()
+    Image.new("1", (10_001, 10_000)).save(packed, "PNG")
+    blobs = Blobs()
+    with pytest.raises(UnusableAnswer, match="not a picture"):
+        await take_evidence({"data_bytes": packed.getvalue(), "media_type": "image/png"}, blobs, Redaction())
+    assert blobs.kept == [packed.getvalue()]
 
 
 async def test_bytes_that_claim_to_be_a_picture_must_be_one() -> None:

@@ -19,6 +19,7 @@ from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.fleet import ConnectionInfo
 from core.home import Home
 from core.service.console import Console
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from core.statements import Request, make_request
 from tests.fakes.desk import choose_channel, next_approval, open_service
@@ -40,7 +41,7 @@ async def service(home: Home, tmp_path: Path) -> AsyncIterator[Service]:
 
 @pytest.fixture
 def console(service: Service) -> Console:
-    return signing(service.console("operator:anna"), service.home)
+    return signing(LocalConsole(service, "operator:anna"), service.home)
 
 
 async def asked(console: Console, tool: str, device: str = HERE, **parameters: Any) -> Approval:
@@ -424,7 +425,7 @@ class TestHelpers:
         with pytest.raises(BadInput) as unknown:
             await console.approvals.run_helper(approval.id, "0" * 16)
         assert unknown.value.code is ErrorCode.NOT_FOUND
-        agent = service.console("agent:claude")
+        agent = LocalConsole(service, "agent:claude")
         for act in (
             agent.approvals.run_helper(approval.id, listing.id),
             agent.approvals.preview(approval.id),
@@ -459,7 +460,7 @@ class TestEdits:
         assert second.edited_from == approval.id
         assert second.request.parameters == {"command": "echo other"}
         with pytest.raises(Refused):
-            await service.console("agent:claude").approvals.edit(second.id, {"command": "echo more"})
+            await LocalConsole(service, "agent:claude").approvals.edit(second.id, {"command": "echo more"})
 
 
 async def test_a_changed_definition_is_shown_beside_the_trusted_one(console: Console, service: Service):

@@ -14,6 +14,7 @@ from core.dispatch.channel import LocalCommandDispatcher
 from core.errors import ErrorCode
 from core.fleet.fleet import ConnectionInfo
 from core.home import Home
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.patience import PATIENCE_S
@@ -40,7 +41,7 @@ def batch(tool: str, count: int, **parameters: str) -> Batch:
 
 async def until(service: Service, wanted: Callable[[], bool]) -> None:
     events = service.hub.subscribe()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while not wanted():
             await anext(events)
     events.close()
@@ -51,7 +52,7 @@ class Crowd:
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self.console = signing(service.console("operator:anna"), service.home)
+        self.console = signing(LocalConsole(service, "operator:anna"), service.home)
         self.tools = ScriptedTools()
         self.tools.answers["get_system_info"] = self._hangs
         self._never = asyncio.Event()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,22 @@ import pytest
 from core.approvals.models import Approval, ApprovalState
 from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.models import RunState
+from core.dispatch.command import PreparedCommand
 from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import CommandResult
 from core.errors import ErrorCode, Refused
 from core.home import Home
 from core.policy.constraints import Constraint
+from core.policy.models import Decision
 from core.policy.policy_file import parse_policy
+from core.service.local_console import LocalConsole
 from core.service.recovery import recover
 from core.service.service import Service
 from core.service.time_machine import try_over_journal
 from tests.fakes.agents import agent_of
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.operator_answers import TWO, asked, no, signed_grant, terms_for, yes
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import DEVICE, Rig, open_rig, tool_info
 from tests.fakes.signing import anna, signing
 
@@ -270,6 +275,43 @@ class TestJudgedAsNew:
             await end(rig, tasks)
             assert ran(rig) == []
 
+    async def test_a_tool_of_which_other_facts_hold_now_is_asked_about_again(self, home: Home):
+        async with open_rig(home) as rig:
+            tasks, approvals = await waiting(rig, LINES[:2])
+            rig.use_policy('[[contract]]\ntool = "shell_execute"\nreversible = false\nwhy = "it was tried"\n')
+            new = rig.start("shell_execute", command="rm -rf c")
+            given = await grant(rig, await asked(rig), **ANY_COMMAND)
+            assert (await new).error is None
+            await settle(rig, [new], 1)
+            assert [state(rig, one) for one in approvals] == [ApprovalState.WAITING] * 2
+            assert rig.policy.grants.get(given).used == 0
+            # Nor does the approval of what the old card shows send anything.
+            await rig.approvals.decide(yes(rig.key, approvals[0]))
+            result = await tasks[0]
+            assert result.error is not None
+            assert result.error.code is ErrorCode.CONTRACT_CHANGED
+            await end(rig, tasks)
+            assert ran(rig) == ["rm -rf c"]
+
+    async def test_what_is_shown_otherwise_now_than_on_its_card_waits_on(self, home: Home):
+        """As when another of its arguments is found to be a secret by now."""
+        async with open_rig(home) as rig:
+            tasks, approvals = await waiting(rig, LINES[:2])
+            judge = rig.dispatcher._judge_again
+
+            async def shown_otherwise(request: CommandRequest) -> tuple[PreparedCommand, Decision]:
+                command, decision = await judge(request)
+                shown = command.shown.model_copy(update={"digest": "0" * 64})
+                return replace(command, shown=shown), decision
+
+            rig.dispatcher._judge_again = shown_otherwise  # type: ignore[method-assign]
+            given = await grant(rig, approvals[0], **ANY_COMMAND)
+            await settle(rig, tasks, 1)
+            assert state(rig, approvals[1]) is ApprovalState.WAITING
+            assert rig.policy.grants.get(given).used == 0
+            await end(rig, tasks)
+            assert ran(rig) == ["rm -rf a"]
+
     async def test_a_journal_that_takes_nothing_lets_nothing_go_on(self, home: Home):
         async with open_rig(home) as rig:
             tasks, approvals = await waiting(rig, LINES[:2])
@@ -424,7 +466,7 @@ class TestThroughTheService:
 
     async def waits_for(self, service: Service, run: str) -> Approval:
         events = service.hub.subscribe()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while not (found := [one for one in service.approvals.list() if one.run == run]):
                 await anext(events)
         events.close()
@@ -433,7 +475,10 @@ class TestThroughTheService:
     async def test_runs_of_an_agent_that_wait_go_on_and_a_cancelled_one_does_not(
         self, service: Service, home: Home, tmp_path: Path
     ):
-        console, agent = signing(service.console("operator:anna"), home), await agent_of(service, "clerk")
+        console, agent = (
+            signing(LocalConsole(service, "operator:anna"), home),
+            await agent_of(service, "clerk"),
+        )
         key = anna(home)
         places = [tmp_path / str(number) for number in range(4)]
         runs, approvals = [], []

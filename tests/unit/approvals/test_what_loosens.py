@@ -32,6 +32,7 @@ from core.policy.models import Answer, Profile
 from core.policy.policy_store import checked_policy, text_digest
 from core.policy.real_paths import NOT_FOLLOWED
 from core.service.console import Console
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from core.statements import verify_signature
 from tests.fakes.desk import next_approval
@@ -94,8 +95,8 @@ class Loosening(RuleBasedStateMachine):
     async def _open(self) -> None:
         self.service = await Service.open(self.home)
         # What a program of the same user can call, and what the operator at a console can.
-        self.program: Console = self.service.console("window:root")
-        self.operator = signing(self.service.console("window:root"), self.home)
+        self.program: Console = LocalConsole(self.service, "window:root")
+        self.operator = signing(LocalConsole(self.service, "window:root"), self.home)
         await self._connect()
 
     async def _connect(self) -> None:

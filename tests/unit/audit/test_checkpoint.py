@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
 import stat
@@ -50,8 +51,6 @@ def test_a_checkpoint_has_the_form_that_transparency_logs_use():
 
 def test_the_key_id_is_that_of_the_signed_note_specification():
     # The example key of the Go module checksum database, as published in its verifier key.
-    import base64
-
     verifier = "sum.golang.org+033de0ae+Ac4zctda0e5eza+HJyk9SxEdh+s3Ux18htTTAD8OuAn8"
     name, wanted, key = verifier.split("+", 2)
     raw = base64.b64decode(key)
@@ -73,6 +72,20 @@ def test_no_changed_byte_of_a_checkpoint_passes(data):
 def test_what_is_no_signed_note_is_refused(text):
     with pytest.raises(JournalCorrupt):
         read_checkpoint(text, KEY.public_key())
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("\n17\n", "\n017\n"), ("spool 4\n", "spool 04\n"), ("checkpoints 2", "checkpoints 0002")],
+)
+def test_a_checkpoint_has_one_text_even_if_another_is_signed(old, new):
+    note = SIGNER.sign(17, bytes(32), 4, Kept(2, bytes(range(32))))
+    text = note.partition("\n\n")[0] + "\n"
+    assert old in text
+    text = text.replace(old, new)
+    signature = base64.b64encode(key_id("desk/journal", KEY.public_key()) + KEY.sign(text.encode())).decode()
+    with pytest.raises(JournalCorrupt, match="not written the way"):
+        read_checkpoint(f"{text}\n\u2014 desk/journal {signature}\n", KEY.public_key())
 
 
 def test_another_key_and_another_journal_are_told_apart():

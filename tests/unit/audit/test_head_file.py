@@ -42,6 +42,13 @@ async def texts(folder: Path) -> list[str]:
     return [entry.body.get("text", entry.kind) for entry in entries]
 
 
+async def append(folder: Path, text: str) -> None:
+    """Open a journal for one entry."""
+    journal = await Journal.open(folder, KEY, "desk")
+    await journal.append(new(text))
+    await journal.close()
+
+
 def size_in(folder: Path) -> int:
     known = read_head_file(folder / "journal.head", KEY.public_key())
     assert known is not None
@@ -255,6 +262,36 @@ async def test_an_orderly_end_leaves_the_head_file_level_with_the_database(memor
         assert (report.ok, known.note) == (True, report.checkpoint)
         assert known.checkpoint.kept is not None
         assert known.checkpoint.kept.count == number + 1
+
+
+async def test_an_older_copy_of_the_database_is_not_opened_as_the_newest(memory_path):
+    live = memory_path / "live"
+    await append(live, "first")
+    older = (live / "journal.db").read_bytes()
+    await append(live, "second")
+    (live / "journal.db").write_bytes(older)
+    with pytest.raises(JournalCorrupt, match=r"missing after .* journal\.head was signed at 2"):
+        await Journal.open(live, KEY, "desk")
+
+
+async def test_the_head_of_a_copy_that_went_on_by_itself_is_another_head(memory_path):
+    """Both have as many entries, signed with the same key."""
+    live, copy = memory_path / "live", memory_path / "copy"
+    await append(live, "first")
+    shutil.copytree(live, copy)
+    await append(live, "second")
+    await append(copy, "instead")
+    shutil.copy(copy / "journal.head", live)
+    with pytest.raises(JournalCorrupt, match="another head at 2 entries"):
+        await Journal.open(live, KEY, "desk")
+
+
+async def test_the_head_of_another_journal_of_the_same_key_is_refused(memory_path):
+    await append(memory_path, "first")
+    (memory_path / "journal.head").unlink()
+    make_head_file(memory_path / "journal.head", Signer(KEY, "lab/journal").sign(0, bytes(32), 0, Kept()))
+    with pytest.raises(JournalCorrupt, match="'lab/journal', another journal"):
+        await Journal.open(memory_path, KEY, "desk")
 
 
 async def test_a_head_of_another_key_is_refused(memory_path):

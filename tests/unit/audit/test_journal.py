@@ -211,6 +211,24 @@ async def test_every_kind_of_place_in_the_tree_can_be_proven(memory_path, count)
     await journal.close()
 
 
+async def test_a_proof_holds_only_with_the_leaf_the_size_and_the_root_that_were_signed(memory_path):
+    proofs = []
+    for name, count in (("desk", 3), ("forged", 3)):
+        journal = await Journal.open(memory_path / name, KEY, "desk")
+        await journal.append_many([new(f"{name} {number}") for number in range(count)])
+        proofs.append(await journal.prove(1))
+        await journal.close()
+    proof, forged = proofs
+    assert verify_inclusion(proof, KEY.public_key())
+    assert verify_inclusion(forged, KEY.public_key())
+    # The same path leads from the first leaf to the same root in a tree of four.
+    for changes in ({"leaf": forged.leaf}, {"size": 4}):
+        assert not verify_inclusion(proof.model_copy(update=changes), KEY.public_key()), changes
+    # Another tree of this size, whole in itself.
+    signed = forged.model_copy(update={"checkpoint": proof.checkpoint})
+    assert not verify_inclusion(signed, KEY.public_key())
+
+
 async def test_an_entry_that_is_not_there_is_not_found(journal):
     with pytest.raises(BadInput) as caught:
         await journal.entry(99)

@@ -114,7 +114,7 @@ def test_every_leaf_can_be_proven_and_nothing_else(leaves, data):
     assert root_from_path(leaf_hash(leaves[index] + b"!"), index, len(leaves), path) != root
     assert root_from_path(leaf, index, len(leaves), [*path, root]) is None
     if path:
-        assert root_from_path(leaf, index, len(leaves), path[:-1]) != root
+        assert root_from_path(leaf, index, len(leaves), path[:-1]) is None
         broken = [bytes([path[0][0] ^ 1]) + path[0][1:], *path[1:]]
         assert root_from_path(leaf, index, len(leaves), broken) != root
 
@@ -149,6 +149,12 @@ def test_a_completed_subtree_is_told_once_with_its_root():
         (SUBTREE_LEAVES - 1, root_of(hashes[:SUBTREE_LEAVES])),
         (2 * SUBTREE_LEAVES - 1, root_of(hashes[SUBTREE_LEAVES : 2 * SUBTREE_LEAVES])),
     ]
+
+
+def test_a_path_of_a_smaller_tree_proves_nothing_of_a_larger_one():
+    leaf, path = leaf_hash(LEAVES[0]), path_of(0, LEAVES[:2])
+    assert root_from_path(leaf, 0, 2, path) is not None
+    assert root_from_path(leaf, 0, 8, path) is None
 
 
 def test_no_path_leads_beyond_the_tree():

@@ -50,7 +50,13 @@ def test_a_command_goes_through_its_stages():
 
 
 def test_each_answer_ends_the_wait_for_its_request():
-    for answer in (Kind.APPROVAL_GIVEN, Kind.APPROVAL_DENIED, Kind.APPROVAL_EXPIRED, Kind.GRANT_USED):
+    for answer in (
+        Kind.APPROVAL_GIVEN,
+        Kind.APPROVAL_DENIED,
+        Kind.APPROVAL_EDITED,
+        Kind.APPROVAL_EXPIRED,
+        Kind.GRANT_USED,
+    ):
         journalled = projected(Kind.COMMAND_PREPARED, Kind.APPROVAL_REQUESTED)
         state = journalled.commands["c"]
         other = entry(3, answer, body={"approval": "a-2"})
@@ -59,6 +65,14 @@ def test_each_answer_ends_the_wait_for_its_request():
         own = entry(4, answer, body={"approval": "a-1"})
         journalled.apply(own, event_of(own))
         assert state.waiting == {}
+
+
+def test_a_request_of_several_operators_waits_for_the_last_of_them():
+    journalled = projected(Kind.COMMAND_PREPARED, Kind.APPROVAL_REQUESTED)
+    for number, waiting in ((1, ["a-1"]), (2, ["a-1"]), (3, [])):
+        given = entry(2 + number, Kind.APPROVAL_GIVEN, body={"approval": "a-1", "number": number, "of": 3})
+        journalled.apply(given, event_of(given))
+        assert list(journalled.commands["c"].waiting) == waiting
 
 
 def test_a_command_that_is_prepared_or_sent_after_its_end_is_open_again():

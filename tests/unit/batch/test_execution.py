@@ -10,12 +10,16 @@ import pytest
 
 from core.approvals.models import ApprovalState
 from core.audit.entries import Kind
+from core.batch.execution import STARTS_AT_A_TIME
 from core.batch.history import rebuild_run
 from core.batch.models import Batch, CellState, Run, RunState
-from core.batch.run_state import ActiveRun, result_of
+from core.batch.run_state import CELLS_AT_A_TIME, ActiveRun, result_of
 from core.batch.runner import Inputs
 from core.errors import ErrorCode, Refused
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.scripted_runs import House, open_house
+from tests.fakes.turns import Turns
+from tests.fakes.work import calls_counted
 
 DONE, FAILED, NOT_STARTED, SKIPPED = (
     CellState.DONE,
@@ -38,7 +42,7 @@ async def start(house: House, steps: list[Any], devices: list[str] | None = None
 
 
 async def ended(run: ActiveRun) -> ActiveRun:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         await run.ended.wait()
     return run
 
@@ -128,7 +132,7 @@ class TestRetries:
         house.sleep.until = asyncio.Event().wait
         house.dispatcher.script["one", "a"] = "failed"
         run = await start(house, [{"id": "a", "tool": "read", "retry": RETRY}])
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             await house.sleep.begun.wait()
         await house.runner.cancel(run, "operator:anna")
         await ended(run)
@@ -208,12 +212,12 @@ class TestRollout:
         for device in devices[:40]:
             house.dispatcher.gates[device, "a"].set()
         await ended(run)
-        # Two slots were free before the third failure was known; nothing was sent from them any more.
+        # The slots that were free before the third failure was known were given to no device.
         assert len(house.dispatcher.sent) == 40
-        assert len(house.dispatcher.begun) == 42
+        assert len(house.dispatcher.begun) == 40
         assert run.note.startswith("Stopped: 3 of 100 devices failed; the batch stops at 3")
         skipped = [cell for cell in run.cells.values() if cell.state is NOT_STARTED]
-        assert len(skipped) == 58
+        assert len(skipped) == 60
         result = result_of(skipped[0])
         assert result is not None
         assert result.error is not None
@@ -369,7 +373,7 @@ class TestQuestions:
     async def test_a_question_is_asked_once_for_each_wave_when_its_devices_have_come_to_it(self, house):
         run = await start(house, WITH_QUESTION, ["one", "two", "three"], rollout={"canary": 1})
         for devices in (["one"], ["two", "three"]):
-            approval = await asyncio.wait_for(house.approvals.asked.get(), 60)
+            approval = await asyncio.wait_for(house.approvals.asked.get(), PATIENCE_S)
             assert approval.request.parameters["devices"] == devices
             assert approval.decision.approvers == 2
             assert {run.cells[device, "go"].state for device in devices} == {CellState.WAITING}
@@ -380,7 +384,7 @@ class TestQuestions:
 
     async def test_a_refusal_stops_the_run_and_the_next_wave(self, house):
         run = await start(house, WITH_QUESTION, ["one", "two"], rollout={"canary": 1})
-        approval = await asyncio.wait_for(house.approvals.asked.get(), 60)
+        approval = await asyncio.wait_for(house.approvals.asked.get(), PATIENCE_S)
         house.approvals.answer(approval.id, ApprovalState.DENIED, "not today")
         await ended(run)
         assert states(run) == {"a": DONE, "go": CellState.REFUSED, "b": NOT_STARTED}
@@ -390,7 +394,7 @@ class TestQuestions:
 
     async def test_a_device_that_is_cancelled_while_it_waits_does_not_end_the_question_of_others(self, house):
         run = await start(house, WITH_QUESTION, ["one", "two"])
-        approval = await asyncio.wait_for(house.approvals.asked.get(), 60)
+        approval = await asyncio.wait_for(house.approvals.asked.get(), PATIENCE_S)
         house.runner.cancel_cell(run, "one", "go", "operator:anna")
         house.approvals.answer(approval.id, ApprovalState.APPROVED)
         await ended(run)
@@ -400,14 +404,14 @@ class TestQuestions:
 
     async def test_a_question_for_which_no_device_waits_any_more_is_withdrawn(self, house):
         run = await start(house, WITH_QUESTION)
-        await asyncio.wait_for(house.approvals.asked.get(), 60)
+        await asyncio.wait_for(house.approvals.asked.get(), PATIENCE_S)
         house.runner.cancel_cell(run, "one", "go", "operator:anna")
         await ended(run)
         assert house.approvals.withdrawn == ["No device waits for it any more."]
 
     async def test_cancelling_the_run_withdraws_its_question(self, house):
         run = await start(house, WITH_QUESTION)
-        await asyncio.wait_for(house.approvals.asked.get(), 60)
+        await asyncio.wait_for(house.approvals.asked.get(), PATIENCE_S)
         await house.runner.cancel(run, "operator:anna")
         await ended(run)
         assert states(run) == {"a": DONE, "go": CellState.CANCELLED, "b": NOT_STARTED}
@@ -428,7 +432,7 @@ async def test_a_run_with_all_of_it_is_read_back_as_it_was(house):
         ("four", "b"): "unknown",
     }
     run = await start(house, steps, ["one", "two", "three", "four"])
-    approval = await asyncio.wait_for(house.approvals.asked.get(), 60)
+    approval = await asyncio.wait_for(house.approvals.asked.get(), PATIENCE_S)
     house.approvals.answer(approval.id, ApprovalState.DENIED, "no")
     await ended(run)
     times = {"cells": {"__all__": {"started_at", "ended_at"}}, "summary": {"started_at", "ended_at"}}
@@ -515,3 +519,48 @@ class TestExpressions:
         run = await ended(await start(house, steps, ["one", "two"]))
         assert states(run) == {"a": SKIPPED, "b": FAILED, "c": FAILED}
         assert same(rebuild_run(house.journal.entries)) == same(run.whole())
+
+
+async def calls_for(devices: int, steps: int) -> float:
+    """The calls made for each result of a run, from its start to its end."""
+    house = open_house()
+    batch = Batch.model_validate(
+        {
+            "name": "test",
+            "steps": [{"id": f"s{number}", "tool": "read"} for number in range(steps)],
+            "rollout": {"parallel": devices},
+        }
+    )
+    names = [f"d{number}" for number in range(devices)]
+    with calls_counted() as calls:
+        run = await ended(await house.runner.start(batch, names, "operator:anna", "batch"))
+    assert run.counts[DONE] == devices * steps
+    await house.close()
+    return calls.count / (devices * steps)
+
+
+async def test_the_work_for_a_result_does_not_grow_with_the_number_of_cells():
+    await calls_for(1, 1)
+    assert await calls_for(400, 4) < 1.2 * await calls_for(20, 4)
+
+
+async def test_a_run_begins_a_few_devices_in_each_turn_of_the_loop_also_while_others_answer(house):
+    turns, begun = Turns(), []
+    house.dispatcher.on_begin = lambda: begun.append(turns.count)
+    devices = [f"d{number}" for number in range(200)]
+    steps = [{"id": "a", "tool": "read"}, {"id": "b", "tool": "read"}]
+    await ended(await start(house, steps, devices, rollout={"parallel": 200}))
+    turns.close()
+    assert len(begun) == 400
+    assert max(begun.count(turn) for turn in begun) <= STARTS_AT_A_TIME
+
+
+async def test_a_run_of_thousands_of_cells_is_made_over_several_turns_of_the_loop(house):
+    devices = [f"d{number}" for number in range(1000)]
+    turns = Turns()
+    run = await start(house, [{"id": f"s{number}", "tool": "read"} for number in range(5)], devices)
+    turns.close()
+    assert len(run.cells) == 5000
+    assert turns.count >= 5000 / CELLS_AT_A_TIME
+    await house.runner.cancel(run, "operator:anna")
+    await ended(run)

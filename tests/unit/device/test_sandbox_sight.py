@@ -13,6 +13,7 @@ from core.approvals.operator_keys import OperatorKey
 from core.device.sandbox.sight import Sight, unseen
 from core.dispatch.models import Verdict
 from core.home import Home
+from core.service.local_console import LocalConsole
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.read_shell import NEEDS_BUBBLEWRAP
@@ -116,7 +117,7 @@ async def test_such_an_answer_is_not_confirmed_and_says_why(
 ):
     choose_channel(home, "in-process")
     async with open_service(home) as service:
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         if not any(
             tool.tool_name == "shell_execute_read" for tool in await console.devices.tools("this-computer")
         ):

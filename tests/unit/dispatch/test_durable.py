@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from core.aip.messages import ResultStatus
+from core.approvals.models import ApprovalState
 from core.approvals.operator_keys import statement_for
-from core.audit.entries import Kind, NewEntry
+from core.audit.entries import Entry, Kind, NewEntry
 from core.dispatch.models import Basis
 from core.errors import ErrorCode, JournalUnavailable
 from core.home import Home
@@ -110,6 +111,28 @@ async def test_secrets_reach_neither_the_card_nor_any_file_of_the_home(home: Hom
 
 def _signed(rig: Rig, approval):
     return rig.key.sign(statement_for(approval, "approve", "anna", ""))
+
+
+async def test_an_approval_counts_once_it_is_on_the_disk_and_not_before(home: Home):
+    async with open_rig(home) as rig:
+        begun, release = asyncio.Event(), asyncio.Event()
+        append = rig.disk.append
+
+        async def slow(entry: NewEntry) -> Entry:
+            begun.set()
+            await release.wait()
+            return await append(entry)
+
+        rig.disk.append = slow
+        task = rig.start("shell_execute", command="rm -rf build")
+        approval = await asyncio.wait_for(rig.asked.get(), PATIENCE_S)
+        deciding = rig.tasks.spawn("decide", rig.approvals.decide(_signed(rig, approval)))
+        await asyncio.wait_for(begun.wait(), PATIENCE_S)
+        assert (rig.approvals.get(approval.id).state, task.done()) == (ApprovalState.WAITING, False)
+        release.set()
+        await deciding
+        assert Kind.APPROVAL_GIVEN in rig.on_disk(approval.request.call_id)
+        assert (await task).error is None
 
 
 async def test_what_could_not_leave_for_the_disk_is_never_written_as_sent(home: Home):

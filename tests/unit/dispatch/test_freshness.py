@@ -135,6 +135,14 @@ def test_two_carets_apart_are_more_than_a_caret() -> None:
     assert not compare(Screen().packed(), two.packed(), region()).fresh
 
 
+@pytest.mark.parametrize(("width", "height"), [(2, 2), (3, 3), (3, 5)])
+def test_a_dot_is_no_caret(width: int, height: int) -> None:
+    """A check mark in a box, or a full stop that makes 15 of 1.5, is as narrow as a caret."""
+    dotted = Screen()
+    dotted.box((295, 195, 294 + width, 194 + height), "#ffffff")
+    assert not compare(Screen().packed(), dotted.packed(), region()).fresh
+
+
 def test_another_size_of_the_screen_is_a_change() -> None:
     found = compare(Screen().packed(), Screen(scale=2).packed(), region())
     assert not found.fresh

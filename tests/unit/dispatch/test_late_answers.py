@@ -136,6 +136,7 @@ class Journal:
     def __init__(self) -> None:
         self.entries: list[NewEntry] = []
         self.kept: list[NewEntry] = []
+        self.asked: list[str] = []
         self.down = False
 
     async def put_blob(self, data: bytes) -> str:
@@ -147,6 +148,7 @@ class Journal:
         return None
 
     async def query(self, query: str, *, limit: int = 1) -> Page:
+        self.asked.append(query)
         return Page(
             entries=[],
             count=0,
@@ -179,6 +181,14 @@ async def test_a_result_counts_only_for_a_call_that_was_in_its_frame() -> None:
     await recorded(journal, LateAnswer(("a", "b"), (success("b", 1), success("stranger", 2)), "odd"))
     told = [(one.call_id, one.body.get("result"), one.body.get("problem")) for one in journal.entries]
     assert told == [("a", None, "odd"), ("b", 1, "odd"), (None, 2, "it names call stranger")]
+
+
+async def test_a_call_id_never_becomes_a_part_of_a_query() -> None:
+    journal = Journal()
+    odd = 'x" OR run:"r-1'
+    await recorded(journal, LateAnswer((odd, "b"), (success(odd, 1), success("b", 2))))
+    assert [(one.call_id, one.run) for one in journal.entries] == [(odd, None), ("b", None)]
+    assert journal.asked == [f'call:"b" kind:{Kind.COMMAND_SENT}']
 
 
 async def test_what_is_no_json_is_said_and_not_written() -> None:

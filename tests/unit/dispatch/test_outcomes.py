@@ -13,7 +13,7 @@ from core.batch.models import CellState
 from core.batch.run_state import cell_state_of
 from core.cli.output import result_text
 from core.dispatch.models import Basis, CommandResult, Verdict
-from core.dispatch.outcome import NO_VALUE, STOCK_NULLS, failure_in
+from core.dispatch.outcome import GUARD_CODES, NO_VALUE, STOCK_NULLS, failure_in
 from core.dispatch.result_sanitizer import LARGE_TEXT
 from core.errors import DeviceError, ErrorCode
 from core.home import Home
@@ -297,6 +297,37 @@ async def test_silence_ends_at_our_own_deadline_as_unknown_and_never_blocks_what
         assert (read.verdict, read.error.code) == (Verdict.UNKNOWN, ErrorCode.TIMEOUT)
         rig.tools.run = answering  # type: ignore[method-assign]
         assert (await rig.call("get_system_info", info_type="memory")).error is None
+
+
+@pytest.mark.parametrize("code", [ErrorCode.TIMEOUT, ErrorCode.TOOL_FAILED, ErrorCode.INTERNAL])
+async def test_a_change_without_an_answer_is_never_free_to_be_tried_again(home: Home, code: ErrorCode):
+    home.policy.write_text('profile = "trusted"\n')
+    async with open_rig(home) as rig:
+
+        def lost(command: Any) -> None:
+            raise DeviceError("It went wrong on the way.", code)
+
+        for tool in ("write_file", "get_system_info"):
+            rig.tools.answers[tool] = lost
+        wrote = await rig.call("write_file", file_path="/tmp/x", content="")
+        assert wrote.error is not None
+        assert (wrote.status, wrote.error.code) == (ResultStatus.NONE, ErrorCode.OUTCOME_UNKNOWN)
+        read = await rig.call("get_system_info", info_type="memory")
+        assert read.error is not None
+        assert read.error.code is code
+
+
+@pytest.mark.parametrize("code", sorted(GUARD_CODES))
+async def test_what_the_guard_of_a_device_refused_did_not_run(home: Home, code: ErrorCode):
+    home.policy.write_text('profile = "trusted"\n')
+    async with open_rig(home) as rig:
+        rig.tools.answers["write_file"] = lambda command: Result(
+            status=ResultStatus.FAILURE, error=f"{code.value}: not here"
+        )
+        wrote = await rig.call("write_file", file_path="/tmp/x", content="")
+        assert (wrote.verdict, wrote.basis) == (Verdict.REFUSED, Basis.DEVICE_REFUSED)
+        assert wrote.error is not None
+        assert wrote.error.code is code
 
 
 async def _answered(rig: Rig, value: Any) -> CommandResult:

@@ -6,13 +6,22 @@ import asyncio
 from typing import Any
 
 from core.aip.messages import Command
+from core.approvals.models import ApprovalState
+from core.audit.entries import Kind
 from core.dispatch.command_request import CommandRequest
 from core.dispatch.models import CommandResult
 from core.errors import ErrorCode
 from core.fleet.models import Health, Risk
 from core.home import Home
+from core.service.console import Console
+from core.service.service import Service
+from tests.fakes.desk import approve, next_approval
+from tests.fakes.lab_device import pair
 from tests.fakes.patience import PATIENCE_S
+from tests.fakes.remote_device import stands
 from tests.fakes.rig import DEVICE, open_rig
+from tests.fakes.scripted_device import scripted
+from tests.fakes.signing import anna
 
 
 async def test_a_device_that_is_lost_between_two_commands_gets_only_the_first(home: Home) -> None:
@@ -91,3 +100,47 @@ async def test_a_contract_that_policy_toml_changes_while_a_call_is_prepared_is_b
         task.cancel()
         await asyncio.wait([task])
         assert rig.tools.seen == []
+
+
+class TestWhileACommandOfARunWaits:
+    """`poke` asks, and an operator approves it; by then policy.toml is another one."""
+
+    @staticmethod
+    async def edited(service: Service, console: Console, rule: str) -> str:
+        """The run of a call that was approved after the edit."""
+        key = anna(service.home)
+        await console.approvals.register_operator(key.operator)
+        run = await console.runs.call("lab-1", "poke", {})
+        waits = await next_approval(console)
+        service.home.policy.write_text(f'[[rule]]\nid = "late"\ntool = "poke"\n{rule}\n')
+        await approve(console, waits, key)
+        return run.summary.id
+
+    async def test_one_that_is_denied_now_is_refused_once_and_not_asked_again(
+        self, service: Service, console: Console
+    ) -> None:
+        url, token = await pair(console)
+        async with scripted(url, token, "lab-1"):
+            await stands(console, "lab-1", Health.ONLINE)
+            run = await self.edited(service, console, 'decision = "deny"')
+            [cell] = (await console.runs.wait(run, PATIENCE_S)).cells
+            assert cell.result is not None
+            assert cell.result.error is not None
+            assert (cell.result.error.code, cell.attempts) == (ErrorCode.DENIED_BY_POLICY, 1)
+            entries = (await console.journal.entries(f"run:{run}")).entries
+            kinds = [entry.kind for entry in entries]
+            assert (kinds.count(Kind.COMMAND_REFUSED), kinds.count(Kind.COMMAND_PREPARED)) == (1, 1)
+            assert Kind.COMMAND_SENT not in kinds
+
+    async def test_one_that_two_must_approve_now_is_asked_again(
+        self, service: Service, console: Console
+    ) -> None:
+        url, token = await pair(console)
+        async with scripted(url, token, "lab-1"):
+            await stands(console, "lab-1", Health.ONLINE)
+            run = await self.edited(service, console, 'decision = "ask"\napprovers = 2')
+            again = await next_approval(console)
+            while again.state is not ApprovalState.WAITING:
+                again = await next_approval(console)
+            assert (again.run, again.decision.approvers) == (run, 2)
+            await console.runs.stop(run)

@@ -14,6 +14,7 @@ import pytest
 from core.audit.entries import Entry, Kind
 from core.errors import BadInput
 from core.fleet import listen_address
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.awaited import entries_when
 from tests.fakes.full_disk import full_disk_for
@@ -73,7 +74,7 @@ async def test_it_listens_as_soon_as_the_port_is_free_and_says_both_once(
 
 
 async def test_who_moves_elsewhere_is_not_moved_back(service: Service, other: socket.socket) -> None:
-    await signing(service.console("operator:anna"), service.home).devices.listen("127.0.0.1:0")
+    await signing(LocalConsole(service, "operator:anna"), service.home).devices.listen("127.0.0.1:0")
     url = service.links.listening().url
     assert not service.links._listener.taken
     other.close()
@@ -83,7 +84,7 @@ async def test_who_moves_elsewhere_is_not_moved_back(service: Service, other: so
 
 async def test_a_listen_call_that_fails_is_one_entry(service: Service, other: socket.socket) -> None:
     taken = f"127.0.0.1:{other.getsockname()[1]}"
-    console = signing(service.console("operator:anna"), service.home)
+    console = signing(LocalConsole(service, "operator:anna"), service.home)
     await console.devices.listen("127.0.0.1:0")
     before = service.links.listening().url
     with pytest.raises(BadInput, match="taken"):
@@ -127,7 +128,7 @@ async def test_who_loses_its_port_while_it_tries_another_comes_back_to_it(
 async def test_what_is_far_too_long_for_an_address_is_not_kept_in_the_journal(service: Service) -> None:
     before = len(await changes(service, 1))
     with pytest.raises(BadInput, match="at most 300 characters") as caught:
-        await signing(service.console("operator:anna"), service.home).devices.listen(
+        await signing(LocalConsole(service, "operator:anna"), service.home).devices.listen(
             "x" * 1_000_000 + ":5000"
         )
     assert len(caught.value.message) < 500
@@ -139,7 +140,7 @@ async def test_an_address_that_cannot_be_kept_is_listened_at_and_its_operator_kn
 ) -> None:
     message = r"listens at 127\.0\.0\.1:0 until it ends.*cannot be written"
     with full_disk_for(service.home.path / "settings.toml"), pytest.raises(BadInput, match=message):
-        await signing(service.console("operator:anna"), service.home).devices.listen("127.0.0.1:0")
+        await signing(LocalConsole(service, "operator:anna"), service.home).devices.listen("127.0.0.1:0")
     assert service.links.listening().problem == ""
     assert service.links.listening().address == "127.0.0.1:0"
 
@@ -177,7 +178,7 @@ async def test_an_address_of_a_network_that_comes_up_later_is_listened_at_when_i
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
 async def test_every_address_is_that_of_both_kinds(service: Service) -> None:
     port = free_port()
-    await signing(service.console("operator:anna"), service.home).devices.listen(f"[::]:{port}")
+    await signing(LocalConsole(service, "operator:anna"), service.home).devices.listen(f"[::]:{port}")
     for host in ("127.0.0.1", "::1"):
         async with asyncio.timeout(PATIENCE_S):
             _, writer = await asyncio.open_connection(host, port)
@@ -189,6 +190,6 @@ async def test_every_address_is_not_to_be_had_where_another_program_has_one_of_t
     service: Service, other: socket.socket
 ) -> None:
     with pytest.raises(BadInput, match="taken"):
-        await signing(service.console("operator:anna"), service.home).devices.listen(
+        await signing(LocalConsole(service, "operator:anna"), service.home).devices.listen(
             f"[::]:{other.getsockname()[1]}"
         )

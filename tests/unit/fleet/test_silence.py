@@ -13,6 +13,7 @@ import pytest
 from core.fleet import connections
 from core.fleet.connections import ClockJumpDetector
 from core.fleet.models import Health
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.lab_device import FEATURES, pair
 from tests.fakes.patience import PATIENCE_S
@@ -84,7 +85,7 @@ async def test_a_clock_that_is_set_forward_makes_no_device_silent(
 
     monkeypatch.setattr(service.links, "look", looked)
     try:
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         url, token = await pair(console)
         async with scripted(url, token, "lab-1", features=FEATURES):
             await stands(console, "lab-1", Health.ONLINE)
@@ -105,7 +106,7 @@ async def test_a_device_that_is_silent_for_too_long_is_stale_since_it_was_heard_
     monkeypatch.setattr(connections, "LOOK_EVERY_S", 3600.0)
     service = await Service.open(make_listening_home(tmp_path / "home"))
     try:
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         url, token = await pair(console)
         async with scripted(url, token, "lab-1", features=FEATURES):
             await stands(console, "lab-1", Health.ONLINE)

@@ -9,6 +9,7 @@ import pytest
 from core.approvals.operator_keys import OperatorKey
 from core.home import Home
 from core.service.console import Console
+from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.rpc.server import ControlServer
 from core.service.service import Service
 from tests.fakes.agents import add_agent
@@ -22,7 +23,7 @@ async def service(home: Home) -> AsyncIterator[Service]:
     choose_channel(home, "in-process")
     home.device_state.mkdir(parents=True, exist_ok=True)
     async with open_service(home) as service:
-        control = ControlServer(service, home)
+        control = ControlServer(LocalConsoles(service), home)
         await control.open()
         yield service
         await control.close()
@@ -30,7 +31,7 @@ async def service(home: Home) -> AsyncIterator[Service]:
 
 @pytest.fixture
 async def console(service: Service, home: Home) -> Console:
-    console = signing(service.console("operator:anna"), home)
+    console = signing(LocalConsole(service, "operator:anna"), home)
     await console.approvals.register_operator(anna(home).operator)
     return console
 

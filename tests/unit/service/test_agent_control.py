@@ -16,6 +16,7 @@ from core.policy.agents import MOST_PROGRAM, AgentSettings, ClientProgram
 from core.service.agent_activity import MOST_SHOWN
 from core.service.agent_connections import MOST_RECORDED
 from core.service.console import AgentTally, ApprovalChanged, CommandFate, Console
+from core.service.local_console import LocalConsoles
 from core.service.rpc.server import ControlServer
 from tests.fakes.agents import agent_of, agent_when, attached_agent, set_agent
 from tests.fakes.desk import approve, next_approval
@@ -33,7 +34,7 @@ async def kinds(console: Console, query: str) -> list[Any]:
 
 async def test_a_connection_is_shown_with_its_program_and_journalled(home: Home):
     async with opened(home) as (service, console, _key):
-        control = ControlServer(service, home)
+        control = ControlServer(LocalConsoles(service), home)
         await control.open()
         agent, token = await attached_agent(home, console, "clerk")
         # The hello alone is no use of it: the gateway keeps such a connection to check the token.
@@ -104,13 +105,13 @@ async def test_a_paused_agent_reaches_nothing_by_another_connection_or_an_old_ti
 ):
     target = tmp_path / "made"
     async with opened(home) as (service, console, key):
-        control = ControlServer(service, home)
+        control = ControlServer(LocalConsoles(service), home)
         await control.open()
         agent, token = await attached_agent(home, console, "clerk")
         old = await agent.runs.call(HERE, "shell_execute", {"command": f"touch {target}"})
         approval = await next_approval(console)
         assert (await console.agents.pause("clerk")).settings.paused
-        another = service.agent_console("agent:clerk", token)
+        another = LocalConsoles(service).agent_console("agent:clerk", token)
         for door in (agent, another):
             with pytest.raises(Refused) as refused:
                 await door.runs.call(HERE, "get_system_info", {"info_type": "memory"})
@@ -146,7 +147,7 @@ async def test_a_run_that_an_operator_lets_go_on_sends_nothing_for_a_paused_agen
 
 async def test_stopping_an_agent_cancels_its_tickets_and_ends_its_connections(home: Home):
     async with opened(home) as (service, console, _):
-        control = ControlServer(service, home)
+        control = ControlServer(LocalConsoles(service), home)
         await control.open()
         agent, token = await attached_agent(home, console, "clerk")
         other = await agent_of(service, "other")
@@ -159,7 +160,7 @@ async def test_stopping_an_agent_cancels_its_tickets_and_ends_its_connections(ho
             await agent.closed.wait()
         assert (await console.runs.wait(run.summary.id, PATIENCE_S)).summary.state is RunState.CANCELLED
         assert [one.actor for one in await console.approvals.list()] == ["agent:other"]
-        again = service.agent_console("agent:clerk", token)
+        again = LocalConsoles(service).agent_console("agent:clerk", token)
         with pytest.raises(Refused) as refused:
             await again.runs.call(HERE, "get_system_info", {"info_type": "memory"})
         assert refused.value.code is ErrorCode.AGENT_PAUSED

@@ -19,6 +19,7 @@ from core.errors import BadInput, ErrorCode, Refused
 from core.home import Home
 from core.policy.agents import AgentSettings
 from core.policy.models import Profile
+from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.service import Service
 from core.service.wishes import agent_added, agent_set
 from core.tokens import token_digest
@@ -34,7 +35,7 @@ async def opened(home: Home) -> AsyncIterator[tuple[Service, Any, OperatorKey]]:
     choose_channel(home, "in-process")
     home.device_state.mkdir(parents=True, exist_ok=True)
     async with open_service(home) as service:
-        console = service.console("operator:anna")
+        console = LocalConsole(service, "operator:anna")
         await console.approvals.register_operator(anna(home).operator)
         yield service, console, anna(home)
 
@@ -60,9 +61,9 @@ async def test_an_agent_and_its_limits_outlive_the_service_and_its_revocation_do
         assert await console.agents.list() == before
         [agent] = before
         assert (agent.name, agent.settings.waiting, agent.settings.per_minute) == ("kept", 50, 5)
-        service.agent_console("agent:kept", kept)
+        LocalConsoles(service).agent_console("agent:kept", kept)
         with pytest.raises(Refused):
-            service.agent_console("agent:gone", kept)
+            LocalConsoles(service).agent_console("agent:gone", kept)
         assert kept not in "".join(str(one.body) for one in (await console.journal.entries("")).entries)
 
 
@@ -83,7 +84,7 @@ async def test_entries_that_no_operator_signed_give_an_agent_nothing(home: Home)
         [clerk] = await console.agents.list()
         assert clerk.settings == tight
         with pytest.raises(Refused):
-            service.agent_console("agent:planted", "planted.x")
+            LocalConsoles(service).agent_console("agent:planted", "planted.x")
         assert sum("about an agent" in note for note in service.notes) == 4
 
 
@@ -101,7 +102,7 @@ async def test_a_signature_is_for_exactly_these_limits_and_this_token_once(home:
         first = await console.agents.add("clerk", LAB, signed)
         with pytest.raises(Refused):
             await console.agents.add("clerk", LAB, signed)
-        service.agent_console("agent:clerk", first.token)
+        LocalConsoles(service).agent_console("agent:clerk", first.token)
         wrong = await sign(console, key, agent_set("clerk", LAB.model_copy(update={"waiting": 99})))
         with pytest.raises(Refused):
             await console.agents.update("clerk", AgentSettings(), wrong)

@@ -13,6 +13,7 @@ from core.errors import ErrorCode, QuarterdeckError, Refused
 from core.home import Home
 from core.service.api.methods import ANY_CLIENT, calls_class, rpc
 from core.service.console import Console, api_methods
+from core.service.local_console import LocalConsole
 from core.service.rpc import protocol
 from core.service.service import Service
 from tests.fakes.control_socket import raw, serving
@@ -27,12 +28,13 @@ ANY = frozenset(
 )
 OPERATORS_ONLY = frozenset(
     "accept_policy accept_settings add_agent agent_commands agent_tallies agents approval approvals blob "
-    "challenge check_policy contract_change decide delete_batch device_details doctor edit_approval entries "
-    "entry_numbers explain explanation facets fatigue find_in_results find_runs forget grants helpers "
-    "histogram hold identify listen listening pair pair_listening pause_agent pause_run policy_text preview "
-    "proof propose reconnect refusals register_operator remove_operator rename_batch resume review_contract "
-    "revoke revoke_agent revoke_grant run_helper save_batch save_policy set_agent set_device set_profile "
-    "settle_step shut_down state stop_agent stop_all timeline try_policy unpause_run verify "
+    "challenge check_policy contract_change decide delete_batch device_details doctor edit_approval "
+    "entries entry_numbers explain explanation facets fatigue find_in_results find_runs forget grants "
+    "helpers histogram hold identify listen listening pair pair_listening pause_agent pause_run "
+    "policy_text preview proof propose  reconnect refusals register_operator "
+    "remove_operator rename_batch resume review_contract revoke revoke_agent revoke_grant run_helper "
+    "save_batch save_policy set_agent set_device set_profile settle_step shut_down state stop_agent "
+    "stop_all timeline try_expressions try_policy unpause_run verify "
     "watch_pictures".split()
 )
 AGENTS = [("agent", "agent:x"), ("agent", "operator:anna"), ("window", "agent:x")]
@@ -109,14 +111,14 @@ async def is_refused(console: Console, method: protocol.Method) -> bool:
 
 
 async def test_in_the_service_s_process_an_agent_is_refused_as_the_table_says(service: Service):
-    console = service.console("agent:claude")
+    console = LocalConsole(service, "agent:claude")
     refused = {name for name, method in protocol.methods().items() if await is_refused(console, method)}
     assert refused == OPERATORS_ONLY
 
 
 @pytest.mark.parametrize("actor", ["operator:anna", "window:anna", "cli:anna"])
 async def test_in_the_service_s_process_no_method_is_refused_to_people(service: Service, actor: str):
-    console = service.console(actor)
+    console = LocalConsole(service, actor)
     refused = {name for name, method in protocol.methods().items() if await is_refused(console, method)}
     assert not refused
 
@@ -132,7 +134,7 @@ async def test_a_method_that_is_not_in_the_table_does_not_exist(home: Home, host
 
 
 async def test_a_console_in_the_service_s_process_has_the_declared_methods_and_no_others(service: Service):
-    console = service.console("agent:claude")
+    console = LocalConsole(service, "agent:claude")
     declared = {(method.api, method.name) for method in api_methods().values()}
     for api in ("devices", "agents", "runs", "approvals", "policy", "journal", "service"):
         names = {name for name in dir(getattr(console, api)) if not name.startswith("_")}

@@ -13,6 +13,7 @@ from core.errors import DeviceError, ErrorCode
 from core.fleet.connections import COMES_BACK_WITHIN_S
 from core.fleet.models import DeviceSettings, Health, Risk
 from core.service.console import Console
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.desk import approve, next_approval
 from tests.fakes.lab_device import AWAY, FEATURES, device_when, pair
@@ -281,7 +282,7 @@ async def test_what_a_command_on_this_computer_prints_is_seen_while_it_runs(tmp_
     (home.path / "settings.toml").write_text('this_computer = "process"\nlisten = "127.0.0.1:0"\n')
     service = await Service.open(home)
     try:
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         await stands(console, "this-computer", Health.ONLINE)
         gate = tmp_path / "gate"
         line = f"echo first; while [ ! -e {gate} ]; do sleep 0.05; done; echo last"

@@ -16,6 +16,7 @@ from core.fleet.fleet import ConnectionInfo
 from core.home import Home
 from core.policy.models import Profile
 from core.service.console import Console
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.agents import agent_of
 from tests.fakes.desk import choose_channel, next_approval, open_service
@@ -36,7 +37,7 @@ async def service(home: Home) -> AsyncIterator[Service]:
 
 @pytest.fixture
 def console(service: Service) -> Console:
-    return signing(service.console("operator:anna"), service.home)
+    return signing(LocalConsole(service, "operator:anna"), service.home)
 
 
 @pytest.fixture
@@ -158,7 +159,9 @@ async def test_a_profile_that_cannot_be_written_is_not_said_to_be_chosen(console
 
 async def test_an_asker_says_no_book_about_its_call(service: Service, desk: ScriptedTools):
     with pytest.raises(BadInput, match="at most"):
-        await service.console("agent:claude").runs.call("desk", "enter", {"text": "x"}, said="x" * 1_000_000)
+        await LocalConsole(service, "agent:claude").runs.call(
+            "desk", "enter", {"text": "x"}, said="x" * 1_000_000
+        )
     assert service.runner.active == []
 
 

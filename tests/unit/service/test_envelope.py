@@ -17,6 +17,7 @@ from core.home import Home
 from core.service.alternatives import printed_file
 from core.service.console import Console
 from core.service.envelope import Envelope, envelope_schema
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.desk import choose_channel, next_approval, open_service
 from tests.fakes.lab_device import AWAY, pair
@@ -58,7 +59,7 @@ def test_the_published_schema_is_the_models():
 async def test_every_outcome_fits_the_published_schema(home: Home):
     choose_channel(home, "in-process")
     async with open_service(home) as service:
-        console = service.console("operator:anna")
+        console = LocalConsole(service, "operator:anna")
         envelopes = [
             await outcome(console, "this-computer", "get_system_info", info_type="os"),
             await outcome(console, "this-computer", "get_system_info", info_type="nonsense"),
@@ -82,7 +83,7 @@ async def lab(path: Path, policy: str) -> AsyncIterator[Console]:
     await accepted(home, policy)
     service = await Service.open(home)
     try:
-        console = signing(service.console("operator:anna"), home)
+        console = signing(LocalConsole(service, "operator:anna"), home)
         url, token = await pair(console)
         async with scripted(url, token, "lab-1"):
             await stands(console, "lab-1", Health.ONLINE)
@@ -111,7 +112,7 @@ async def test_nothing_is_offered_that_would_ask_or_be_denied(memory_path: Path,
 async def test_reading_a_file_is_offered_for_a_cat_that_no_shell_can_run(home: Home, tmp_path: Path):
     choose_channel(home, "in-process")
     async with open_service(home) as service:
-        console = service.console("operator:anna")
+        console = LocalConsole(service, "operator:anna")
         line = f"cat {tmp_path / 'notes.txt'}"
         envelope = await outcome(console, "this-computer", "bash", command=line)
         assert codes(envelope) == (ErrorCode.UNKNOWN_TOOL, [("read_file", "this-computer")])
@@ -149,7 +150,7 @@ def test_only_a_plain_cat_of_one_file_names_its_file(line: str, path: str):
 async def test_what_is_refused_before_a_command_exists_is_journalled_whoever_asks(console: Console, service):
     long = "x" * 20_001
     for actor in ("operator:anna", "cli:anna", "agent:night"):
-        caller = service.console(actor)
+        caller = LocalConsole(service, actor)
         for call in (
             caller.runs.call("nowhere", "poke", {"password": "hunter2"}),
             caller.runs.call("this-computer", "", {}),

@@ -14,6 +14,7 @@ from core.batch.models import Batch, RunState
 from core.errors import BadInput
 from core.home import Home
 from core.service.console import Console
+from core.service.local_console import LocalConsole, LocalConsoles
 from core.service.rpc.client import RemoteConsole
 from core.service.rpc.server import ControlServer
 from core.service.service import Service
@@ -63,9 +64,9 @@ async def door(request: pytest.FixtureRequest, home: Home) -> AsyncIterator[tupl
     choose_channel(home, "in-process")
     async with open_service(home) as service:
         if request.param == "in the service":
-            yield service, service.console("operator:anna")
+            yield service, LocalConsole(service, "operator:anna")
             return
-        server = ControlServer(service, home)
+        server = ControlServer(LocalConsoles(service), home)
         await server.open()
         console = await RemoteConsole.connect(home, "test", "operator:anna")
         try:
@@ -167,7 +168,7 @@ async def test_a_search_that_runs_out_of_time_says_where_it_goes_on(door, monkey
 
 async def test_what_goes_on_is_found_by_how_it_stands_and_says_what_it_would_do(door, tmp_path: Path):
     service, console = door
-    key, signed = anna(service.home), signing(service.console("operator:anna"), service.home)
+    key, signed = anna(service.home), signing(LocalConsole(service, "operator:anna"), service.home)
     await signed.approvals.register_operator(key.operator)
     first, second = str(tmp_path / "first"), str(tmp_path / "second")
     run = await console.runs.call("this-computer", "write_file", {"file_path": first, "content": "x"})

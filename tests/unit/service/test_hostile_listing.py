@@ -9,8 +9,10 @@ from typing import Any
 from core.aip.pairing import decode_pairing
 from core.fleet.models import DeviceSettings, Health
 from core.service.console import Console
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.lab_device import FEATURES
+from tests.fakes.patience import PATIENCE_S
 from tests.fakes.remote_device import make_listening_home, stands
 from tests.fakes.scripted_device import scripted, tool
 from tests.fakes.signing import signing
@@ -31,7 +33,7 @@ async def paired(console: Console, name: str) -> tuple[str, str]:
 async def test_others_are_answered_while_a_device_lists_what_takes_longest_to_read(tmp_path: Path) -> None:
     service = await Service.open(make_listening_home(tmp_path / "home"))
     try:
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         first, second = await paired(console, "lab-1"), await paired(console, "lab-2")
         async with scripted(*first, "lab-1") as other, scripted(*second, "lab-2", features=FEATURES) as bad:
             await stands(console, "lab-1", Health.ONLINE)
@@ -44,7 +46,7 @@ async def test_others_are_answered_while_a_device_lists_what_takes_longest_to_re
             async def until_listed() -> None:
                 nonlocal pings
                 while (await console.devices.tools("lab-2"))[0].description != "changed":
-                    async with asyncio.timeout(60):
+                    async with asyncio.timeout(PATIENCE_S):
                         await (await other.connection.ping())
                     pings += 1
 

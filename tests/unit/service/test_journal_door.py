@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from core.audit.entries import Kind, NewEntry
 from core.home import Home
+from core.service.local_console import LocalConsole
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.signing import signing
 
@@ -17,7 +18,9 @@ async def test_the_values_of_a_field_come_most_frequent_first(home: Home):
     async with open_service(home) as service:
         rare = [sent(f"x-{number:03d}") for number in range(60)]
         await service.journal.append_many([*rare, *[sent("x-zz")] * 5, *[sent("x-yy")] * 3, sent("x-yz")])
-        found = await signing(service.console("operator:anna"), service.home).journal.facets("tool", "x-", 4)
+        found = await signing(LocalConsole(service, "operator:anna"), service.home).journal.facets(
+            "tool", "x-", 4
+        )
         assert [(one.value, one.count) for one in found] == [
             ("x-zz", 5),
             ("x-yy", 3),
@@ -25,7 +28,9 @@ async def test_the_values_of_a_field_come_most_frequent_first(home: Home):
             ("x-001", 1),
         ]
         assert (
-            await signing(service.console("operator:anna"), service.home).journal.facets("tool", "nothing", 4)
+            await signing(LocalConsole(service, "operator:anna"), service.home).journal.facets(
+                "tool", "nothing", 4
+            )
             == []
         )
 
@@ -41,7 +46,7 @@ async def test_bars_say_how_many_of_their_entries_failed_or_are_unknown(home: Ho
                 sent("y", "failure", "unverified"),
             ]
         )
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         for query, counts in {"tool:x": (9, 4, 3), "tool:x status:failure": (4, 4, 0)}.items():
             bars = await console.journal.histogram(query, 5)
             assert (
@@ -55,7 +60,7 @@ async def test_the_numbers_of_what_matches_come_alone_highest_first_in_bounded_p
     choose_channel(home, "in-process")
     async with open_service(home) as service:
         await service.journal.append_many([sent("x" if number % 3 else "y") for number in range(12_500)])
-        console = signing(service.console("operator:anna"), service.home)
+        console = signing(LocalConsole(service, "operator:anna"), service.home)
         whole = [entry.seq for entry in (await console.journal.entries("tool:y", limit=5_000)).entries]
         page = await console.journal.numbers("tool:y", limit=3_000)
         rest = await console.journal.numbers("tool:y", page.next_before, 3_000)

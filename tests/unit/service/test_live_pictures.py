@@ -21,6 +21,7 @@ from core.home import Home
 from core.service import live_view
 from core.service.api.models import LivePicture, LiveState
 from core.service.live_view import LARGE_SLOWER, SMALL, LiveView, Pace, small_parameters
+from core.service.local_console import LocalConsole
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.patience import PATIENCE_S
 from tests.fakes.rig import Rig, ScriptedTools, open_rig, tool_info
@@ -374,8 +375,8 @@ async def test_through_the_door_stop_all_reaches_a_picture_under_way_and_whoever
             "desk", ConnectionInfo(channel, "in-process", "linux", "t", "t", [], None)
         )
         console, other = (
-            signing(service.console("operator:anna"), service.home),
-            signing(service.console("operator:ben"), service.home),
+            signing(LocalConsole(service, "operator:anna"), service.home),
+            signing(LocalConsole(service, "operator:ben"), service.home),
         )
         await console.devices.watch(["desk"])
         await other.devices.watch(["desk"])
@@ -390,7 +391,7 @@ async def test_through_the_door_stop_all_reaches_a_picture_under_way_and_whoever
         await other.close()
         await until(lambda: not any("live pictures" in name for name in service.tasks.names))
         with pytest.raises(Refused):
-            await service.console("agent:claude").devices.watch(["desk"])
+            await LocalConsole(service, "agent:claude").devices.watch(["desk"])
 
 
 @pytest.mark.parametrize(

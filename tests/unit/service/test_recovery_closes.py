@@ -119,6 +119,23 @@ async def test_a_command_cut_at_any_point_is_closed_as_what_is_known_of_it(
         assert result.error.code is (ErrorCode.OUTCOME_UNKNOWN if unknown else ErrorCode.CANCELLED)
 
 
+async def test_a_request_that_one_of_two_operators_had_approved_is_closed(journal):
+    answer = {"approval": "a-c-1", "signed": {}, "took_s": 1.0, "of": 2}
+    await journal.append_many([*way()[:3], new(Kind.APPROVAL_GIVEN, "r-0001", "c-1", **answer, number=1)])
+    recovered, closed = await added(journal)
+    assert recovered.approvals == 1
+    assert [entry.body["approval"] for entry in closed if entry.kind is Kind.APPROVAL_EXPIRED] == ["a-c-1"]
+    assert (await added(journal))[1] == []
+
+
+async def test_a_request_that_an_operator_had_edited_is_over_and_not_closed_again(journal):
+    edited = new(Kind.APPROVAL_EDITED, "r-0001", "c-1", approval="a-c-1", digest="d", before={}, after={})
+    await journal.append_many([*way()[:3], edited])
+    recovered, closed = await added(journal)
+    assert recovered.approvals == 0
+    assert Kind.APPROVAL_EXPIRED not in [entry.kind for entry in closed]
+
+
 @pytest.mark.parametrize("cut", range(1, 9))
 async def test_the_run_reads_as_ended_and_recovering_again_adds_nothing(journal, cut):
     await journal.append_many(way()[:cut])

@@ -11,6 +11,7 @@ from core.audit.entries import Kind
 from core.batch.models import Batch, CellState, Run, RunState
 from core.errors import BadInput, Refused
 from core.home import Home
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.agents import agent_of
 from tests.fakes.desk import approve, choose_channel, next_approval, open_service
@@ -30,7 +31,7 @@ async def service(home: Home) -> AsyncIterator[Service]:
 
 
 async def ended(service: Service, run: Run) -> Run:
-    return await service.console("operator:anna").runs.wait(run.summary.id, PATIENCE)
+    return await LocalConsole(service, "operator:anna").runs.wait(run.summary.id, PATIENCE)
 
 
 def batch_of(*steps: dict[str, Any], **more: Any) -> Batch:
@@ -38,11 +39,11 @@ def batch_of(*steps: dict[str, Any], **more: Any) -> Batch:
 
 
 async def played(service: Service, *steps: dict[str, Any], actor: str = "operator:anna", **more: Any) -> Run:
-    return await ended(service, await service.console(actor).runs.start(batch_of(*steps, **more)))
+    return await ended(service, await LocalConsole(service, actor).runs.start(batch_of(*steps, **more)))
 
 
 async def test_a_failed_run_is_resumed_at_its_failed_step_and_only_once(service: Service):
-    console = service.console("operator:anna")
+    console = LocalConsole(service, "operator:anna")
     run = await played(service, LOOK, FAILS)
     assert run.summary.state is RunState.FAILED
     resumed = await ended(service, await console.runs.resume(run.summary.id))
@@ -57,7 +58,7 @@ async def test_a_failed_run_is_resumed_at_its_failed_step_and_only_once(service:
 
 
 async def test_an_operator_s_word_that_a_step_is_done_is_journalled_and_counts(service: Service):
-    console = service.console("operator:anna")
+    console = LocalConsole(service, "operator:anna")
     run = await played(service, LOOK, FAILS, {**LOOK, "id": "after"})
     cell = await console.runs.settle(run.summary.id, "this-computer", "fails", "done")
     assert (cell.state, cell.settled, cell.settled_by) == (CellState.DONE, "done", "operator:anna")
@@ -75,7 +76,7 @@ async def test_an_operator_s_word_that_a_step_is_done_is_journalled_and_counts(s
 
 
 async def test_a_failed_step_is_not_settled_as_not_done_and_an_unknown_place_is_named(service: Service):
-    console = service.console("operator:anna")
+    console = LocalConsole(service, "operator:anna")
     run = await played(service, FAILS)
     with pytest.raises(Refused, match="which is not unknown"):
         await console.runs.settle(run.summary.id, "this-computer", "fails", "not_done")
@@ -96,7 +97,7 @@ async def test_an_agent_controls_its_own_runs_only(service: Service):
 
 
 async def test_inputs_are_checked_before_anything_starts(service: Service):
-    runs = service.console("operator:anna").runs
+    runs = LocalConsole(service, "operator:anna").runs
     inputs = {"most": {"type": "integer"}, "word": {"type": "string", "default": "x", "one_of": ["x", "y"]}}
     batch = Batch.model_validate({"name": "test", "steps": [LOOK], "inputs": inputs})
     for given, fault in (
@@ -112,7 +113,7 @@ async def test_inputs_are_checked_before_anything_starts(service: Service):
 
 
 async def test_a_secret_input_is_journalled_as_its_commitment_and_given_again_to_resume(service: Service):
-    runs = service.console("operator:anna").runs
+    runs = LocalConsole(service, "operator:anna").runs
     secret = "tr0ub4dor&3"
     inputs = {"pin": {"type": "string", "secret": True}}
     steps = [{**FAILS, "with": {"info_type": "${{ inputs.pin }}"}}]
@@ -135,7 +136,7 @@ async def test_a_secret_input_is_journalled_as_its_commitment_and_given_again_to
 
 
 async def test_a_run_whose_saved_batch_changed_goes_on_with_the_frozen_one_and_says_so(service: Service):
-    runs = service.console("operator:anna").runs
+    runs = LocalConsole(service, "operator:anna").runs
     run = await played(service, LOOK, FAILS)
     await runs.save_batch("test", Batch.model_validate({"name": "test", "steps": [LOOK]}))
     resumed = await ended(service, await runs.resume(run.summary.id))
@@ -144,7 +145,7 @@ async def test_a_run_whose_saved_batch_changed_goes_on_with_the_frozen_one_and_s
 
 
 async def test_a_question_is_answered_with_a_signature_like_a_command_and_cannot_be_edited(service: Service):
-    console = service.console("operator:anna")
+    console = LocalConsole(service, "operator:anna")
     question = {"id": "go", "approval": {"question": "Go on?"}}
     batch = Batch.model_validate({"name": "test", "steps": [LOOK, question, {**LOOK, "id": "after"}]})
     key = anna(service.home)
@@ -163,7 +164,7 @@ async def test_a_question_is_answered_with_a_signature_like_a_command_and_cannot
 
 
 async def test_a_run_that_has_ended_can_be_neither_paused_nor_cancelled_step_by_step(service: Service):
-    runs = service.console("operator:anna").runs
+    runs = LocalConsole(service, "operator:anna").runs
     run = await played(service, LOOK)
     for call in (runs.pause, runs.unpause):
         with pytest.raises(Refused, match="has ended"):

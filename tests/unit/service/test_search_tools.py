@@ -8,6 +8,7 @@ from core.errors import BadInput
 from core.fleet.models import Effect, Health, Risk
 from core.home import Home
 from core.service.console import Console
+from core.service.local_console import LocalConsole
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.lab_device import device_when, pair
 from tests.fakes.patience import PATIENCE_S
@@ -42,14 +43,14 @@ async def test_past_results_count_before_and_after_a_restart_of_the_service(home
         return hit.score
 
     async with open_service(home) as service:
-        console = service.console("operator:anna")
+        console = LocalConsole(service, "operator:anna")
         before = await score(console)
         run = await console.runs.call("this-computer", "get_system_info", {"info_type": "memory"})
         await console.runs.wait(run.summary.id, PATIENCE_S)
         after = await score(console)
         assert after > before
     async with open_service(home) as service:
-        assert await score(service.console("operator:anna")) == after
+        assert await score(LocalConsole(service, "operator:anna")) == after
 
 
 async def test_a_malformed_filter_and_too_long_a_query_are_refused(console: Console):

@@ -17,6 +17,7 @@ from core.home import Home
 from core.policy.models import Profile
 from core.policy.policy_store import text_digest
 from core.service.console import Console
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from core.service.trusted import POLICY_SUBJECT
 from tests.fakes.remote_device import make_listening_home
@@ -41,7 +42,7 @@ async def service(memory_path: Path, key: OperatorKey):
 @pytest.fixture
 def program(service: Service) -> Console:
     """The door as any program of the user has it: with no key."""
-    return service.console("window:root")
+    return LocalConsole(service, "window:root")
 
 
 def wish(text: str = TRUSTED) -> Change:
@@ -123,7 +124,7 @@ async def test_a_signature_for_anything_else_is_refused_and_the_refusal_journall
 async def test_a_signature_is_good_once_also_over_a_restart(memory_path: Path, key: OperatorKey):
     home = Home(memory_path / "home")
     service = await Service.open(home)
-    program = service.console("window:root")
+    program = LocalConsole(service, "window:root")
     await program.service.stop_all()
     signed = await sign(program, key, Change(kind=ChangeKind.RESUME))
     await program.service.resume(signed)
@@ -133,7 +134,7 @@ async def test_a_signature_is_good_once_also_over_a_restart(memory_path: Path, k
         stop = signed.statement.change.before["stopped"]
         service.dispatcher.stop(stop)
         with pytest.raises(Refused, match="used already"):
-            await service.console("window:root").service.resume(signed)
+            await LocalConsole(service, "window:root").service.resume(signed)
         assert service.dispatcher.stopped
     finally:
         await service.close()
@@ -185,7 +186,7 @@ async def test_who_may_approve_is_what_the_journal_says(
     spoil(home)
     service = await Service.open(home)
     try:
-        program = service.console("window:root")
+        program = LocalConsole(service, "window:root")
         assert [known.name for known in service.operators.list()] == ["anna"]
         eve = Operator(name="eve", public_key="ab" * 32, has_passphrase=False)
         assert await code_of(program.approvals.register_operator(eve)) is ErrorCode.SIGNATURE_REQUIRED
@@ -198,7 +199,7 @@ async def test_settings_that_loosen_hold_once_they_are_signed(memory_path: Path,
     loose = 'this_computer = "in-process"\nlisten = "0.0.0.0:0"\nui_actions_on_this_computer = true\n'
     (home.path / "settings.toml").write_text(loose + 'this_computer_tags = ["lab"]\n')
     service = await Service.open(home)
-    program = service.console("window:root")
+    program = LocalConsole(service, "window:root")
     assert service.settings.listen.startswith("127.0.0.1")
     assert not service.settings.ui_actions_on_this_computer
     assert service.settings.this_computer_tags == ["desk"]
@@ -240,7 +241,7 @@ async def test_another_operator_proves_themselves_anew_on_the_same_connection(
         await program.service.stop_all()
         newest = (await program.journal.entries("kind:all_stopped")).entries[0]
         assert newest.actor == f"operator:{known.name}"
-    other = service.console("window:root")
+    other = LocalConsole(service, "window:root")
     proof = key.sign_identity(home_key, await program.service.challenge())
     with pytest.raises(Refused, match="another connection"):
         await other.service.identify(proof)

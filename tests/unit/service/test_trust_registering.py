@@ -13,6 +13,7 @@ from websockets.asyncio.client import connect
 from core.aip.pairing import Pairing, encode_pairing
 from core.fleet.models import DeviceSettings
 from core.service.console import Console
+from core.service.local_console import LocalConsole
 from core.service.service import Service
 from tests.fakes.lab_device import FEATURES, device_when, pair
 from tests.fakes.patience import PATIENCE_S
@@ -39,7 +40,7 @@ async def service(tmp_path: Path) -> AsyncIterator[Service]:
 
 @pytest.fixture
 def console(service: Service) -> Console:
-    return signing(service.console("operator:anna"), service.home)
+    return signing(LocalConsole(service, "operator:anna"), service.home)
 
 
 async def revoke(console: Console) -> None:
